@@ -1,0 +1,90 @@
+# Everything a contributor runs. Each target works on a fresh clone; .venv is made at the root.
+
+PYTHON      ?= python3
+PYTEST_ARGS ?=
+BENCH_ARGS  ?=
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest
+SUBMAKE := $(MAKE) --no-print-directory
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-demo setup-spark setup-test demo test test-nojit docs-test slow cluster \
+        check format bench clean
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- environments: a stamp each, so that pip runs again only when pyproject.toml changes ---------
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Skyband needs Python 3.11 or later: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.stamp-demo: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[cli]'
+	@touch $@
+
+$(VENV)/.stamp-dev: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.stamp-demo
+
+$(VENV)/.stamp-spark: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[dev,spark]'
+	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo
+
+setup: $(VENV)/.stamp-dev  ## Make .venv with all that development needs, Spark excepted
+setup-demo: $(VENV)/.stamp-demo  ## Make .venv with the command line only
+setup-spark: $(VENV)/.stamp-spark  ## Make .venv with development tools and Spark
+
+setup-test:
+	@if java -version >/dev/null 2>&1; then $(SUBMAKE) setup-spark; \
+	else echo "No Java found: Spark and its tests are left out."; $(SUBMAKE) setup; fi
+
+# --- use ----------------------------------------------------------------------------------------
+
+demo: setup-demo  ## Watch a ranking move over a generated stream of network flows
+	@$(BIN)/python -m skyband demo
+
+bench: setup  ## Measure beside numpy and DuckDB; choose with BENCH_ARGS="topk ..."
+	$(BIN)/python -m skyband bench $(BENCH_ARGS)
+
+# --- tests --------------------------------------------------------------------------------------
+
+test: setup-test  ## Run all but the slow and the cluster tests, then the small ones without JIT
+	$(PYTEST) -m "not slow and not cluster" $(PYTEST_ARGS)
+	@$(SUBMAKE) test-nojit
+
+# Compiled 64-bit hashes wrap silently; the same lines in plain numpy warn about it.
+test-nojit: setup  ## Run the tests marked nojit with numba's compiler off
+	NUMBA_DISABLE_JIT=1 $(PYTEST) tests -m nojit \
+	  -W "ignore:overflow encountered:RuntimeWarning" $(PYTEST_ARGS)
+
+docs-test: setup  ## Run the examples in README, docs and docstrings
+	$(PYTEST) README.md docs src $(PYTEST_ARGS)
+
+slow: setup-test  ## Run the slow tests
+	$(PYTEST) -m "slow and not cluster" --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+
+cluster: setup-spark  ## Run the tests that need a Spark cluster of several processes
+	$(PYTEST) -m cluster --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+
+# --- code ---------------------------------------------------------------------------------------
+
+check: setup  ## Lint, check format, types and import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup  ## Fix what ruff can fix, and format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## Remove what builds and tests leave behind (.venv stays)
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
+	  spark-warehouse metastore_db derby.log
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

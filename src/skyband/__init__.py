@@ -1,0 +1,72 @@
+"""Continuous ranking queries over sliding windows of data streams.
+
+>>> import pyarrow as pa, skyband as sb
+>>> flows = pa.table({"flow": ["a", "b", "c"], "bytes": [10, 30, 20]})
+>>> sb.rank(flows, sb.TopK(k=2, score="bytes", id="flow", window=sb.CountWindow(3)))[
+...     "flow"
+... ].to_pylist()
+['b', 'c']
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from skyband.errors import DataError, EngineError, QueryError, SchemaError, SkybandError
+from skyband.query import (
+    FusedTopK,
+    HeavyHitters,
+    Query,
+    Skyline,
+    SkylineJoin,
+    TopK,
+    UncertainTopK,
+)
+from skyband.window import CountWindow, TimeWindow
+
+if TYPE_CHECKING:
+    from skyband.answer import Answer
+    from skyband.local import rank, watch
+    from skyband.monitor import Monitor
+
+__all__ = [
+    "Answer",
+    "CountWindow",
+    "DataError",
+    "EngineError",
+    "FusedTopK",
+    "HeavyHitters",
+    "Monitor",
+    "Query",
+    "QueryError",
+    "SchemaError",
+    "SkybandError",
+    "Skyline",
+    "SkylineJoin",
+    "TimeWindow",
+    "TopK",
+    "UncertainTopK",
+    "rank",
+    "watch",
+]
+
+# Engines bring in numba and Arrow; a program that only writes queries down need not wait for them.
+_ENGINES = {
+    "Answer": "skyband.answer",
+    "Monitor": "skyband.monitor",
+    "rank": "skyband.local",
+    "watch": "skyband.local",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ENGINES:
+        value = getattr(import_module(_ENGINES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'skyband' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,0 +1,135 @@
+"""Answers: light views over the columns that a push produced.
+
+A push that reads a million windows makes a handful of arrays and one table; an ``Answer`` is a number
+and a reference into them, and builds what is asked of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.changes import changes
+from skyband.query.base import Query
+from skyband.times import window_value
+
+__all__ = ["Answer", "Answers"]
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """All answers of one push: one table, cut by ``offsets``."""
+
+    query: Query
+    table: pa.Table
+    start: Ints
+    end: Ints
+    offsets: Ints
+    exact: npt.NDArray[np.bool_]
+    bounds: Mapping[str, Any]
+    """Values for all answers, or one array with a value an answer."""
+    total: npt.NDArray[Any]
+    group: npt.NDArray[np.int32] | None = None
+    """The group of each answer, where every group has windows of its own."""
+    before: Mapping[int, pa.Table] = field(default_factory=dict)
+    """The last table of each group (0 where all groups share windows) before this push."""
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+    def slice(self, i: int) -> pa.Table:
+        low, high = int(self.offsets[i]), int(self.offsets[i + 1])
+        return self.table.slice(low, high - low)
+
+    def previous(self, i: int) -> pa.Table | None:
+        """The answer before the i-th: of the same group, where groups have their own windows."""
+        if self.group is None:
+            return self.slice(i - 1) if i else self.before.get(0)
+        at = int(self._previous[i])
+        return self.slice(at) if at >= 0 else self.before.get(int(self.group[i]))
+
+    @cached_property
+    def _previous(self) -> Ints:
+        """For each answer the one before it of the same group, or -1."""
+        assert self.group is not None
+        order = np.argsort(self.group, kind="stable")
+        ranked = self.group[order]
+        previous = np.full(len(self), -1, np.int64)
+        same = ranked[1:] == ranked[:-1]
+        previous[order[1:][same]] = order[:-1][same]
+        return previous
+
+    def last(self) -> dict[int, pa.Table]:
+        """The last table of each group that answered in this push."""
+        if self.group is None:
+            return {0: self.slice(len(self) - 1)} if len(self) else {}
+        latest = dict(zip(self.group.tolist(), range(len(self)), strict=True))
+        return {group: self.slice(i) for group, i in latest.items()}
+
+    def views(self) -> list[Answer]:
+        return [Answer(self, i) for i in range(len(self))]
+
+
+class Answer:
+    """The answer of one window.
+
+    ``table`` has the columns of DESIGN section 3, ``changes`` what entered, left or moved since the
+    answer before it; ``exact`` and ``bounds`` say what it promises, ``total`` how many rows (or how
+    much weight) the window holds.
+    """
+
+    __slots__ = ("_all", "_at")
+
+    def __init__(self, answers: Answers, at: int) -> None:
+        self._all = answers
+        self._at = at
+
+    @property
+    def start(self) -> Any:
+        """First moment (or arrival) of the window."""
+        return window_value(int(self._all.start[self._at]), self._all.query.window)
+
+    @property
+    def end(self) -> Any:
+        """First moment (or arrival) after the window."""
+        return window_value(int(self._all.end[self._at]), self._all.query.window)
+
+    @property
+    def table(self) -> pa.Table:
+        """The rows of the answer, best first."""
+        return self._all.slice(self._at)
+
+    @property
+    def changes(self) -> pa.Table:
+        """What entered, left or moved since the answer before."""
+        return changes(self._all.previous(self._at), self.table, self._all.query)
+
+    @property
+    def exact(self) -> bool:
+        """Whether this answer is proven to be the definition's own."""
+        return bool(self._all.exact[self._at])
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """What an approximate answer promises."""
+        return {
+            name: value[self._at].item() if isinstance(value, np.ndarray) else value
+            for name, value in self._all.bounds.items()
+        }
+
+    @property
+    def total(self) -> int | float:
+        """Rows, or weight, in the window."""
+        value: int | float = self._all.total[self._at].item()
+        return value
+
+    def __repr__(self) -> str:
+        return f"<Answer [{self.start}, {self.end}): {self.table.num_rows} rows>"

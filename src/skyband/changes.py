@@ -1,0 +1,114 @@
+"""The difference between one answer and the one before it.
+
+    before   1 a   2 b   3 c            change  id  from  to
+    now      1 b   2 a   3 d            move    b    2    1
+                                        move    a    1    2
+                                        enter   d    -    3
+                                        leave   c    3    -
+
+Rows are told apart by the id or item; without one by the whole row, repeated keys numbered in rank
+order. Skylines have no ranks: their rows enter and leave.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.keys import hash_columns
+from skyband.order import order_by_value
+from skyband.query.base import RESERVED, Query
+
+__all__ = ["changes", "changes_schema"]
+
+_OCCURRENCE_STEP = np.uint64(0x9E37_79B9_7F4A_7C15)
+
+
+def changes_schema(query: Query, answer: pa.Schema) -> pa.Schema:
+    """Columns of the changelog of a query."""
+    ranks = [pa.field("from_rank", pa.int32()), pa.field("to_rank", pa.int32())]
+    by = [answer.field(name) for name in query.groups]
+    keys = [answer.field(name) for name in _key(query, answer)]
+    return pa.schema([*by, pa.field("change", pa.string()), *keys, *ranks])
+
+
+def changes(before: pa.Table | None, now: pa.Table, query: Query) -> pa.Table:
+    """What entered, left or moved between two answers of a query."""
+    schema = changes_schema(query, now.schema)
+    before = now.slice(0, 0) if before is None else before
+    names = [*query.groups, *_key(query, now.schema)]
+    old, new = _identities(before, names), _identities(now, names)
+    _, at_old, at_new = np.intersect1d(old, new, assume_unique=True, return_indices=True)
+    entered = np.ones(len(new), np.bool_)
+    entered[at_new] = False
+    left = np.ones(len(old), np.bool_)
+    left[at_old] = False
+    from_rank = np.zeros(len(new), np.int32)
+    old_rank, new_rank = _ranks(before, query), _ranks(now, query)
+    from_rank[at_new] = old_rank[at_old]
+    shown = np.flatnonzero(entered | (from_rank != new_rank) if query.ranked else entered)
+    gone = np.flatnonzero(left)
+
+    rows = pa.concat_tables([now.take(pa.array(shown)), before.take(pa.array(gone))])
+    none = np.ones(len(shown), np.bool_), np.ones(len(gone), np.bool_)
+    hidden_from = np.concatenate([entered[shown] if query.ranked else none[0], ~none[1]])
+    hidden_to = np.concatenate([~none[0], none[1]])
+    if not query.ranked:
+        hidden_from[:], hidden_to[:] = True, True
+    kind = np.concatenate([np.where(entered[shown], "enter", "move"), np.full(len(gone), "leave")])
+    ranks_from = np.concatenate([from_rank[shown], old_rank[gone]])
+    ranks_to = np.concatenate([new_rank[shown], np.zeros(len(gone), np.int32)])
+    table = pa.table(
+        [
+            *(rows[name] for name in query.groups),
+            pa.array(kind.tolist(), pa.string()),
+            *(rows[name] for name in _key(query, now.schema)),
+            pa.array(ranks_from, mask=hidden_from),
+            pa.array(ranks_to, mask=hidden_to),
+        ],
+        schema=schema,
+    )
+    return _by_group(table, query, len(shown))
+
+
+def _by_group(table: pa.Table, query: Query, shown: int) -> pa.Table:
+    if not query.groups or table.num_rows < 2:
+        return table
+    gone = np.arange(table.num_rows) >= shown
+    place = np.arange(table.num_rows)
+    columns = [table[name].combine_chunks() for name in query.groups]
+    order = order_by_value([*columns, pa.array(gone.view(np.uint8)), pa.array(place)])
+    return table.take(pa.array(order))
+
+
+def _key(query: Query, answer: pa.Schema) -> tuple[str, ...]:
+    by = set(query.groups)
+    # What the answer itself computes changes all the time and names nothing.
+    hidden = {*RESERVED, *query.extra_columns, *by}
+    whole = tuple(n for n in answer.names if n not in hidden)
+    return tuple(n for n in query.key if n not in by) or whole
+
+
+def _ranks(table: pa.Table, query: Query) -> npt.NDArray[np.int32]:
+    if not query.ranked:
+        return np.zeros(table.num_rows, np.int32)
+    return np.asarray(table["rank"])
+
+
+def _identities(table: pa.Table, names: list[str]) -> npt.NDArray[Any]:
+    """One number a row: the hash of its key, the repeats of a key told apart."""
+    if table.num_rows == 0:
+        return np.zeros(0, np.uint64)
+    hashes = hash_columns([table[name] for name in names])
+    order = np.argsort(hashes, kind="stable")
+    ranked = hashes[order]
+    first = np.ones(len(ranked), np.bool_)
+    first[1:] = ranked[1:] != ranked[:-1]
+    place = np.arange(len(ranked))
+    repeat = place - np.maximum.accumulate(np.where(first, place, 0))
+    identities = hashes.copy()
+    identities[order] = ranked + repeat.astype(np.uint64) * _OCCURRENCE_STEP
+    return identities

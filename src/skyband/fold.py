@@ -1,0 +1,449 @@
+"""The fold over panes: summaries in, answers out. Both engines run this.
+
+take(summaries)  ─►  open panes  ─►  advance(watermark)  ─►  combine, admit, synopsis.fold, finish
+                                          │                                             │
+                                          └─ clock: which windows are due               ▼
+                                                                                     Answers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband import registry
+from skyband.answer import Answers
+from skyband.errors import EngineError
+from skyband.groups import GroupTable, PerGroup, under
+from skyband.kernels.arrange import ranks_within
+from skyband.query.base import Query
+from skyband.runs import Runs
+from skyband.synopsis import Faults, Synopsis, Windows
+from skyband.times import window_column
+from skyband.watermark import CountClock, TimeClock
+from skyband.window import CountWindow
+
+__all__ = ["Fold", "answer_schema", "make_synopsis"]
+
+Ints = npt.NDArray[np.int64]
+_GROUP_SHIFT = 40
+"""Count windows key their pane totals by group and pane: 2^40 panes a group are enough."""
+
+
+def make_synopsis(query: Query) -> Synopsis[Any]:
+    """The synopsis of a query, for as many groups as the query has."""
+    cls = registry.load(query.kind, registry.choose(query))
+    if query.groups and not cls.many_groups:
+        return PerGroup(lambda: cls(query))
+    synopsis: Synopsis[Any] = cls(query)
+    return synopsis
+
+
+def answer_schema(query: Query, groups: GroupTable, output: pa.Schema) -> pa.Schema:
+    """Columns of an answer: the window, the group, the rank, what the query shows."""
+    edge = window_column(np.zeros(0, np.int64), query.window).type
+    by = [pa.field(n, s.type) for n, s in zip(groups.names, groups.stores, strict=True)]
+    rank = [pa.field("rank", pa.int32())] if query.ranked else []
+    shown = [f for f in output if f.name not in groups.names]
+    window = [pa.field("window_start", edge), pa.field("window_end", edge)]
+    return pa.schema([*window, *by, *rank, *shown])
+
+
+class Fold:
+    """Open panes, the clock and the synopsis of one query."""
+
+    def __init__(
+        self,
+        query: Query,
+        synopsis: Synopsis[Any],
+        groups: GroupTable,
+        judge: Callable[[Faults], None],
+    ) -> None:
+        self.query = query
+        self.judge = judge
+        """Told of rows found bad at the last moment; raises where they are not to be skipped."""
+        self.blank: Runs | None = None
+        """A summary of no pane, once there has been one."""
+        self.panes = query.window.panes
+        self.synopsis = synopsis
+        self.groups = groups
+        self.counting = isinstance(query.window, CountWindow)
+        self.time = TimeClock(self.panes, getattr(query.window, "lateness_ticks", 0), [])
+        self.count = CountClock(self.panes)
+        self.open: list[Runs] = []
+        self.combined = 0
+        """Open rows right after they were last combined."""
+        self.newest: Ints = np.zeros(0, np.int64)
+        """The newest pane of each group, by code."""
+        self.known_groups = 1024
+        self.total_keys: Ints = np.zeros(0, np.int64)
+        self.totals: npt.NDArray[Any] = np.zeros(0, np.int64)
+        self.before: dict[int, pa.Table] = {}
+        self.windows_out = 0
+
+    # Taking and sealing ------------------------------------------------------------------------
+
+    def take(self, runs: Runs) -> None:
+        """Take summaries of panes that are still open."""
+        if self.blank is None:
+            self.blank = runs.slice(0, 0)
+        if not len(runs):
+            return
+        self._reserve_groups()
+        if self.groups.names:
+            np.maximum.at(self.newest, runs.group, runs.stamp)
+        self.open.append(runs)
+        if len(self.open) > 1:
+            held = sum(_rows(each) for each in self.open)
+            if len(self.open) > 64 or held > 2 * self.combined + 100_000:
+                self.open = [self._combined(self.open)]
+                self.combined = _rows(self.open[0])
+
+    def advance(self, watermark: int) -> Answers | None:
+        """Seal the panes that the watermark has reached and answer the windows it ended."""
+        upto = int(self.panes.pane_of(watermark))
+        sealed, rest = self._split(lambda runs: runs.stamp < upto)
+        sealed = self._admitted(sealed)
+        filled = np.unique(sealed.stamp) if sealed is not None else np.zeros(0, np.int64)
+        numbers = self.time.advance(watermark, filled)
+        self.open = rest
+        if sealed is None and not len(numbers):
+            return None
+        self._add_totals(sealed, None if sealed is None else sealed.stamp)
+        windows = Windows(
+            numbers,
+            self.panes.first_pane(numbers),
+            self.panes.end_pane(numbers),
+            self.groups.ranks,
+        )
+        return self._fold(sealed, windows)
+
+    def advance_counts(self, groups: Ints, before: Ints) -> Answers | None:
+        """Seal the panes that these groups have filled since their counts were ``before``."""
+        upto = self.panes.pane_of(self.count.counts)
+        sealed, rest = self._split(lambda runs: runs.stamp < upto[runs.group])
+        sealed = self._admitted(sealed)
+        self.open = rest
+        numbers, owners = self.count.due(groups, before)
+        if sealed is None and not len(numbers):
+            return None
+        if sealed is not None:
+            self._add_totals(sealed, self._total_keys(sealed.group, sealed.stamp))
+        ranks = self.groups.ranks
+        order = np.lexsort((ranks[owners], numbers))
+        numbers, owners = numbers[order], owners[order]
+        windows = Windows(
+            numbers,
+            np.maximum(self.panes.first_pane(numbers), 0),
+            self.panes.end_pane(numbers),
+            ranks,
+            owners.astype(np.int32),
+        )
+        return self._fold(sealed, windows)
+
+    def _split(self, is_sealed: Any) -> tuple[Runs | None, list[Runs]]:
+        """Open summaries that are sealed, combined, and the others."""
+        sealed, rest = [], []
+        for runs in self.open:
+            mask = is_sealed(runs)
+            if mask.all():
+                sealed.append(runs)
+            elif not mask.any():
+                rest.append(runs)
+            else:
+                upto = int(mask.sum())
+                whole = bool(mask[:upto].all())
+                sealed.append(runs.slice(0, upto) if whole else runs.take(mask))
+                rest.append(runs.slice(upto, len(runs)) if whole else runs.take(~mask))
+        return (self._combined(sealed) if sealed else None), rest
+
+    def _combined(self, many: Sequence[Runs]) -> Runs:
+        runs = Runs.concat(many).ordered()
+        return self.synopsis.combine(runs) if runs.repeats.any() else runs
+
+    def _admitted(self, sealed: Runs | None) -> Runs | None:
+        if sealed is None:
+            return None
+        admitted, faults = self.synopsis.admit(sealed)
+        if faults is not None:
+            self.judge(faults)
+        return admitted
+
+    def _fold(self, sealed: Runs | None, windows: Windows) -> Answers | None:
+        if sealed is None:
+            assert self.blank is not None
+            sealed = self.blank
+        partial = self.synopsis.fold(sealed, windows)
+        if not len(windows):
+            return None
+        starts, ends = self._edges(windows.number)
+        runs = None if partial is None else self.synopsis.finish([partial]).ordered(windows.ranks)
+        answers = self._answers(
+            runs,
+            self._runs_of(runs, windows),
+            starts,
+            ends,
+            self._totals(windows),
+            windows.group if self.groups.names else None,
+        )
+        self.before = self.before | answers.last() if self.counting else answers.last()
+        self.windows_out += len(answers)
+        self._forget(windows)
+        return answers
+
+    # Answers -----------------------------------------------------------------------------------
+
+    def _edges(self, windows: Ints) -> tuple[Ints, Ints]:
+        ends = self.panes.end_of(windows)
+        starts = ends - self.panes.size
+        return (np.maximum(starts, 0) if self.counting else starts), ends
+
+    def schema(self) -> pa.Schema:
+        """Columns of an answer."""
+        return answer_schema(self.query, self.groups, self.synopsis.output())
+
+    def _answers(
+        self,
+        finished: Runs | None,
+        stretches: tuple[Ints, Ints],
+        starts: Ints,
+        ends: Ints,
+        totals: npt.NDArray[Any],
+        group: npt.NDArray[np.int32] | None,
+    ) -> Answers:
+        """Answers from finished runs in the answers' order; each has a stretch of runs."""
+        first, last = stretches
+        schema = self.schema()
+        bounds: dict[str, Any] = dict(self.synopsis.bounds())
+        if finished is None:
+            table, offsets = schema.empty_table(), np.zeros(len(ends) + 1, np.int64)
+            exact = np.full(len(ends), self.synopsis.exact)
+        else:
+            rows = finished.parts["rows"]
+            offsets = np.append(rows.offsets[first], len(rows))
+            table = self._table(finished, schema, np.diff(offsets), starts, ends)
+            exact = _every(finished.scalars.get("exact"), first, last, self.synopsis.exact)
+            for name, values in finished.scalars.items():
+                if name.startswith("bound:"):
+                    bounds[name[len("bound:") :]] = _greatest(values, first, last)
+        return Answers(
+            self.query, table, starts, ends, offsets, exact, bounds, totals, group, self.before
+        )
+
+    def _table(
+        self, finished: Runs, schema: pa.Schema, counts: Ints, starts: Ints, ends: Ints
+    ) -> pa.Table:
+        rows, window = finished.parts["rows"], self.query.window
+        columns: list[pa.Array] = [
+            window_column(np.repeat(starts, counts), window),
+            window_column(np.repeat(ends, counts), window),
+        ]
+        if self.groups.names:
+            columns += self.groups.gather(np.repeat(finished.group, rows.lengths))
+        if self.query.ranked:
+            columns.append(pa.array(ranks_within(rows.offsets)))
+        columns += [rows[name] for name in schema.names[len(columns) :]]
+        return pa.Table.from_arrays(columns, schema=schema)
+
+    @staticmethod
+    def _runs_of(finished: Runs | None, windows: Windows) -> tuple[Ints, Ints]:
+        """The stretch of finished runs that belongs to each window."""
+        if finished is None:
+            none = np.zeros(len(windows), np.int64)
+            return none, none
+        runs, asked = finished.stamp, windows.number
+        if windows.group is not None:
+            scale = len(windows.ranks) + 1
+            runs = runs * scale + windows.ranks[finished.group]
+            asked = asked * scale + windows.ranks[windows.group]
+        return np.searchsorted(runs, asked), np.searchsorted(runs, asked, side="right")
+
+    # Totals ------------------------------------------------------------------------------------
+
+    def _total_keys(self, group: npt.NDArray[Any], pane: Ints) -> Ints:
+        return (group.astype(np.int64) << _GROUP_SHIFT) + pane
+
+    def _add_totals(self, sealed: Runs | None, keys: Ints | None) -> None:
+        if sealed is None or keys is None:
+            return
+        weights = sealed.scalars.get("total")
+        if weights is None:
+            if self.counting:
+                return
+            weights = sealed.scalars["rows"]
+        distinct, place = np.unique(keys, return_inverse=True)
+        sums = np.zeros(len(distinct), weights.dtype)
+        np.add.at(sums, place, weights)
+        keys = np.concatenate([self.total_keys, distinct])
+        values = np.concatenate([self.totals, sums])
+        if len(keys) > 1 and self.counting:
+            order = np.argsort(keys, kind="stable")
+            keys, values = keys[order], values[order]
+        self.total_keys, self.totals = keys, values
+
+    def _totals(self, windows: Windows) -> npt.NDArray[Any]:
+        if self.counting and not len(self.total_keys):
+            return np.minimum(self.panes.end_of(windows.number), self.panes.size)
+        first, end = windows.first, windows.end
+        if windows.group is not None:
+            first = self._total_keys(windows.group, first)
+            end = self._total_keys(windows.group, end)
+        low, high = np.searchsorted(self.total_keys, first), np.searchsorted(self.total_keys, end)
+        sums = np.append(np.zeros(1, self.totals.dtype), np.cumsum(self.totals))
+        totals = sums[high] - sums[low]
+        if windows.group is None:
+            keep = int(low[-1])
+            self.total_keys, self.totals = self.total_keys[keep:], self.totals[keep:]
+        elif len(self.total_keys) > 4 * self.panes.per_window * max(len(self.groups), 1):
+            live = self.panes.first_pane(self.count.counts // self.panes.slide + 1)
+            owner = self.total_keys >> _GROUP_SHIFT
+            kept = (self.total_keys & ((1 << _GROUP_SHIFT) - 1)) >= live[owner]
+            self.total_keys, self.totals = self.total_keys[kept], self.totals[kept]
+        return totals
+
+    # Groups ------------------------------------------------------------------------------------
+
+    def _reserve_groups(self) -> None:
+        bound = self.groups.bound
+        if bound > len(self.newest):
+            grown = np.full(max(bound, 2 * len(self.newest)), np.iinfo(np.int64).min)
+            grown[: len(self.newest)] = self.newest
+            self.newest = grown
+
+    def _forget(self, windows: Windows) -> None:
+        """Free the groups without live rows, once the groups have doubled since the last time."""
+        if self.counting or not self.groups.names or len(self.groups) < 2 * self.known_groups:
+            return
+        live = self.groups.live
+        gone = live[self.newest[live] < windows.first[-1]]
+        if len(gone):
+            self.synopsis.forget(gone.astype(np.int32))
+            self.groups.release(gone.astype(np.int32))
+            self.newest[gone] = np.iinfo(np.int64).min
+        self.known_groups = max(1024, len(self.groups))
+
+    # Reading now -------------------------------------------------------------------------------
+
+    def peek(self, last: int | None) -> Answers:
+        """The answer over sealed panes as they are now, over a shorter window where asked."""
+        size = self.panes.size if last is None else last
+        if last is not None and last < size and not self.synopsis.shortens:
+            name = registry.choose(self.query)
+            raise EngineError(f"{name} cannot be asked for a shorter window than the query's")
+        if self.counting:
+            codes = self.groups.live[self.count.counts[self.groups.live] > 0]
+            ends = self.panes.pane_of(self.count.counts[codes])
+        else:
+            codes = np.zeros(1, np.int64)
+            ends = np.full(1, 0 if self.time.watermark is None else self.time.sealed)
+        found, stops = [], self.panes.pane_start(ends)
+        starts = np.maximum(stops - size, 0) if self.counting else stops - size
+        for code, start, end in zip(codes.tolist(), starts, ends, strict=True):
+            # The first pane that lies in the window whole.
+            first = int(self.panes.pane_of(start - 1)) + 1
+            owner = code if self.counting and self.groups.names else None
+            piece = (
+                self.synopsis.partial(first, int(end), owner) if self.blank is not None else None
+            )
+            if piece is not None and len(piece):
+                found.append(piece.stamped(np.zeros(len(piece), np.int64)))
+        runs = None
+        if found:
+            runs = self.synopsis.finish([Runs.concat(found)]).ordered(self.groups.ranks)
+        rows = np.array([0]), np.array([0 if runs is None else len(runs)])
+        edges = (starts[:1], stops[:1]) if len(codes) else (np.zeros(1, np.int64),) * 2
+        return self._answers(runs, rows, *edges, np.zeros(1, np.int64), None)
+
+    # State -------------------------------------------------------------------------------------
+
+    def mark(self) -> tuple[Any, ...]:
+        """What a failed push has to put back."""
+        return list(self.open), dict(self.time.seen), self.count.counts.copy()
+
+    def rewind(self, mark: tuple[Any, ...]) -> None:
+        """Put back what ``mark`` saw."""
+        self.open, self.time.seen, self.count.counts = mark
+
+    @property
+    def nbytes(self) -> int:
+        kept = self.newest.nbytes + self.total_keys.nbytes + self.totals.nbytes
+        return int(kept + self.groups.nbytes + sum(runs.nbytes for runs in self.open))
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Plain values and flat arrays."""
+        arrays = {f"synopsis/{n}": a for n, a in self.synopsis.snapshot().items()}
+        arrays |= {f"groups/{n}": a for n, a in self.groups.state().items()}
+        arrays |= {"counts": self.count.counts, "newest": self.newest}
+        arrays |= {"total_keys": self.total_keys, "totals": self.totals}
+        header: dict[str, Any] = {
+            "clock": self.time.state(),
+            "windows_out": self.windows_out,
+            "known_groups": self.known_groups,
+            "open": [],
+            "before": list(self.before),
+        }
+        for i, runs in enumerate([*self.open, *([] if self.blank is None else [self.blank])]):
+            flat, found = runs.flat()
+            header["open"].append(flat)
+            arrays |= {f"open{i}/{n}": a for n, a in found.items()}
+        for i, table in enumerate(self.before.values()):
+            arrays[f"before{i}"] = _table_bytes(table)
+        return header, arrays
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over a snapshot of the same query, bound to the same columns."""
+        self.synopsis.restore(under(arrays, "synopsis/"))
+        if self.groups.names:
+            self.groups.restore(under(arrays, "groups/"))
+        self.count.counts = arrays["counts"].copy()
+        self.newest = arrays["newest"].copy()
+        self.total_keys, self.totals = arrays["total_keys"], arrays["totals"]
+        self.time.restore(header["clock"])
+        self.windows_out = header["windows_out"]
+        self.known_groups = header["known_groups"]
+        runs = [
+            Runs.from_flat(flat, under(arrays, f"open{i}/"))
+            for i, flat in enumerate(header["open"])
+        ]
+        self.open, self.blank = runs[:-1], (runs[-1] if runs else None)
+        self.combined = sum(_rows(each) for each in self.open)
+        self.before = {g: _table_from(arrays[f"before{i}"]) for i, g in enumerate(header["before"])}
+
+
+def _table_bytes(table: pa.Table) -> npt.NDArray[np.uint8]:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def _table_from(flat: npt.NDArray[np.uint8]) -> pa.Table:
+    with pa.ipc.open_stream(pa.py_buffer(flat)) as reader:
+        return reader.read_all()
+
+
+def _rows(runs: Runs) -> int:
+    return sum(len(part) for part in runs.parts.values())
+
+
+def _every(
+    values: npt.NDArray[Any] | None, first: Ints, last: Ints, default: bool
+) -> npt.NDArray[np.bool_]:
+    if values is None:
+        return np.full(len(first), default)
+    wrong = np.append(0, np.cumsum(~values.astype(np.bool_)))
+    return np.asarray(wrong[last] == wrong[first])
+
+
+def _greatest(values: npt.NDArray[Any], first: Ints, last: Ints) -> npt.NDArray[Any]:
+    found = np.zeros(len(first), values.dtype)
+    some = last > first
+    if some.any():
+        padded = np.append(values, values[:1])
+        pairs = np.stack([first[some], last[some]], axis=1).ravel()
+        found[some] = np.maximum.reduceat(padded, pairs)[::2]
+    return found

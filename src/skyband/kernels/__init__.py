@@ -1,0 +1,1 @@
+"""Numba leaf: arrays in, arrays out, no validation; `jit.py` is the one place for jit flags."""

@@ -1,0 +1,151 @@
+"""The one jit wrapper: all kernels share its flags, and its cache where one can be written.
+
+The cache goes to the first of these folders that takes a file: `NUMBA_CACHE_DIR`, the package's own
+`__pycache__`, the user's cache folder, a private temporary folder. Where none does, kernels are
+compiled in every process. With `NUMBA_DISABLE_JIT=1` kernels run as plain Python.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+_config: Any = numba.config  # its settings are set while it is imported, which no type checker sees
+
+# No fastmath: scores may be infinite, and NaN must stay NaN. The numpy error model spares kernels
+# a branch at every division.
+_FLAGS: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
+
+
+def jit(function: Kernel) -> Kernel:
+    """Compile `function` in nopython mode, without the GIL and without bounds checks."""
+    if _config.DISABLE_JIT:
+        return _interpreted(function)
+    folder = cache_folder() if Path(function.__code__.co_filename).exists() else None
+    if folder is None:
+        return cast(Kernel, numba.njit(**_FLAGS)(function))
+    # Numba fixes a function's cache path while it decorates it, so the setting is changed for
+    # that moment only: other users of numba in this process keep theirs.
+    before = _config.CACHE_DIR
+    _config.CACHE_DIR = str(folder / _surroundings(function))
+    try:
+        return cast(Kernel, numba.njit(cache=True, **_FLAGS)(function))
+    except RuntimeError:  # what numba raises when the folder has become unwritable after all
+        return cast(Kernel, numba.njit(**_FLAGS)(function))
+    finally:
+        _config.CACHE_DIR = before
+
+
+def first_usable(folders: Iterable[Path], usable: Callable[[Path], bool]) -> Path | None:
+    """The first folder that passes the probe, or None; later ones are not looked at."""
+    return next((folder for folder in folders if usable(folder)), None)
+
+
+@functools.cache
+def cache_folder() -> Path | None:
+    """Where compiled kernels are kept in this process; None where nothing can be kept."""
+    return first_usable(_candidates(), _takes_files)
+
+
+def _candidates() -> Iterator[Path]:
+    if _config.CACHE_DIR:
+        yield Path(_config.CACHE_DIR)
+    yield Path(__file__).parent / "__pycache__" / "numba"
+    try:
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skyband"
+    except RuntimeError:  # there is no home
+        pass
+    try:
+        shared = Path(tempfile.gettempdir())
+    except FileNotFoundError:  # there is no temporary folder either
+        return
+    owner = str(os.getuid()) if hasattr(os, "getuid") else "user"
+    mine = shared / f"skyband-{owner}"
+    if _is_private(mine):
+        yield mine
+
+
+def _takes_files(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"\0")
+    except OSError:
+        return False
+    return True
+
+
+def _is_private(folder: Path) -> bool:
+    """Make `folder` for this user alone; False if somebody else owns it or may write to it.
+
+    A cache holds machine code that is loaded as it stands, and anyone may write to a temporary
+    folder, so a stranger's folder under our name must never be read.
+    """
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        entry = folder.lstat()
+    except OSError:
+        return False
+    if not hasattr(os, "getuid"):  # Windows has a temporary folder per user
+        return True
+    open_to_others = entry.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(entry.st_mode) and entry.st_uid == os.getuid() and not open_to_others
+
+
+def _surroundings(function: Callable[..., Any]) -> str:
+    """A name that changes with what `function` is compiled with from outside its own file.
+
+    Numba renews a cached kernel when its own file changes; it misses changes in kernels that are
+    called (and inlined) from other files and in constants imported from there.
+    """
+    digest = hashlib.sha256()
+    for name, value in sorted(_globals(function).items()):
+        if isinstance(value, (bool, int, float, str, np.generic)) and not name.startswith("__"):
+            digest.update(f"{name}={value!r};".encode())
+    for path in sorted(_files_called(function, {function.__code__.co_filename})):
+        digest.update(_digest_of_file(path))
+    return digest.hexdigest()[:16]
+
+
+def _files_called(function: Callable[..., Any], seen: set[str]) -> set[str]:
+    found: set[str] = set()
+    for value in _globals(function).values():
+        callee = getattr(value, "py_func", None)
+        if callee is not None and (path := callee.__code__.co_filename) not in seen:
+            seen.add(path)
+            found |= {path} | _files_called(callee, seen)
+    return found
+
+
+def _globals(function: Callable[..., Any]) -> dict[str, Any]:
+    return cast(dict[str, Any], getattr(function, "__globals__", {}))
+
+
+@functools.cache
+def _digest_of_file(path: str) -> bytes:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).digest()
+    except OSError:
+        return b""
+
+
+def _interpreted(function: Kernel) -> Kernel:
+    """Plain Python that, like compiled code, lets integers wrap and divides without a warning."""
+
+    @functools.wraps(function)
+    def run(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*args)
+
+    return cast(Kernel, run)

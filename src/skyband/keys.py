@@ -1,0 +1,248 @@
+"""Keys of any Arrow type as 64-bit hashes, and dense codes for them.
+
+Hashing reads Arrow buffers in bulk and has no seed: a key has the same hash in every process. Equal
+values hash alike across int8 to uint64, float16 to float64, and across strings and binaries of any
+layout, dictionaries included. Times hash as the integers they are kept as, so their units must
+agree; so must the scales and widths of decimals. Two of n distinct keys collide with probability
+n² / 2⁶⁵, integers never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from skyband.columns import State, fixed_bytes, native_dtype, plain, spans, to_numpy, validity
+from skyband.errors import EngineError, SchemaError
+from skyband.kernels import hashing
+from skyband.kernels.hashing import NULL_HASH
+
+Hashes = NDArray[np.uint64]
+
+_SMALLEST = 16  # keys that a new index has room for
+_MANY = 1 << 20  # keys from which on an index grows by two rather than by four
+
+
+def is_key_type(kind: pa.DataType) -> bool:
+    """Whether columns of this type can be keys."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return is_key_type(kind.storage_type)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return is_key_type(kind.value_type)
+    return native_dtype(kind) is not None or _is_bytes(kind) or pa.types.is_null(kind)
+
+
+def hash_array(arr: pa.Array | pa.ChunkedArray) -> Hashes:
+    """The hash of each value. Costs one pass over the buffers; raises SchemaError if nested."""
+    if not is_key_type(arr.type):
+        raise SchemaError(
+            f"a column of type {arr.type} cannot be a key; cast it to a string, or name the plain "
+            "columns that it is made of"
+        )
+    if not isinstance(arr, pa.ChunkedArray):
+        return _hash(arr)
+    if arr.num_chunks == 1:
+        return _hash(arr.chunk(0))
+    return np.concatenate([np.zeros(0, np.uint64), *(_hash(chunk) for chunk in arr.chunks)])
+
+
+def hash_columns(arrays: Sequence[pa.Array | pa.ChunkedArray]) -> Hashes:
+    """The hash of each row of one or more columns, whose order matters."""
+    first, *others = arrays
+    hashes = hash_array(first)
+    for other in others:
+        hashing.combine_hashes(hashes, hash_array(other))
+    return hashes
+
+
+def _hash(arr: pa.Array) -> Hashes:
+    if pa.types.is_dictionary(arr.type):
+        return _hash_dictionary(arr)
+    if pa.types.is_run_end_encoded(arr.type):
+        return _hash(pc.run_end_decode(arr))
+    arr = plain(arr)
+    if len(arr) == 0 or arr.null_count == len(arr):
+        return np.full(len(arr), NULL_HASH)
+    hashes = _hash_values(arr)
+    if arr.null_count:
+        bitmap = np.frombuffer(arr.buffers()[0], np.uint8)
+        hashing.mark_nulls(hashes, _read_only(bitmap), arr.offset)
+    return hashes
+
+
+def _hash_values(arr: pa.Array) -> Hashes:
+    native = native_dtype(arr.type)
+    if _has_width(arr.type):
+        width = arr.type.byte_width
+        if width == 0:
+            return hashing.hash_bytes(np.zeros(len(arr) + 1, np.int32), np.zeros(0, np.uint8))
+        return hashing.hash_fixed(fixed_bytes(arr).view(np.uint8), width)
+    if native is None:
+        return hashing.hash_bytes(*spans(arr))
+    values = to_numpy(arr)
+    if native.kind == "f":
+        return hashing.hash_float64(_read_only(values.astype(np.float64, copy=False)))
+    return hashing.hash_int64(_read_only(values.astype(np.int64, copy=False)))
+
+
+def _hash_dictionary(arr: pa.DictionaryArray) -> Hashes:
+    """Hash the dictionary and look the rows up; decode instead if most of it is not used."""
+    if len(arr.dictionary) > len(arr):
+        return _hash(arr.dictionary_decode())
+    indices = to_numpy(arr.indices)
+    valid = validity(arr.indices)
+    if valid is None:
+        return _hash(arr.dictionary).take(indices)
+    # What stands in null rows is undefined, so it is pointed to an extra hash at the end.
+    hashes = np.append(_hash(arr.dictionary), NULL_HASH)
+    return hashes.take(np.where(valid, indices.astype(np.int64), len(arr.dictionary)))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    is_string = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    is_view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+    return bool(is_string or is_binary or is_view or _has_width(kind))
+
+
+def _has_width(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind))
+
+
+def _read_only(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    view = values.view()
+    view.flags.writeable = False  # always, so that kernels are compiled for one kind only
+    return view
+
+
+class Encoded(NamedTuple):
+    """What `KeyIndex.encode` gives: a code per row, and the row and code of each new key."""
+
+    codes: NDArray[np.int32]
+    fresh_rows: NDArray[np.int64]
+    fresh_codes: NDArray[np.int32]
+
+
+class KeyIndex:
+    """Dense codes 0, 1, 2, … for hashes, in order of first appearance; released codes come again.
+
+    A look-up, an insertion or a release costs O(1); a key takes 36 to 144 bytes, and the table
+    grows with the greatest number of keys there ever were.
+
+    >>> index = KeyIndex()
+    >>> index.encode(hash_array(pa.array(["b", "a", "b"]))).codes.tolist()
+    [0, 1, 0]
+    >>> index.release(np.array([0]))
+    >>> index.encode(hash_array(pa.array(["a", "c"]))).codes.tolist()
+    [1, 0]
+    """
+
+    def __init__(self, expected: int = 0) -> None:
+        """An empty index with room for `expected` keys before it has to grow."""
+        self._counts = np.zeros(2, np.int64)
+        self._by_code = np.zeros(0, np.uint64)
+        self._free = np.zeros(0, np.int32)
+        self._allocate(max(_SMALLEST, expected))
+
+    def __len__(self) -> int:
+        return int(self._counts[0] - self._counts[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated."""
+        arrays = (self._keys, self._codes, self._by_code, self._free)
+        return sum(array.nbytes for array in arrays)
+
+    @property
+    def bound(self) -> int:
+        """All codes in use are below this number."""
+        return int(self._counts[0])
+
+    def codes(self) -> NDArray[np.int64]:
+        """Codes in use, ascending."""
+        used, free = self._counts
+        return np.delete(np.arange(used), self._free[:free])
+
+    def encode(self, hashes: Hashes) -> Encoded:
+        """The code of each hash; hashes not seen before get one."""
+        codes = np.empty(len(hashes), np.int32)
+        row = 0
+        rows_found, codes_found = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+        while row < len(hashes):
+            room = min(len(self._by_code) - len(self), len(hashes) - row)
+            rows, fresh = np.empty(room, np.int64), np.empty(room, np.int32)
+            row, count = hashing.encode_rows(
+                hashes, row, self._keys, self._codes, self._shift, self._by_code, self._free,
+                self._counts, codes, rows, fresh,
+            )  # fmt: skip
+            rows_found.append(rows[:count])
+            codes_found.append(fresh[:count])
+            if row < len(hashes):
+                few = len(self._by_code) < _MANY
+                self._allocate((4 if few else 2) * len(self._by_code))
+        return Encoded(codes, np.concatenate(rows_found), np.concatenate(codes_found))
+
+    def find(self, hashes: Hashes) -> NDArray[np.int32]:
+        """The code of each hash, -1 where it has none."""
+        return hashing.find_rows(hashes, self._keys, self._codes, self._shift)
+
+    def hashes(self, codes: NDArray[np.signedinteger[Any]]) -> Hashes:
+        """The hashes that have these codes."""
+        return self._by_code.take(codes)
+
+    def release(self, codes: NDArray[np.signedinteger[Any]]) -> None:
+        """Forget the keys with these codes, and let later keys have the codes."""
+        gone = np.asarray(codes, np.int32)
+        outside = len(gone) > 0 and not 0 <= int(gone.min()) <= int(gone.max()) < self.bound
+        if outside or len(gone) != hashing.remove_codes(
+            gone, self._keys, self._codes, self._shift, self._by_code, self._free, self._counts
+        ):
+            raise EngineError("a key's code was released that is not in use; report this as a bug")
+
+    def state(self) -> State:
+        """A copy of everything, as flat arrays."""
+        used, free = self._counts
+        return {"hashes": self._by_code[:used].copy(), "free": self._free[:free].copy()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, np.ndarray[Any, Any]]) -> KeyIndex:
+        """The index whose `state()` this was; it hands out codes in the same order."""
+        hashes, free = state["hashes"], state["free"]
+        index = cls(len(hashes))
+        index._counts[:] = len(hashes), len(free)
+        index._by_code[: len(hashes)] = hashes
+        index._free[: len(free)] = free
+        index._insert_all()
+        return index
+
+    def _allocate(self, keys: int) -> None:
+        """Room for at least this many keys: the table is a power of two, half of it in use."""
+        bits = (2 * keys - 1).bit_length()
+        room = 1 << (bits - 1)
+        self._shift = np.uint64(64 - bits)
+        self._keys = np.zeros(1 << bits, np.uint64)
+        self._codes = np.full(1 << bits, hashing.EMPTY, np.int32)
+        by_code, free = np.zeros(room, np.uint64), np.zeros(room, np.int32)
+        by_code[: len(self._by_code)] = self._by_code
+        free[: len(self._free)] = self._free
+        self._by_code, self._free = by_code, free
+        self._insert_all()
+
+    def _insert_all(self) -> None:
+        used, released = self._counts
+        codes = np.arange(used, dtype=np.int32)
+        codes[self._free[:released]] = hashing.EMPTY
+        hashing.insert_pairs(self._by_code[:used], codes, self._keys, self._codes, self._shift)
+
+    def _check(self) -> None:
+        """Assert every invariant; for tests."""
+        used, released = self._counts
+        live = np.setdiff1d(np.arange(used), self._free[:released])
+        assert len(live) == len(self) == used - released <= len(self._by_code)
+        assert np.array_equal(np.sort(self._codes[self._codes >= 0]), live)
+        assert np.array_equal(self.find(self._by_code[live]), live)

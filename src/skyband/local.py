@@ -1,0 +1,160 @@
+"""``rank`` and ``watch``: a query over a source, embedded in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.answer import Answer, Answers
+from skyband.errors import SchemaError
+from skyband.intake import as_table
+from skyband.monitor import Monitor
+from skyband.order import order_by_value
+from skyband.query import Query
+from skyband.sources import BATCH_ROWS, batches_of, is_table, sorted_by
+from skyband.times import TimeAxis
+from skyband.window import CountWindow, Duration
+
+__all__ = ["rank", "watch"]
+
+Progress = Callable[[int], None]
+
+
+def rank(
+    source: Any, query: Query, on_bad: str = "raise", progress: Progress | None = None
+) -> pa.Table:
+    """Every answer of a query over a finite source, as one table.
+
+    A single table is sorted by time first; over a path or an iterable a row that comes too late is
+    an error that says which lateness would do. ``progress`` is told the rows read so far.
+
+    >>> import skyband as sb
+    >>> flows = pa.table({"flow": ["a", "b", "c"], "bytes": [10, 30, 20]})
+    >>> query = sb.TopK(k=2, score="bytes", id="flow", window=sb.CountWindow(3))
+    >>> sb.rank(flows, query)["flow"].to_pylist()
+    ['b', 'c']
+    """
+    monitor = Monitor(query, on_bad=on_bad)
+    tables = [answers.table for answers in _run(source, monitor, progress)]
+    if monitor._fold is None:
+        return _unbound(query)
+    schema = monitor._fold.schema()
+    table = (
+        pa.concat_tables([t.cast(schema) if t.schema != schema else t for t in tables])
+        if (tables)
+        else schema.empty_table()
+    )
+    if isinstance(query.window, CountWindow) and query.groups:
+        # Groups complete their windows at different times, so pushes interleave.
+        names = ["window_end", *query.groups]
+        order = order_by_value(
+            [table[name].combine_chunks() for name in names] + [pa.array(np.arange(table.num_rows))]
+        )
+        table = table.take(pa.array(order))
+    return table
+
+
+def watch(
+    source: Any, query: Query, on_bad: str = "raise", idle: Duration | float | None = None
+) -> Iterator[Answer]:
+    """Answers as they come, over a source of any kind; at the end of a finite one the last of them."""
+    monitor = Monitor(query, on_bad=on_bad, idle=idle)
+    return (answer for answers in _run(source, monitor, None) for answer in answers.views())
+
+
+def _run(source: Any, monitor: Monitor, progress: Progress | None) -> Iterator[Answers]:
+    query = monitor.query
+    monitor._raise_late = not is_table(source)
+    rows = 0
+    if isinstance(source, Mapping):
+        steps = _several(source, monitor)
+    elif query.needs_mapping:
+        raise SchemaError(
+            f"{query.kind} reads several streams; give a mapping such as "
+            f"{{{', '.join(f'{name!r}: ...' for name in query.sources)}}}"
+        )
+    else:
+        steps = _single(source, query)
+    for step in steps:
+        answers = step if isinstance(step, Answers) else monitor._push(step)
+        if answers is not None and len(answers):
+            yield answers
+        if progress is not None and not isinstance(step, Answers):
+            rows = int(monitor.stats()["rows_in"])
+            progress(rows)
+    answers = monitor._flush()
+    if answers is not None and len(answers):
+        yield answers
+
+
+def _single(source: Any, query: Query) -> Iterator[Any]:
+    if is_table(source):
+        yield from _slices(_in_time(as_table(source), query, None))
+    else:
+        for table in batches_of(source):
+            yield table
+
+
+def _in_time(table: pa.Table, query: Query, source: str | None) -> pa.Table:
+    """A table in order of time, where the query's windows are of time."""
+    if isinstance(query.window, CountWindow):
+        return table
+    name = query.time_of(source)
+    if name is None or name not in table.column_names:
+        return table
+    axis = TimeAxis(name, table.schema.field(name).type, query.window)
+    return sorted_by(table, name, axis.ticks)
+
+
+def _slices(table: pa.Table) -> Iterator[pa.Table]:
+    """Pieces of a table that fit a cache; an empty table is one piece, for its columns."""
+    if not table.num_rows:
+        yield table
+    for batch in table.to_batches(max_chunksize=BATCH_ROWS):
+        yield pa.Table.from_batches([batch])
+
+
+def _several(sources: Mapping[str, Any], monitor: Monitor) -> Iterator[Any]:
+    """Batches of several sources, always from the one that is furthest behind."""
+    query = monitor.query
+    missing = [name for name in query.sources if name not in sources]
+    if not query.sources:
+        raise SchemaError(f"{query.kind} over this window reads one source, not a mapping")
+    if query.needs_mapping and missing:
+        raise SchemaError(f"source {missing[0]!r} is missing; the query reads {query.sources}")
+    unknown = [name for name in sources if name not in query.sources]
+    if unknown:
+        raise SchemaError(f"unknown source {unknown[0]!r}; the query reads {query.sources}")
+    streams: dict[str, Iterator[Any]] = {}
+    for name, source in sources.items():
+        if is_table(source):
+            streams[name] = _slices(_in_time(as_table(source), query, name))
+        else:
+            streams[name] = batches_of(source)
+    monitor._raise_late = not all(is_table(source) for source in sources.values())
+    ended = [name for name in query.sources if name not in streams]
+    while streams:
+        seen = {} if monitor._fold is None else monitor._fold.time.seen
+        name = min(streams, key=lambda n: (seen.get(n) is not None, seen.get(n) or 0))
+        table = next(streams[name], None)
+        if table is None:
+            del streams[name]
+            ended.append(name)
+        else:
+            yield {name: table}
+        if monitor._fold is not None:
+            for gone in ended:
+                answers = monitor._end_source(gone)
+                if answers is not None:
+                    yield answers
+            ended = []
+
+
+def _unbound(query: Query) -> pa.Table:
+    """The answer over a source that showed no column at all."""
+    rank_column = ("rank",) if query.ranked else ()
+    names = dict.fromkeys(("window_start", "window_end", *query.groups, *rank_column, *query.key))
+    return pa.table({name: pa.nulls(0) for name in names})

@@ -1,0 +1,99 @@
+"""The one total order.
+
+Rows: score best first, then the later row, then the smaller id, then the larger probability.
+Objects and items: score or count best first, then the smaller error, then the smaller id.
+
+Scores of any numeric type become *sortable* integers (greater is better), so that a kernel compares
+plain ``int64`` values whatever the column's type, exactly and with infinities in their place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["id_ranks", "order_by_value", "row_order", "sortable", "unsortable"]
+
+Ints = npt.NDArray[np.int64]
+_LOW_BITS = np.int64(0x7FFF_FFFF_FFFF_FFFF)
+_TOP_BIT = np.uint64(1 << 63)
+
+
+def sortable(values: npt.NDArray[Any], largest: bool = True) -> Ints:
+    """Integers in the order of the values; with ``largest=False`` in the reverse order."""
+    if values.dtype.kind == "f":
+        # Adding zero turns -0.0 into 0.0: they are equal and must not differ in bits.
+        bits = (values.astype(np.float64, copy=False) + 0.0).view(np.int64)
+        keys = bits ^ ((bits >> 63) & _LOW_BITS)
+    elif values.dtype == np.uint64:
+        keys = (values ^ _TOP_BIT).view(np.int64)
+    else:
+        keys = values.astype(np.int64, copy=False)
+    return keys if largest else ~keys
+
+
+def unsortable(keys: Ints, dtype: npt.DTypeLike, largest: bool = True) -> npt.NDArray[Any]:
+    """The values that ``sortable`` was given."""
+    dtype = np.dtype(dtype)
+    keys = keys if largest else ~keys
+    if dtype.kind == "f":
+        bits = keys ^ ((keys >> 63) & _LOW_BITS)
+        return bits.view(np.float64).astype(dtype, copy=False)
+    if dtype == np.uint64:
+        return keys.view(np.uint64) ^ _TOP_BIT
+    return keys.astype(dtype, copy=False)
+
+
+def id_ranks(ids: pa.Array) -> Ints:
+    """Integers in the order of the ids (text by code points, numbers by value)."""
+    if pa.types.is_dictionary(ids.type):
+        ids = ids.dictionary_decode()
+    kind = ids.type
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        return np.asarray(ids.cast(pa.int64()))
+    if pa.types.is_string_view(kind):
+        ids = ids.cast(pa.string())
+    elif pa.types.is_binary_view(kind):
+        ids = ids.cast(pa.binary())
+    elif pa.types.is_boolean(kind):
+        ids = ids.cast(pa.uint8())
+    elif pa.types.is_fixed_size_binary(kind):
+        ids = ids.cast(pa.binary())
+    return np.asarray(pc.rank(ids, tiebreaker="dense")).astype(np.int64)
+
+
+def row_order(
+    score: Ints,
+    tie: Ints,
+    ids: pa.Array | None = None,
+    probability: npt.NDArray[np.float64] | None = None,
+    segment: npt.NDArray[Any] | None = None,
+) -> npt.NDArray[np.intp]:
+    """Positions of rows, best first; within each ``segment``, segments ascending.
+
+    ``score`` is sortable, ``tie`` grows with time (or with arrival, for count windows).
+    """
+    keys: list[npt.NDArray[Any]] = [~tie, ~score]
+    if ids is not None:
+        keys.insert(0, id_ranks(ids))
+    if probability is not None:
+        keys.insert(0, -probability)
+    if segment is not None:
+        keys.append(segment)
+    return np.lexsort(keys)
+
+
+def order_by_value(columns: list[pa.Array]) -> npt.NDArray[np.int64]:
+    """Positions in ascending order of the columns, left to right; nulls last."""
+    table = pa.table(
+        {
+            str(i): c.dictionary_decode() if pa.types.is_dictionary(c.type) else c
+            for i, c in enumerate(columns)
+        }
+    )
+    keys = [(name, "ascending") for name in table.column_names]
+    return np.asarray(pc.sort_indices(table, sort_keys=keys)).astype(np.int64)

@@ -1,0 +1,21 @@
+"""The six queries: frozen specs that check themselves and know nothing of how they are answered."""
+
+from __future__ import annotations
+
+from skyband.query.base import Query, from_spec
+from skyband.query.frequency import HeavyHitters
+from skyband.query.fused import FusedTopK
+from skyband.query.skyline import Skyline, SkylineJoin
+from skyband.query.topk import TopK
+from skyband.query.uncertain import UncertainTopK
+
+__all__ = [
+    "FusedTopK",
+    "HeavyHitters",
+    "Query",
+    "Skyline",
+    "SkylineJoin",
+    "TopK",
+    "UncertainTopK",
+    "from_spec",
+]

@@ -1,0 +1,204 @@
+"""What all queries share: checks, a spec that can be written down, a fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from skyband import registry
+from skyband.errors import EngineError, QueryError
+from skyband.window import CountWindow, TimeWindow, Window
+
+__all__ = ["Query", "column", "columns", "count", "from_spec", "number", "preferences"]
+
+RESERVED = ("window_start", "window_end", "rank")
+_KINDS: dict[str, type[Query]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """A continuous query: what to rank, over which window; not how.
+
+    ``algorithm`` names how it is answered (None picks what measures best), ``options`` holds
+    settings that the algorithm itself names and validates.
+    """
+
+    kind: ClassVar[str]
+    ranked: ClassVar[bool] = True
+    extra_columns: ClassVar[tuple[str, ...]] = ()
+    """Names that the answer adds beside those of every query."""
+
+    window: Window
+    algorithm: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _KINDS[cls.kind] = cls
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.window, (TimeWindow, CountWindow)):
+            raise QueryError(
+                "window must be a TimeWindow or a CountWindow, for example "
+                f"sb.TimeWindow('10 minutes', slide='1 minute'); got {self.window!r}"
+            )
+        if not isinstance(self.options, Mapping):
+            raise QueryError(f"options must be a mapping of settings, not {self.options!r}")
+        object.__setattr__(self, "options", dict(self.options))
+        for name in ("k",):
+            if hasattr(self, name):
+                count(name, getattr(self, name))
+        if hasattr(self, "by"):
+            object.__setattr__(self, "by", columns("by", self.by, empty=True))
+        if isinstance(self.window, TimeWindow) and self.time is None:
+            raise QueryError("a TimeWindow needs time=, the name of the column with the event time")
+        known = registry.algorithms(self.kind)
+        if self.algorithm is not None and self.algorithm not in known:
+            raise QueryError(
+                f"{self.kind} has no algorithm {self.algorithm!r}; "
+                f"choose one of {', '.join(known)} or None"
+            )
+        self._validate()
+
+    def _validate(self) -> None:
+        """Checks of one query; raises QueryError."""
+
+    # What engines ask of any query ------------------------------------------------------------
+
+    time: str | Mapping[str, str] | None = None
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Columns that split the stream into streams of their own."""
+        return tuple(getattr(self, "by", ()))
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Answer columns that tell one answered thing from another; empty: the whole row."""
+        name = getattr(self, "id", None)
+        return () if name is None else (name,)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the sources a mapping must or may give; empty where there is only one."""
+        return ()
+
+    @property
+    def needs_mapping(self) -> bool:
+        """Whether one table cannot serve."""
+        return False
+
+    def time_of(self, source: str | None) -> str | None:
+        """The time column of a source."""
+        if isinstance(self.time, Mapping):
+            if source is None or source not in self.time:
+                raise QueryError(f"time= names no column for the source {source!r}")
+            return self.time[source]
+        return self.time
+
+    # Writing a query down ---------------------------------------------------------------------
+
+    def spec(self) -> dict[str, Any]:
+        """The query as plain JSON values; ``from_spec`` is the way back."""
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        return {"kind": self.kind} | {name: _plain(name, value) for name, value in found.items()}
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for equal queries in every process."""
+        text = json.dumps(self.spec(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, TimeWindow):
+        given = {n: getattr(value, n) for n in ("size", "slide", "lateness", "offset")}
+        return {"time": {n: _plain(n, v) for n, v in given.items()}}
+    if isinstance(value, CountWindow):
+        return {"count": {"size": int(value.size), "slide": int(value.panes.slide)}}
+    if isinstance(value, timedelta):
+        return f"{value // timedelta(microseconds=1)} us"
+    if isinstance(value, Mapping):
+        return {str(key): _plain(name, item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(name, item) for item in value]
+    if callable(value):
+        raise EngineError(
+            f"{name}= is a function of your own, which cannot be part of a snapshot; "
+            f"use a named one, or give it again on restore: Monitor.restore(blob, {name}=...)"
+        )
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if hasattr(value, "item"):
+        return value.item()
+    raise QueryError(f"{name}={value!r} cannot be written down; use plain numbers and strings")
+
+
+def from_spec(spec: Mapping[str, Any]) -> Query:
+    """The query that ``Query.spec`` wrote down."""
+    values = dict(spec)
+    kind = _KINDS[values.pop("kind")]
+    window = values.pop("window")
+    build: Any = TimeWindow if "time" in window else CountWindow
+    (settings,) = window.values()
+    return kind(window=build(**settings), **values)
+
+
+# Checks that specs share -------------------------------------------------------------------------
+
+
+def column(name: str, value: object, optional: bool = False) -> None:
+    """One column name."""
+    if value is None and optional:
+        return
+    if not isinstance(value, str) or not value:
+        raise QueryError(f"{name} must be the name of a column, not {value!r}")
+
+
+def columns(name: str, value: Any, empty: bool = False) -> tuple[str, ...]:
+    """Several column names, or one alone."""
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, Iterable):
+        raise QueryError(f"{name} must be column names, not {value!r}")
+    result = tuple(names)
+    for each in result:
+        column(name, each)
+    if not result and not empty:
+        raise QueryError(f"{name} names no column")
+    if len(set(result)) != len(result):
+        raise QueryError(f"{name} names a column twice: {result}")
+    return result
+
+
+def count(name: str, value: object, optional: bool = False) -> None:
+    """A positive whole number."""
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise QueryError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def number(name: str, value: object, low: float, high: float, open_low: bool = False) -> None:
+    """A finite number within bounds."""
+    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not fits or not (low <= value <= high) or (open_low and value == low):  # type: ignore[operator]
+        left = "(" if open_low else "["
+        raise QueryError(f"{name} must be a number in {left}{low}, {high}], not {value!r}")
+
+
+def preferences(value: Any) -> dict[str, str]:
+    """Columns of a skyline with what is preferred of each."""
+    if not isinstance(value, Mapping) or not value:
+        raise QueryError(f"prefer must map columns to 'min', 'max' or 'diff'; got {value!r}")
+    for name, wish in value.items():
+        column("prefer", name)
+        if wish not in ("min", "max", "diff"):
+            raise QueryError(f"prefer[{name!r}] must be 'min', 'max' or 'diff', not {wish!r}")
+    if all(wish == "diff" for wish in value.values()):
+        raise QueryError("prefer needs at least one column with 'min' or 'max'")
+    return dict(value)

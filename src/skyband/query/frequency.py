@@ -1,0 +1,49 @@
+"""The k most frequent items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from skyband.errors import QueryError
+from skyband.query.base import Query, column, columns, count
+
+__all__ = ["HeavyHitters"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeavyHitters(Query):
+    """The ``k`` items that occur most often in the window, or weigh most.
+
+    An item is one column or several. ``capacity``, ``cells``, ``ratio`` and ``filter_bits`` are the
+    m, h, r and f of the sketches; None derives them from k.
+    """
+
+    kind: ClassVar[str] = "HeavyHitters"
+    extra_columns: ClassVar[tuple[str, ...]] = ("count", "error")
+
+    k: int
+    item: str | tuple[str, ...]
+    time: str | None = None
+    weight: str | None = None
+    by: tuple[str, ...] = ()
+    capacity: int | None = None
+    cells: int | None = None
+    ratio: int | None = None
+    filter_bits: int | None = None
+
+    def _validate(self) -> None:
+        names = columns("item", self.item)
+        object.__setattr__(self, "item", self.item if isinstance(self.item, str) else names)
+        column("time", self.time, optional=True)
+        column("weight", self.weight, optional=True)
+        for name in ("capacity", "cells", "ratio", "filter_bits"):
+            count(name, getattr(self, name), optional=True)
+        if self.capacity is not None and self.capacity < self.k:
+            raise QueryError(f"capacity ({self.capacity}) must be at least k ({self.k})")
+        if self.algorithm == "fsw-f" and self.weight is not None:
+            raise QueryError("fsw-f filters single occurrences; it has no meaning with a weight")
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (self.item,) if isinstance(self.item, str) else self.item

@@ -1,0 +1,113 @@
+"""The best k objects whose attributes arrive on separate streams."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skyband.errors import QueryError
+from skyband.query.base import Query, column, columns, count
+from skyband.window import CountWindow
+
+__all__ = ["COMBINERS", "FusedTopK"]
+
+COMBINERS = ("sum", "mean", "min", "max", "product")
+Combine = str | Mapping[str, float] | Sequence[float] | Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusedTopK(Query):
+    """The ``k`` objects with the best ``combine`` of one value per stream.
+
+    A stream that has not reported an object, or whose report expired, counts as its lower bound.
+    ``combine`` is a name, weights per stream, or a monotone function from an array of shape
+    (objects, streams) to one score per object. ``recurrences`` is how many live reports of an object
+    one stream may hold (they add up) or "estimate"; ``returns=False`` promises that an object
+    reports at most once ever in a stream.
+    """
+
+    kind: ClassVar[str] = "FusedTopK"
+    extra_columns: ClassVar[tuple[str, ...]] = ("score",)
+
+    k: int
+    id: str
+    value: str
+    streams: tuple[str, ...]
+    stream: str | None = None
+    combine: Combine = "sum"
+    bounds: Any = (0.0, 1.0)
+    time: str | Mapping[str, str] | None = None
+    by: tuple[str, ...] = ()
+    recurrences: int | str = 1
+    returns: bool = True
+
+    def _validate(self) -> None:
+        column("id", self.id)
+        column("value", self.value)
+        column("stream", self.stream, optional=True)
+        object.__setattr__(self, "streams", columns("streams", self.streams))
+        if self.recurrences != "estimate":
+            count("recurrences", self.recurrences)
+        pairs = self.pairs
+        low_enough = all(low >= 0 for low, _ in pairs)
+        if self.combine == "product" and not low_enough:
+            raise QueryError("combine='product' is monotone only where lower bounds are >= 0")
+        if self.recurrences != 1 and not low_enough:
+            raise QueryError("reports that add up (recurrences) need lower bounds >= 0")
+        self._check_combine()
+
+    def _check_combine(self) -> None:
+        combine = self.combine
+        if isinstance(combine, str):
+            if combine not in COMBINERS:
+                raise QueryError(f"combine must be one of {', '.join(COMBINERS)}, not {combine!r}")
+        elif not callable(combine):
+            weights = self.weights
+            if weights is None or any(not math.isfinite(w) or w < 0 for w in weights):
+                raise QueryError(f"weights must be finite and not negative; got {combine!r}")
+
+    @property
+    def weights(self) -> tuple[float, ...] | None:
+        """Weights in the order of ``streams``, where ``combine`` gives them."""
+        combine: Any = self.combine
+        if isinstance(combine, str) or callable(combine):
+            return None
+        if isinstance(combine, Mapping):
+            if set(combine) != set(self.streams):
+                raise QueryError(f"combine must weigh each of {self.streams}; got {set(combine)}")
+            return tuple(float(combine[name]) for name in self.streams)
+        if len(combine) != len(self.streams):
+            raise QueryError(f"combine has {len(combine)} weights for {len(self.streams)} streams")
+        return tuple(float(weight) for weight in combine)
+
+    @property
+    def pairs(self) -> tuple[tuple[float, float], ...]:
+        """The bounds of each stream, in the order of ``streams``."""
+        bounds = self.bounds
+        if isinstance(bounds, Mapping):
+            if set(bounds) != set(self.streams):
+                raise QueryError(f"bounds must cover each of {self.streams}; got {set(bounds)}")
+            found = [bounds[name] for name in self.streams]
+        elif len(bounds) == 2 and not isinstance(bounds[0], Sequence):
+            found = [bounds] * len(self.streams)
+        else:
+            found = list(bounds)
+        if len(found) != len(self.streams):
+            raise QueryError(f"bounds has {len(found)} pairs for {len(self.streams)} streams")
+        pairs = tuple((float(low), float(high)) for low, high in found)
+        for low, high in pairs:
+            if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+                raise QueryError(f"bounds must be finite pairs (low, high); got {(low, high)}")
+        return pairs
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (self.id,)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return () if isinstance(self.window, CountWindow) else self.streams

@@ -1,0 +1,77 @@
+"""The rows that no other row beats in everything, of one stream and of two joined streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from skyband.errors import QueryError
+from skyband.query.base import Query, column, columns, count, preferences
+from skyband.window import CountWindow
+
+__all__ = ["Skyline", "SkylineJoin"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skyline(Query):
+    """The rows of the window that no other row dominates.
+
+    A row dominates another when it is at least as good in every preferred column, better in one,
+    and equal in every ``"diff"`` column.
+    """
+
+    kind: ClassVar[str] = "Skyline"
+    ranked: ClassVar[bool] = False
+
+    prefer: Mapping[str, str]
+    id: str | None = None
+    time: str | None = None
+    by: tuple[str, ...] = ()
+
+    def _validate(self) -> None:
+        object.__setattr__(self, "prefer", preferences(self.prefer))
+        column("id", self.id, optional=True)
+        column("time", self.time, optional=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkylineJoin(Query):
+    """The skyline of the join of two streams' live windows.
+
+    ``prefer`` names answer columns: a name that both sides have is written ``side_column``.
+    ``layers`` truncates the iteration of lsj; None lets it stop when sharing no longer pays.
+    """
+
+    kind: ClassVar[str] = "SkylineJoin"
+    ranked: ClassVar[bool] = False
+
+    left: str
+    right: str
+    on: str | tuple[str, ...]
+    prefer: Mapping[str, str]
+    time: str | Mapping[str, str] | None = None
+    layers: int | None = None
+
+    def _validate(self) -> None:
+        column("left", self.left)
+        column("right", self.right)
+        if self.left == self.right:
+            raise QueryError("left and right must differ; for a self-join give one table two names")
+        names = columns("on", self.on)
+        object.__setattr__(self, "on", self.on if isinstance(self.on, str) else names)
+        object.__setattr__(self, "prefer", preferences(self.prefer))
+        count("layers", self.layers, optional=True)
+        if isinstance(self.window, CountWindow):
+            raise QueryError(
+                "SkylineJoin takes a TimeWindow: two sources have no common count of arrivals; "
+                "number the rows and use that integer column as time"
+            )
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.left, self.right)
+
+    @property
+    def needs_mapping(self) -> bool:
+        return True

@@ -1,0 +1,45 @@
+"""The best k rows by score."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from skyband.errors import QueryError
+from skyband.query.base import Query, column, number
+
+__all__ = ["TopK"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopK(Query):
+    """The best ``k`` rows of the window by ``score``.
+
+    ``epsilon`` is how far a returned score may lie from the true one of its rank, ``delta`` the
+    probability of keeping within it; with the default of 0 the answer is exact.
+
+    >>> import skyband as sb
+    >>> sb.TopK(k=10, score="bytes", id="flow", time="ts", window=sb.TimeWindow("10 minutes")).k
+    10
+    """
+
+    kind: ClassVar[str] = "TopK"
+
+    k: int
+    score: str
+    id: str | None = None
+    time: str | None = None
+    by: tuple[str, ...] = ()
+    largest: bool = True
+    epsilon: float = 0.0
+    delta: float = 1.0
+
+    def _validate(self) -> None:
+        column("score", self.score)
+        column("id", self.id, optional=True)
+        column("time", self.time, optional=True)
+        number("epsilon", self.epsilon, 0.0, math.inf)
+        number("delta", self.delta, 0.0, 1.0, open_low=True)
+        if self.algorithm == "pabf" and self.epsilon == 0:
+            raise QueryError("pabf answers within epsilon; give epsilon > 0, or algorithm=None")

@@ -1,0 +1,69 @@
+"""Which algorithms answer which query: the one place where an algorithm is registered.
+
+The table holds names only, so that importing Skyband loads no kernel; a class is imported when the
+first query needs it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from skyband.errors import QueryError
+
+__all__ = ["algorithms", "choose", "kinds", "load", "register"]
+
+_ALGORITHMS: dict[str, dict[str, str]] = {
+    "TopK": {},
+    "HeavyHitters": {},
+    "UncertainTopK": {},
+    "FusedTopK": {},
+    "Skyline": {},
+    "SkylineJoin": {},
+}
+_FAMILIES = {
+    "TopK": "skyband.topk",
+    "HeavyHitters": "skyband.frequency",
+    "UncertainTopK": "skyband.uncertain",
+    "FusedTopK": "skyband.fused",
+    "Skyline": "skyband.skyline",
+    "SkylineJoin": "skyband.skyline",
+}
+
+
+def register(kind: str, name: str, target: str) -> None:
+    """Make ``target`` (``"module:Class"``) the algorithm ``name`` of a query."""
+    _ALGORITHMS[kind][name] = target
+
+
+def kinds() -> tuple[str, ...]:
+    """The queries that have at least one algorithm."""
+    return tuple(kind for kind, table in _ALGORITHMS.items() if table)
+
+
+def algorithms(kind: str) -> tuple[str, ...]:
+    """The names of a query's algorithms, in the order of registration."""
+    return tuple(_ALGORITHMS[kind])
+
+
+def load(kind: str, name: str) -> Any:
+    """The synopsis class of an algorithm."""
+    table = _ALGORITHMS[kind]
+    if name not in table:
+        raise QueryError(
+            f"{kind} has no algorithm {name!r}; choose one of {', '.join(table)} or None"
+        )
+    module, _, attribute = table[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def choose(query: Any) -> str:
+    """The algorithm of a query: the one it names, else what its family picks for it."""
+    if query.algorithm is not None:
+        return str(query.algorithm)
+    return str(import_module(_FAMILIES[query.kind]).choose(query))
+
+
+register("TopK", "skyband", "skyband.topk.skyband:Skyband")
+register("TopK", "mintopk", "skyband.topk.mintopk:MinTopK")
+register("TopK", "sma", "skyband.topk.sma:Sma")

@@ -1,0 +1,230 @@
+"""Runs: flat columns cut into one stretch per (pane, group) or (window, group).
+
+Everything that travels is one of these: the summary of some panes, the partial answer of some
+windows. A run has a stamp (its pane or window number), a group code, a few scalars, and a stretch of
+each part's columns.
+
+    stamp    7        7     8             parts["rows"]
+    group    0        2     0             offsets  0     3  4     6
+             ├ 3 rows ┼ 1 ──┼ 2 rows ┤    key      9 8 2 |5 |7 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.packing import pack, unpack
+
+__all__ = ["Column", "Part", "Runs", "expand", "offsets_of"]
+
+Column = npt.NDArray[Any] | pa.Array
+Ints = npt.NDArray[np.int64]
+
+
+def offsets_of(lengths: npt.NDArray[Any]) -> Ints:
+    """Offsets of stretches of these lengths."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def expand(starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ints:
+    """All positions of the stretches ``[start, start + length)``, one after the other."""
+    total = int(lengths.sum())
+    ends = np.cumsum(lengths)
+    return np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - lengths), lengths)
+
+
+def _take(column: Column, positions: Ints) -> Column:
+    if isinstance(column, np.ndarray):
+        return column[positions]
+    return column.take(pa.array(positions))
+
+
+def _concat(columns: Sequence[Column]) -> Column:
+    if isinstance(columns[0], np.ndarray):
+        return np.concatenate(columns)
+    return pa.concat_arrays(columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Columns of one kind of thing, a stretch a run."""
+
+    offsets: Ints
+    columns: Mapping[str, Column]
+
+    def __len__(self) -> int:
+        return int(self.offsets[-1])
+
+    def __getitem__(self, name: str) -> Any:
+        return self.columns[name]
+
+    @property
+    def lengths(self) -> Ints:
+        return np.diff(self.offsets)
+
+    def map(self, change: Callable[[Column], Column], offsets: Ints) -> Part:
+        return Part(offsets, {name: change(column) for name, column in self.columns.items()})
+
+    def take(self, runs: Ints) -> Part:
+        starts, lengths = self.offsets[runs], self.lengths[runs]
+        positions = expand(starts, lengths)
+        return self.map(lambda column: _take(column, positions), offsets_of(lengths))
+
+    def slice(self, start: int, stop: int) -> Part:
+        low, high = int(self.offsets[start]), int(self.offsets[stop])
+        return self.map(lambda column: column[low:high], self.offsets[start : stop + 1] - low)
+
+
+def _joined(pieces: Sequence[Part]) -> Part:
+    """One part after the other; a part without rows need not know its columns."""
+    offsets = offsets_of(np.concatenate([piece.lengths for piece in pieces]))
+    known = [piece for piece in pieces if len(piece)] or [p for p in pieces if p.columns][:1]
+    if not known:
+        return Part(offsets, {})
+    return Part(offsets, {c: _concat([piece[c] for piece in known]) for c in known[0].columns})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """Columns cut into runs, one per (stamp, group); see the module's drawing."""
+
+    stamp: Ints
+    group: npt.NDArray[np.int32]
+    parts: Mapping[str, Part]
+    scalars: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.stamp)
+
+    def take(self, runs: npt.NDArray[Any]) -> Runs:
+        """Only these runs, in this order (a mask or positions)."""
+        if runs.dtype == np.bool_:
+            runs = np.flatnonzero(runs)
+        return Runs(
+            self.stamp[runs],
+            self.group[runs],
+            {name: part.take(runs) for name, part in self.parts.items()},
+            {name: values[runs] for name, values in self.scalars.items()},
+        )
+
+    def slice(self, start: int, stop: int) -> Runs:
+        """A stretch of runs, without copying."""
+        if start == 0 and stop == len(self):
+            return self
+        return Runs(
+            self.stamp[start:stop],
+            self.group[start:stop],
+            {name: part.slice(start, stop) for name, part in self.parts.items()},
+            {name: values[start:stop] for name, values in self.scalars.items()},
+        )
+
+    def stamped(self, stamp: Ints) -> Runs:
+        """The same runs under other stamps."""
+        return Runs(stamp, self.group, self.parts, self.scalars)
+
+    def with_scalars(self, **scalars: npt.NDArray[Any]) -> Runs:
+        return Runs(self.stamp, self.group, self.parts, {**self.scalars, **scalars})
+
+    def ordered(self, ranks: npt.NDArray[Any] | None = None) -> Runs:
+        """Sorted by (stamp, group), groups by ``ranks[group]`` where given; stable, no needless copy."""
+        group = self.group if ranks is None else ranks[self.group]
+        later = (self.stamp[1:] > self.stamp[:-1]) | (
+            (self.stamp[1:] == self.stamp[:-1]) & (group[1:] >= group[:-1])
+        )
+        return self if later.all() else self.take(np.lexsort((group, self.stamp)))
+
+    @property
+    def repeats(self) -> npt.NDArray[np.bool_]:
+        """For ordered runs: whether a run has the stamp and group of the one before it."""
+        same = np.zeros(len(self), np.bool_)
+        same[1:] = (self.stamp[1:] == self.stamp[:-1]) & (self.group[1:] == self.group[:-1])
+        return same
+
+    @staticmethod
+    def concat(many: Sequence[Runs]) -> Runs:
+        """All runs of all, one after the other."""
+        if len(many) == 1:
+            return many[0]
+        names = dict.fromkeys(name for runs in many for name in runs.parts)
+        parts = {name: _joined([runs._part(name) for runs in many]) for name in names}
+        return Runs(
+            np.concatenate([runs.stamp for runs in many]),
+            np.concatenate([runs.group for runs in many]),
+            parts,
+            {n: np.concatenate([runs.scalars[n] for runs in many]) for n in many[0].scalars},
+        )
+
+    def _part(self, name: str) -> Part:
+        """A part, empty where these runs have none."""
+        part = self.parts.get(name)
+        return Part(np.zeros(len(self) + 1, np.int64), {}) if part is None else part
+
+    @property
+    def nbytes(self) -> int:
+        columns = [column for part in self.parts.values() for column in part.columns.values()]
+        return sum(int(column.nbytes) for column in columns) + 24 * len(self)
+
+    # Travelling -------------------------------------------------------------------------------
+
+    def flat(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """A JSON header and flat arrays, for packing."""
+        arrays: dict[str, npt.NDArray[Any]] = {"stamp": self.stamp, "group": self.group}
+        header: dict[str, Any] = {"scalars": list(self.scalars), "parts": {}}
+        for name, values in self.scalars.items():
+            arrays[f"scalar/{name}"] = values
+        for name, part in self.parts.items():
+            arrays[f"offsets/{name}"] = part.offsets
+            kinds = {}
+            for column, values in part.columns.items():
+                kinds[column] = isinstance(values, np.ndarray)
+                flat = values if kinds[column] else _arrow_bytes(values)
+                arrays[f"part/{name}/{column}"] = flat
+            header["parts"][name] = kinds
+        return header, arrays
+
+    @staticmethod
+    def from_flat(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Runs:
+        """The way back from ``flat``."""
+        parts = {}
+        for name, kinds in header["parts"].items():
+            columns: dict[str, Column] = {}
+            for column, plain in kinds.items():
+                values = arrays[f"part/{name}/{column}"]
+                columns[column] = values if plain else _arrow_array(values)
+            parts[name] = Part(arrays[f"offsets/{name}"], columns)
+        scalars = {name: arrays[f"scalar/{name}"] for name in header["scalars"]}
+        return Runs(arrays["stamp"], arrays["group"], parts, scalars)
+
+    def pack(self, **extra: npt.NDArray[Any]) -> bytes:
+        """Bytes for another process; ``extra`` arrays ride along."""
+        header, arrays = self.flat()
+        header["extra"] = list(extra)
+        return pack(header, arrays | {f"extra/{name}": value for name, value in extra.items()})
+
+    @staticmethod
+    def unpack(blob: bytes) -> tuple[Runs, dict[str, npt.NDArray[Any]]]:
+        """The runs and the extra arrays that ``pack`` was given."""
+        header, arrays = unpack(blob)
+        names: Any = header["extra"]
+        return Runs.from_flat(header, arrays), {n: arrays[f"extra/{n}"] for n in names}
+
+
+def _arrow_bytes(values: pa.Array) -> npt.NDArray[np.uint8]:
+    batch = pa.record_batch([values], names=["_"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def _arrow_array(flat: npt.NDArray[np.uint8]) -> pa.Array:
+    with pa.ipc.open_stream(pa.py_buffer(flat)) as reader:
+        return reader.read_next_batch().column(0)

@@ -1,0 +1,147 @@
+"""Sources of every kind as batches: tables, files, readers, iterables of those, mappings of them."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.errors import SchemaError
+from skyband.intake import as_table
+
+__all__ = ["Batches", "batches_of", "is_table"]
+
+BATCH_ROWS = 1 << 18
+"""Rows of one table that are read at a time: small enough to stay in cache, large enough for Python."""
+
+_READERS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".arrow": "ipc",
+    ".arrows": "ipc",
+    ".feather": "ipc",
+    ".ipc": "ipc",
+}
+
+Batches = Iterator[pa.Table]
+
+
+def is_table(source: Any) -> bool:
+    """Whether a source is one table in memory, rather than something that is read bit by bit."""
+    if isinstance(source, (pa.RecordBatchReader, str, Path, Mapping)):
+        return False
+    return hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
+
+
+def batches_of(source: Any, names: tuple[str, ...] | None = None) -> Batches:
+    """The batches of a source, in order."""
+    if is_table(source):
+        yield as_table(source)
+    elif isinstance(source, (str, Path)):
+        for path in paths_of(source):
+            yield from _read(path)
+    elif isinstance(source, pa.RecordBatchReader):
+        yield source.schema.empty_table()
+        for batch in source:
+            yield pa.Table.from_batches([batch])
+    elif isinstance(source, Iterable):
+        for each in source:
+            yield from batches_of(each)
+    else:
+        raise SchemaError(
+            f"{type(source).__name__} is not a source; give a table (pyarrow, pandas, polars, "
+            "DuckDB, ...), a path or glob, an iterable of those, or a mapping for several streams"
+        )
+
+
+def paths_of(source: str | Path) -> list[Path]:
+    """Files of a path, a folder or a glob, by name."""
+    text = str(source)
+    path = Path(text)
+    if path.is_dir():
+        found = [p for p in sorted(path.rglob("*")) if p.suffix in _READERS]
+    elif path.exists():
+        found = [path]
+    else:
+        found = [Path(name) for name in sorted(glob.glob(text, recursive=True))]
+        found = [p for each in found for p in (paths_of(each) if each.is_dir() else [each])]
+    if not found:
+        raise SchemaError(f"no file matches {text!r}; give a path, a folder or a glob")
+    return found
+
+
+def _read(path: Path) -> Batches:
+    kind = _READERS.get(path.suffix.lower())
+    if kind is None:
+        known = ", ".join(_READERS)
+        raise SchemaError(f"{path.name!r} has no known ending; Skyband reads {known}")
+    try:
+        yield from _open(path, kind)
+    except (pa.ArrowInvalid, OSError) as problem:
+        raise SchemaError(f"{path.name!r} could not be read as {kind}: {problem}") from problem
+
+
+def _open(path: Path, kind: str) -> Batches:
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(path) as file:
+            yield file.schema_arrow.empty_table()
+            for batch in file.iter_batches(batch_size=BATCH_ROWS):
+                yield pa.Table.from_batches([batch])
+    elif kind == "csv":
+        from pyarrow import csv
+
+        options = csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
+        with csv.open_csv(path, parse_options=options) as reader:
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+    elif kind == "json":
+        from pyarrow import json
+
+        if path.stat().st_size:
+            yield json.read_json(path)
+    else:
+        yield from _open_ipc(path)
+
+
+def _open_ipc(path: Path) -> Batches:
+    with pa.memory_map(str(path)) as file:
+        if file.read(6) == b"ARROW1":
+            reader = pa.ipc.open_file(file)
+            yield reader.schema.empty_table()
+            for i in range(reader.num_record_batches):
+                yield pa.Table.from_batches([reader.get_batch(i)])
+        else:
+            file.seek(0)
+            stream = pa.ipc.open_stream(file)
+            yield stream.schema.empty_table()
+            for batch in stream:
+                yield pa.Table.from_batches([batch])
+
+
+def sorted_by(table: pa.Table, name: str, ticks: Any) -> pa.Table:
+    """The table in order of time, which it mostly is already."""
+    from skyband.kernels.scan import is_sorted
+
+    last: int | None = None
+    for chunk in table.column(name).chunks:
+        if not len(chunk):
+            continue
+        values = ticks(chunk)
+        if chunk.null_count or not is_sorted(values) or (last is not None and values[0] < last):
+            break
+        last = int(values[-1])
+    else:
+        return table
+    order = np.asarray(pa.compute.sort_indices(table, sort_keys=[(name, "ascending")]))
+    return table.take(pa.array(order))

@@ -1,0 +1,185 @@
+"""What all TopK algorithms share: columns, summaries, the finished answer.
+
+A summary holds, of each (pane, group), the best k rows: a sortable score, what makes a row later than
+another, and the columns that an answer shows. Rows that tie in score and time stand in the order of
+their ids, so that after this module position decides ties and no kernel ever looks at an id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.columns import native_dtype, output_type
+from skyband.errors import SchemaError
+from skyband.kernels.select import select_runs
+from skyband.kernels.ties import tied_runs
+from skyband.keys import is_key_type
+from skyband.order import row_order, sortable, unsortable
+from skyband.query.topk import TopK
+from skyband.runs import Part, Runs, expand, offsets_of
+from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric
+from skyband.window import CountWindow
+
+__all__ = ["TopKSynopsis"]
+
+Ints = npt.NDArray[np.int64]
+_BY_POSITION = np.zeros(0, np.int64)
+
+
+class TopKSynopsis(Synopsis[TopK]):
+    """Everything of TopK but the state over sealed panes."""
+
+    def __init__(self, query: TopK) -> None:
+        super().__init__(query)
+        self.counting = isinstance(query.window, CountWindow)
+
+    # Columns ----------------------------------------------------------------------------------
+
+    def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
+        query = self.query
+        names = (*query.groups, query.id, query.score, query.time)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    def check_types(self, source: str, schema: pa.Schema) -> None:
+        numeric("score", schema, self.query.score)
+        if self.query.id is not None and not is_key_type(schema.field(self.query.id).type):
+            kind = schema.field(self.query.id).type
+            raise SchemaError(f"id column {self.query.id!r} has type {kind}; use a plain column")
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.schemas[""]
+
+    def output(self) -> pa.Schema:
+        query = self.query
+        names = dict.fromkeys((query.id, query.score, query.time))
+        kept = [name for name in names if name is not None]
+        return pa.schema([pa.field(n, output_type(self.schema.field(n).type)) for n in kept])
+
+    @property
+    def _payload(self) -> tuple[str, ...]:
+        """Answer columns that key and tie cannot give back."""
+        query = self.query
+        names = [query.id, query.time if self.counting else None]
+        return tuple(
+            name for name in dict.fromkeys(names) if name is not None and name != query.score
+        )
+
+    # Rows -------------------------------------------------------------------------------------
+
+    def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
+        query = self.query
+        score = batch.column(query.score)
+        tests: list[tuple[str, str, Any]] = [
+            (query.score, "the score is null", null_mask(score)),
+            (query.score, "the score is not a number", nan_mask(score)),
+        ]
+        for role, name in (("id", query.id), ("time", query.time)):
+            if name is not None:
+                tests.append((name, f"the {role} is null", null_mask(batch.column(name))))
+        return faults(batch, tests)
+
+    def summarise(self, rows: Rows) -> Runs:
+        score = rows.numpy(self.query.score)
+        tie = _BY_POSITION if self.counting else rows.tie
+        positions, offsets = select_runs(score, tie, rows.offsets, self.query.k, self.query.largest)
+        if self.counting:
+            assert rows.arrival is not None
+            later = np.repeat(rows.arrival - rows.offsets[:-1], np.diff(offsets)) + positions
+        else:
+            later = tie[positions]
+        columns: dict[str, Any] = {
+            "key": sortable(score[positions], self.query.largest),
+            "tie": later,
+        }
+        columns |= {f"shown:{name}": rows.take(name, positions) for name in self._payload}
+        return rows.runs({"rows": self._settled(Part(offsets, columns))})
+
+    def combine(self, runs: Runs) -> Runs:
+        fresh = np.flatnonzero(~runs.repeats)
+        part = self._best(_merged(runs.parts["rows"], fresh))
+        scalars = {n: np.add.reduceat(values, fresh) for n, values in runs.scalars.items()}
+        return Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part}, scalars)
+
+    def _best(self, part: Part) -> Part:
+        """The best k rows of each run."""
+        positions, offsets = select_runs(part["key"], part["tie"], part.offsets, self.query.k, True)
+        kept = part.map(lambda column: _pick(column, positions), offsets)
+        return self._settled(kept)
+
+    def _settled(self, part: Part) -> Part:
+        """Runs without ties that position does not decide, and with at most k rows each."""
+        k = self.query.k
+        if self.counting or not len(part):
+            return part
+        key, tie, offsets = part["key"], part["tie"], part.offsets
+        tied = np.flatnonzero(tied_runs(key, tie, offsets))
+        if len(tied):
+            lengths = part.lengths[tied]
+            rows = expand(offsets[tied], lengths)
+            order = np.arange(len(part))
+            ids = part.columns.get(f"shown:{self.query.id}")
+            segment = np.repeat(tied, lengths)
+            placed = row_order(
+                key[rows], tie[rows], _pick(ids, rows) if ids is not None else None, segment=segment
+            )
+            order[rows] = rows[placed]
+            part = part.map(lambda column: _pick(column, order), offsets)
+        if part.lengths.max() > k:
+            # Only tied runs are longer, and those are sorted now.
+            lengths = np.minimum(part.lengths, k)
+            kept = expand(offsets[:-1], lengths)
+            part = part.map(lambda column: _pick(column, kept), offsets_of(lengths))
+        return part
+
+    # Answers ----------------------------------------------------------------------------------
+
+    def finish(self, partials: Sequence[Runs]) -> Runs:
+        runs = Runs.concat(partials)
+        if len(partials) > 1:
+            runs = runs.ordered()
+            fresh = np.flatnonzero(~runs.repeats)
+            part = _merged(runs.parts["rows"], fresh)
+            ids = part.columns.get(f"shown:{self.query.id}")
+            segment = np.repeat(np.arange(len(fresh)), part.lengths)
+            order = row_order(part["key"], part["tie"], ids, segment=segment)
+            lengths = np.minimum(part.lengths, self.query.k)
+            best = order[expand(part.offsets[:-1], lengths)]
+            part = part.map(lambda column: _pick(column, best), offsets_of(lengths))
+            runs = Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part})
+        part = runs.parts["rows"]
+        columns = {field.name: self._shown(part, field) for field in self.output()}
+        return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)})
+
+    def _shown(self, part: Part, field: pa.Field) -> pa.Array:
+        query = self.query
+        if field.name == query.score:
+            dtype = native_dtype(field.type)
+            assert dtype is not None
+            values = unsortable(part["key"], dtype, query.largest)
+            return pa.array(values).view(field.type)
+        if f"shown:{field.name}" in part.columns:
+            return part[f"shown:{field.name}"]
+        return _from_native(part["tie"], field.type)
+
+
+def _from_native(values: Ints, kind: pa.DataType) -> pa.Array:
+    dtype = native_dtype(kind)
+    assert dtype is not None
+    return pa.array(values.astype(dtype, copy=False)).view(kind)
+
+
+def _merged(part: Part, fresh: npt.NDArray[np.intp]) -> Part:
+    """Repeated runs made one; ``fresh`` are the first of each."""
+    return Part(np.append(part.offsets[fresh], len(part)), part.columns)
+
+
+def _pick(column: Any, positions: npt.NDArray[Any]) -> Any:
+    if isinstance(column, np.ndarray):
+        return column[positions]
+    return column.take(pa.array(positions))

@@ -1,0 +1,166 @@
+"""When panes are sealed and windows answered.
+
+A clock knows how far its stream has come. For time windows that is the watermark: the least of the
+sources' marks (greatest time seen minus lateness). For count windows it is the number of arrivals,
+of each group for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.window import Panes
+
+__all__ = ["CountClock", "TimeClock", "windows_due"]
+
+Ints = npt.NDArray[np.int64]
+NEVER = np.iinfo(np.int64).min
+
+
+def windows_due(panes: Panes, filled: Ints, after: int, upto: int, pending: int | None) -> Ints:
+    """Numbers of the windows to answer among those in ``(after, upto]``, ascending.
+
+    They are the windows that cover a filled pane, and after each stretch of them the first empty one.
+    ``pending`` is a non-empty window answered before, whose successor was not answered yet.
+    """
+    low = np.maximum(panes.first_window_of(filled), after + 1)
+    high = np.minimum(panes.last_window_of(filled), upto)
+    low, high = low[low <= high], high[low <= high]
+    if pending is not None:
+        # The pending window stands for itself: it is taken out again below.
+        low, high = np.append(pending, low), np.append(pending, high)
+    if not len(low):
+        return np.zeros(0, np.int64)
+    # Panes ascend, so their windows do: stretches begin where a window starts past all before it.
+    reach = np.maximum.accumulate(high)
+    begins = np.ones(len(low), np.bool_)
+    begins[1:] = low[1:] > reach[:-1] + 1
+    first = low[begins]
+    last = np.append(reach[:-1][begins[1:]], reach[-1])
+    last = np.minimum(last + 1, upto)
+    if pending is not None and first[0] == pending:
+        first[0] += 1
+    lengths = np.maximum(last - first + 1, 0)
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1]) + np.repeat(first - (ends - lengths), lengths)
+
+
+class TimeClock:
+    """Event time: one mark a source, one watermark, the same panes for all groups."""
+
+    def __init__(self, panes: Panes, lateness: int, sources: Iterable[str]) -> None:
+        self.panes = panes
+        self.lateness = lateness
+        self.seen: dict[str, int | None] = dict.fromkeys(sources)
+        self.ignored: set[str] = set()
+        """Sources that do not hold the watermark back: exhausted or idle ones."""
+        self.watermark: int | None = None
+        self.answered: int | None = None
+        self.pending: int | None = None
+        self.filled: Ints = np.zeros(0, np.int64)
+        """Sealed panes with rows that a coming window covers."""
+
+    @property
+    def sealed(self) -> int:
+        """The first pane that still takes rows."""
+        return NEVER if self.watermark is None else int(self.panes.pane_of(self.watermark))
+
+    def observe(self, source: str, greatest: int) -> None:
+        """A source has shown this time."""
+        before = self.seen[source]
+        self.seen[source] = greatest if before is None else max(before, greatest)
+
+    @property
+    def greatest(self) -> int | None:
+        """The greatest time seen anywhere."""
+        times = [time for time in self.seen.values() if time is not None]
+        return max(times) if times else None
+
+    def mark(self) -> int | None:
+        """Where the watermark stands by the sources' marks; it never goes back."""
+        holding = [time for name, time in self.seen.items() if name not in self.ignored]
+        if not holding:
+            holding = [self.greatest]
+        known = [time for time in holding if time is not None]
+        if len(known) < len(holding):
+            return self.watermark
+        mark = min(known) - self.lateness
+        return mark if self.watermark is None else max(mark, self.watermark)
+
+    def final(self) -> int | None:
+        """The watermark of a stream that has ended: the first end after its last row."""
+        greatest = self.greatest
+        if greatest is None:
+            return self.watermark
+        end = int(self.panes.end_of(self.panes.last_window_ending_by(greatest) + 1))
+        return end if self.watermark is None else max(end, self.watermark)
+
+    def advance(self, watermark: int, filled: Ints) -> Ints:
+        """Move the watermark; ``filled`` are panes with rows that it seals. Returns windows due."""
+        self.watermark = watermark
+        upto = self.panes.last_window_ending_by(watermark)
+        filled = np.concatenate([self.filled, filled])
+        after = self.answered
+        if after is None:
+            after = int(self.panes.first_window_of(filled[0])) - 1 if len(filled) else upto
+        if upto <= after:
+            self.filled = filled
+            return np.zeros(0, np.int64)
+        due = windows_due(self.panes, filled, after, upto, self.pending)
+        self.answered = upto
+        self.pending = upto if self._covers(filled, upto) else None
+        self.filled = filled[self.panes.last_window_of(filled) > upto]
+        return due
+
+    def _covers(self, filled: Ints, window: int) -> bool:
+        first, end = self.panes.first_pane(window), self.panes.end_pane(window)
+        return bool(np.searchsorted(filled, end) > np.searchsorted(filled, first))
+
+    def state(self) -> dict[str, Any]:
+        """Plain values for a snapshot."""
+        return {
+            "seen": self.seen,
+            "ignored": sorted(self.ignored),
+            "watermark": self.watermark,
+            "answered": self.answered,
+            "pending": self.pending,
+            "filled": self.filled.tolist(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a snapshot."""
+        self.seen = dict(state["seen"])
+        self.ignored = set(state["ignored"])
+        self.watermark = state["watermark"]
+        self.answered = state["answered"]
+        self.pending = state["pending"]
+        self.filled = np.array(state["filled"], np.int64)
+
+
+class CountClock:
+    """Arrivals: each group counts its own and is never forgotten."""
+
+    def __init__(self, panes: Panes) -> None:
+        self.panes = panes
+        self.counts: Ints = np.zeros(1, np.int64)
+
+    def reserve(self, groups: int) -> None:
+        """Make room for this many groups."""
+        if groups > len(self.counts):
+            grown = np.zeros(max(groups, 2 * len(self.counts)), np.int64)
+            grown[: len(self.counts)] = self.counts
+            self.counts = grown
+
+    def due(self, groups: Ints, before: Ints) -> tuple[Ints, Ints]:
+        """Windows that groups completed since their counts were ``before``: numbers and groups."""
+        last = self.counts[groups] // self.panes.slide
+        done = before // self.panes.slide
+        lengths = last - done
+        ends = np.cumsum(lengths)
+        total = int(ends[-1]) if len(ends) else 0
+        numbers = np.arange(total) + np.repeat(done + 1 - (ends - lengths), lengths)
+        return numbers, np.repeat(groups, lengths)

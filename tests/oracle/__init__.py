@@ -1,0 +1,69 @@
+"""The definition of every query, in the plainest Python there is.
+
+Each algorithm of the package is compared with these functions at every step, so they import nothing
+of it and are written to be read, not to be fast: a row is a dict, a window is a list of rows, times
+are integers (timestamps are microseconds since the epoch).
+
+    windows.py     which rows a window holds, which rows are late or unused
+    order.py       the one total order of rows
+    topk.py  frequency.py  uncertain.py  fused.py  skyline.py     live rows -> answer
+    changes.py     from one answer to the next
+    driver.py      batches in, every answer out
+    compare.py     equal up to the last digits of floating sums
+"""
+
+from oracle.changes import changes
+from oracle.compare import SUMS, difference
+from oracle.driver import Answer, Run, answers, interleave
+from oracle.frequency import heavy_hitters
+from oracle.fused import fused
+from oracle.order import in_row_order
+from oracle.skyline import dominates, join, skyline, skyline_join
+from oracle.topk import topk
+from oracle.uncertain import uncertain, uncertain_by_worlds
+from oracle.windows import (
+    CountWindow,
+    Live,
+    Push,
+    Row,
+    TimeWindow,
+    count_windows,
+    first_end_after,
+    groups,
+    is_unused,
+    late_rows,
+    pane_end,
+    time_windows,
+)
+
+__all__ = [
+    "SUMS",
+    "Answer",
+    "CountWindow",
+    "Live",
+    "Push",
+    "Row",
+    "Run",
+    "TimeWindow",
+    "answers",
+    "changes",
+    "count_windows",
+    "difference",
+    "dominates",
+    "first_end_after",
+    "fused",
+    "groups",
+    "heavy_hitters",
+    "in_row_order",
+    "interleave",
+    "is_unused",
+    "join",
+    "late_rows",
+    "pane_end",
+    "skyline",
+    "skyline_join",
+    "time_windows",
+    "topk",
+    "uncertain",
+    "uncertain_by_worlds",
+]

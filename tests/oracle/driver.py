@@ -1,0 +1,230 @@
+"""Batches in, every answer out: what the embedded engine must give for a query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from oracle.changes import changes
+from oracle.frequency import heavy_hitters
+from oracle.fused import fused
+from oracle.skyline import skyline, skyline_join
+from oracle.topk import topk
+from oracle.uncertain import uncertain
+from oracle.windows import (
+    Batch,
+    CountWindow,
+    Live,
+    Push,
+    Row,
+    TimeWindow,
+    count_windows,
+    groups,
+    is_unused,
+    late_rows,
+    time_windows,
+)
+
+# Marks that this module puts on rows.
+ARRIVAL = "#arrival"  # its number among the arrivals of its group
+SOURCE = "#source"
+PUSH = "#push"
+
+Settings = dict[str, Any]
+
+# How an algorithm goes about it does not change what the answer is.
+ONLY_FOR_ALGORITHMS = (
+    *("algorithm", "options", "epsilon", "delta"),
+    *("capacity", "cells", "ratio", "filter_bits", "returns", "layers"),
+)
+
+
+@dataclass
+class Answer:
+    start: int
+    end: int
+    table: list[Row]
+    """First window_start, window_end, the `by` columns and, but for skylines, rank."""
+    changes: list[Row]
+    total: Any
+    """Rows, or weight, in the window."""
+    push: int | None
+    """The push (from 0) that brings the answer; None: the end of the input does."""
+
+
+@dataclass
+class Run:
+    answers: list[Answer] = field(default_factory=list)
+    rows_in: int = 0
+    rows_late: int = 0
+    rows_unused: int = 0
+
+    @property
+    def table(self) -> list[Row]:
+        """All answers as one table, in the order of `rank`."""
+        return [row for answer in sorted(self.answers, key=lambda a: a.end) for row in answer.table]
+
+
+def answers(
+    kind: str,
+    window: TimeWindow | CountWindow,
+    batches: Iterable[Batch] | Mapping[str, Sequence[Any]],
+    **settings: Any,
+) -> Run:
+    """Every answer to a query, in the order in which they come, to the end of the input.
+
+    `kind` and `settings` are the name and the keywords of the query's class. `batches` are the
+    pushes in order, each a list of rows or a mapping from source to list of rows; or a mapping from
+    source to its batches, which are then read as the engine reads them. Rows must be good ones.
+    """
+    settings = {name: value for name, value in settings.items() if name not in ONLY_FOR_ALGORITHMS}
+    if isinstance(batches, Mapping):
+        batches = interleave(batches, settings["time"])
+    pushes = list(batches)
+    if isinstance(window, CountWindow):
+        return over_count_windows(kind, window, pushes, settings)
+    return over_time_windows(kind, window, pushes, settings)
+
+
+def over_time_windows(
+    kind: str, window: TimeWindow, batches: list[Batch], settings: Settings
+) -> Run:
+    time = settings["time"]
+    sources = None
+    if any(isinstance(batch, Mapping) for batch in batches):
+        is_join = kind == "SkylineJoin"
+        sources = [settings["left"], settings["right"]] if is_join else list(settings["streams"])
+    shape = (window.size, window.step, window.offset)
+    pushes = list(late_rows(batches, time, *shape, lateness=window.lateness, sources=sources))
+
+    run = Run()
+    events = []  # every row that was not late, in order of arrival
+    for push in pushes:
+        run.rows_late += size_of(push.late)
+        run.rows_unused += size_of(push.unused)
+        run.rows_in += size_of(push.taken) + size_of(push.late) + size_of(push.unused)
+        for part in (push.taken, push.unused):
+            for source, rows in part.items():
+                column = time if isinstance(time, str) else time[source]
+                events += [{"time": row[column], "source": source, "row": row} for row in rows]
+
+    before: list[Row] = []
+    for start, end, inside in time_windows(events, "time", *shape):
+        live = Live(start, end, [event["row"] | {SOURCE: event["source"]} for event in inside])
+        number = next((n for n, push in enumerate(pushes) if reaches(push, end)), None)
+        run.answers.append(answer(kind, live, before, number, settings))
+        before = run.answers[-1].table
+    return run
+
+
+def over_count_windows(
+    kind: str, window: CountWindow, batches: list[Any], settings: Settings
+) -> Run:
+    """Each group counts its own arrivals and has its own answers.
+
+    Those of one push come in the order of window_end, then of the `by` columns.
+    """
+    arrivals = [row | {PUSH: number} for number, batch in enumerate(batches) for row in batch]
+    run = Run(rows_in=len(arrivals))
+    for _, rows in groups(arrivals, settings.get("by", ())):
+        run.rows_unused += sum(is_unused(n, window.size, window.step) for n in range(len(rows)))
+        in_order = [row | {ARRIVAL: n} for n, row in enumerate(rows)]
+        before: list[Row] = []
+        for live in count_windows(in_order, window.size, window.step):
+            run.answers.append(answer(kind, live, before, live.rows[-1][PUSH], settings))
+            before = run.answers[-1].table
+    run.answers.sort(key=lambda a: (a.push, a.end))  # and groups are in order already
+    return run
+
+
+def evaluate(kind: str, live: Live, settings: Settings) -> list[Row]:
+    """The answer's table for one window: the definition, group by group."""
+    by = settings.get("by", ())
+    window = {"window_start": live.start, "window_end": live.end}
+    has_ranks = kind not in ("Skyline", "SkylineJoin")
+    table = []
+    for group, rows in groups(live.rows, by):
+        for rank, row in enumerate(definition(kind, rows, settings), 1):
+            ranked = {"rank": rank} if has_ranks else {}
+            table.append(window | dict(zip(by, group, strict=True)) | ranked | row)
+    return table
+
+
+def definition(kind: str, rows: list[Row], settings: Settings) -> list[Row]:
+    """One group's rows of one window -> its answer."""
+    asked = {name: value for name, value in settings.items() if name != "by"}
+    if kind in ("TopK", "UncertainTopK"):
+        define = topk if kind == "TopK" else uncertain
+        return define(rows, **asked, later=ARRIVAL if ARRIVAL in rows[0] else None)
+    asked.pop("time", None)
+    if kind == "HeavyHitters":
+        return heavy_hitters(rows, **asked)
+    if kind == "FusedTopK":  # from several sources, the stream is the source
+        return fused([{settings["stream"]: row.get(SOURCE)} | row for row in rows], **asked)
+    if kind == "Skyline":
+        return skyline([plain(row) for row in rows], settings["prefer"])
+    if kind == "SkylineJoin":
+        left, right = (
+            [plain(row) for row in rows if row[SOURCE] == asked[side]] for side in ("left", "right")
+        )
+        return skyline_join(left, right, **asked)
+    raise ValueError(f"unknown query {kind!r}")
+
+
+def plain(row: Row) -> Row:
+    """The row's own columns, without the marks that this module puts on it."""
+    return {column: value for column, value in row.items() if not column.startswith("#")}
+
+
+def answer(
+    kind: str, live: Live, before: list[Row], push: int | None, settings: Settings
+) -> Answer:
+    """The answer for one window, `before` being the table of the answer before it."""
+    table = evaluate(kind, live, settings)
+    keys = key_columns(kind, settings, [*before, *table])
+    log = changes(before, table, settings.get("by", ()), keys)
+    weight = settings.get("weight")
+    total = sum(1 if weight is None else row[weight] for row in live.rows)
+    return Answer(live.start, live.end, table, log, total, push)
+
+
+def key_columns(kind: str, settings: Settings, table: list[Row]) -> list[str]:
+    """What tells an answer's rows apart: the id or item, else all that a row brought along."""
+    if kind == "HeavyHitters":
+        return [settings["item"]]
+    if settings.get("id") is not None:
+        return [settings["id"]]
+    computed = ("window_start", "window_end", "rank", "topk_probability")
+    columns = list(table[0]) if table else []
+    return [column for column in columns if column not in (*computed, *settings.get("by", ()))]
+
+
+def reaches(push: Push, end: int) -> bool:
+    return push.watermark is not None and push.watermark >= end
+
+
+def size_of(part: dict[str | None, list[Row]]) -> int:
+    return sum(len(rows) for rows in part.values())
+
+
+def interleave(
+    sources: Mapping[str, Sequence[Sequence[Row]]], time: str | Mapping[str, str]
+) -> Iterator[dict[str, Sequence[Row]]]:
+    """Read batches from the source that is behind: unseen, or with the least of the greatest times.
+
+    Of equals, the first in the mapping. A source that has ended keeps its mark.
+    """
+    left = {source: list(batches) for source, batches in sources.items()}
+    greatest: dict[str, int] = {}
+    while any(left.values()):
+        behind = min(
+            (source for source in left if left[source]),
+            key=lambda source: (source in greatest, greatest.get(source, 0)),
+        )
+        batch = left[behind].pop(0)
+        column = time if isinstance(time, str) else time[behind]
+        seen = [row[column] for row in batch]
+        if seen:
+            greatest[behind] = max([*seen, greatest.get(behind, seen[0])])
+        yield {behind: batch}

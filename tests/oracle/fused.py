@@ -1,0 +1,74 @@
+"""FusedTopK: the best objects whose attributes arrive on separate streams."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from oracle.windows import Row
+
+Combine = str | Mapping[str, float] | Sequence[float] | Callable[[list[Any]], Any]
+Bounds = Sequence[Any] | Mapping[str, Sequence[Any]]
+
+
+def fused(
+    rows: Iterable[Row],
+    k: int,
+    *,
+    id: str,
+    stream: str,
+    value: str,
+    streams: Sequence[str],
+    combine: Combine = "sum",
+    bounds: Bounds = (0.0, 1.0),
+    recurrences: int | str = 1,
+) -> list[Row]:
+    """Score best first, then the smaller id, of every object with at least one live report.
+
+    An object's value in a stream is the sum of its live reports there, and the stream's lower bound
+    where it has none. More than `recurrences` of them are an error ("estimate" allows any number).
+    """
+    reports: dict[Any, dict[str, list[Any]]] = {}
+    for row in rows:
+        reports.setdefault(row[id], {name: [] for name in streams})[row[stream]].append(row[value])
+
+    scores = {}
+    for key, seen in reports.items():
+        for name in streams:
+            if not isinstance(recurrences, str) and len(seen[name]) > recurrences:
+                raise ValueError(f"{key!r} has {len(seen[name])} live reports in stream {name!r}")
+        values = [
+            sum(seen[name]) if seen[name] else lower_bound(bounds, streams, name)
+            for name in streams
+        ]
+        scores[key] = combined(values, streams, combine)
+
+    smaller_first = sorted(scores)
+    best = sorted(smaller_first, key=lambda key: scores[key], reverse=True)[:k]
+    return [{id: key, "score": scores[key]} for key in best]
+
+
+def lower_bound(bounds: Bounds, streams: Sequence[str], name: str) -> Any:
+    """`bounds` is one pair for all streams, or a pair per stream, by name or in order."""
+    if isinstance(bounds, Mapping):
+        return bounds[name][0]
+    if isinstance(bounds[0], Sequence):
+        return bounds[streams.index(name)][0]
+    return bounds[0]
+
+
+def combined(values: list[Any], streams: Sequence[str], combine: Combine) -> Any:
+    """The values, in the order of the streams, in one number: by name, weights or a function."""
+    named: dict[str, Callable[[list[Any]], Any]] = {
+        "sum": sum,
+        "min": min,
+        "max": max,
+        "product": math.prod,
+    }
+    if isinstance(combine, str):
+        return named[combine](values)
+    if callable(combine):
+        return combine(values)
+    weights = [combine[name] for name in streams] if isinstance(combine, Mapping) else combine
+    return sum(weight * v for weight, v in zip(weights, values, strict=True))

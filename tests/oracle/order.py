@@ -1,0 +1,32 @@
+"""The one total order of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from oracle.windows import Row
+
+
+def in_row_order(
+    rows: Iterable[Row],
+    score: str,
+    *,
+    later: str | None = None,
+    id: str | None = None,
+    probability: str | None = None,
+    largest: bool = True,
+) -> list[Row]:
+    """Score best first, then the later row, then the smaller id, then the larger probability.
+
+    `later` is the column that says which row is later: the time, or the arrival number. The sorts
+    run from the last criterion to the first because each keeps the order of what it finds equal.
+    """
+    ordered = list(rows)
+    if probability is not None:
+        ordered.sort(key=lambda row: row[probability], reverse=True)
+    if id is not None:
+        ordered.sort(key=lambda row: row[id])
+    if later is not None:
+        ordered.sort(key=lambda row: row[later], reverse=True)
+    ordered.sort(key=lambda row: row[score], reverse=largest)
+    return ordered

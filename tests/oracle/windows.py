@@ -1,0 +1,146 @@
+"""Which rows a window holds, and which rows come too late for it.
+
+a time window is [end - size, end), and end runs over the multiples of slide (plus offset)
+a count window is the last `size` arrivals, read after every `slide` arrivals
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+Batch = Sequence[Row] | Mapping[str, Sequence[Row]]
+"""The rows of one push: a list, or for several sources a mapping from source to list."""
+
+
+@dataclass(frozen=True)
+class TimeWindow:
+    size: int
+    slide: int | None = None
+    lateness: int = 0
+    offset: int = 0
+
+    @property
+    def step(self) -> int:
+        return self.size if self.slide is None else self.slide
+
+
+@dataclass(frozen=True)
+class CountWindow:
+    size: int
+    slide: int | None = None
+
+    @property
+    def step(self) -> int:
+        return self.size if self.slide is None else self.slide
+
+
+class Live(NamedTuple):
+    """A window that is answered, and the rows in it."""
+
+    start: int
+    end: int
+    rows: list[Row]
+
+    @property
+    def empty(self) -> bool:
+        """True for the first window without rows after one with rows."""
+        return not self.rows
+
+
+def first_end_after(time: int, slide: int, offset: int = 0) -> int:
+    """The least window end that is greater than `time`."""
+    return (time - offset) // slide * slide + slide + offset
+
+
+def is_unused(time: int, size: int, slide: int, offset: int = 0) -> bool:
+    """Does no window cover this time? With slide > size there is a gap before each window."""
+    return time < first_end_after(time, slide, offset) - size
+
+
+def time_windows(
+    rows: Sequence[Row], time: str, size: int, slide: int, offset: int = 0
+) -> list[Live]:
+    """Every window answered by the end of a finite input, in order.
+
+    These are the windows with rows and, after each run of them, the first without, as far as the
+    first end after the last row. A row that no window covers still counts as the last row.
+    """
+    live: dict[int, list[Row]] = {}
+    for row in rows:
+        for end in range(first_end_after(row[time], slide, offset), row[time] + size + 1, slide):
+            live.setdefault(end, []).append(row)
+    last = max((first_end_after(row[time], slide, offset) for row in rows), default=0)
+    first_empty = {end + slide for end in live} - set(live)
+    ends = sorted(end for end in first_empty.union(live) if end <= last)
+    return [Live(end - size, end, live.get(end, [])) for end in ends]
+
+
+def count_windows(rows: Sequence[Row], size: int, slide: int) -> list[Live]:
+    """Every window over the arrivals so far: one after each full slide."""
+    ends = range(slide, len(rows) + 1, slide)
+    return [Live(max(0, end - size), end, list(rows[max(0, end - size) : end])) for end in ends]
+
+
+def groups(rows: Iterable[Row], by: Sequence[str]) -> list[tuple[tuple[Any, ...], list[Row]]]:
+    """The rows of each group, groups in ascending order; without `by` they are all one group."""
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[column] for column in by), []).append(row)
+    return sorted(found.items(), key=lambda group_and_rows: group_and_rows[0])
+
+
+def pane_end(time: int, size: int, slide: int, offset: int = 0) -> int:
+    """The first cut after `time`: a window end, or a window end minus size mod slide."""
+    end = first_end_after(time, slide, offset)
+    inner_cut = end - size % slide
+    return inner_cut if time < inner_cut else end
+
+
+@dataclass
+class Push:
+    """What became of the rows of one push, by source (None for a single source without a name)."""
+
+    taken: dict[str | None, list[Row]]
+    late: dict[str | None, list[Row]]
+    unused: dict[str | None, list[Row]]
+    watermark: int | None
+    """After the push; None while a source is still unseen."""
+
+
+def late_rows(
+    batches: Iterable[Batch],
+    time: str | Mapping[str, str],
+    size: int,
+    slide: int,
+    offset: int = 0,
+    *,
+    lateness: int = 0,
+    sources: Sequence[str] | None = None,
+) -> Iterator[Push]:
+    """Split batches, pushed one by one, into rows taken, late and unused.
+
+    Each push is judged against the watermark before it. `sources` names all that there are: one
+    that has sent nothing yet holds the watermark (None: one source without a name).
+    """
+    all_sources: Sequence[str | None] = [None] if sources is None else sources
+    greatest: dict[str | None, int] = {}
+    watermark: int | None = None
+    for batch in batches:
+        push = Push({}, {}, {}, None)
+        parts: Mapping[Any, Sequence[Row]] = batch if isinstance(batch, Mapping) else {None: batch}
+        for source, rows in parts.items():
+            column = time if isinstance(time, str) else time[source]
+            for row in rows:
+                at = row[column]
+                sealed = watermark is not None and pane_end(at, size, slide, offset) <= watermark
+                unused = is_unused(at, size, slide, offset)
+                fate = push.unused if unused else push.late if sealed else push.taken
+                fate.setdefault(source, []).append(row)
+                greatest[source] = max(greatest.get(source, at), at)
+        if all(source in greatest for source in all_sources):
+            watermark = min(greatest.values()) - lateness
+        push.watermark = watermark
+        yield push

@@ -1,0 +1,374 @@
+"""Small streams for tests: seeded generators for volume, hypothesis strategies for odd cases.
+
+Both give a `Stream`: a pyarrow table and the same rows as dicts, with timestamps as integer
+microseconds, as the oracle wants them, both cut into batches at the same places.
+
+    ts  id  g  item  weight  score  p  price  volume  kind        stream, streams
+    ts  object  stream  value                                     reports, report_streams
+    ts  key  price | risk                                         two_sides, sides
+
+Rows may be out of order by at most `lateness`, so that none of them is late for a window with that
+lateness, wherever the batches are cut.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+import oracle
+
+MICROSECONDS = pa.timestamp("us", tz="UTC")
+
+PATTERNS = ("uniform", "sine", "falling", "rising", "stepped", "crowded", "constant")
+"""How scores run along a stream; "crowded" has few distinct values, so many ties."""
+
+ID_TYPES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
+    "string": (pa.string(), lambda n: f"id{n}"),
+    "int": (pa.int64(), lambda n: n - 2),
+    "date": (pa.date32(), lambda n: dt.date(1969, 12, 30) + dt.timedelta(days=n)),
+    "binary": (pa.binary(), lambda n: n.to_bytes(2, "little")),
+}
+"""Arrow type, and the value with number n >= 0. Numbers and values need not sort alike."""
+
+SCORE_TYPES = {"int": pa.int64(), "float": pa.float64(), "infinite": pa.float64()}
+
+# Sums and products of a few of these are exact in floating point, so that ties stay ties.
+PROBABILITIES = (0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True)
+class Stream:
+    table: pa.Table
+    rows: list[oracle.Row]
+    cuts: tuple[int, ...] = ()
+    """The batches' inner edges, ascending; two alike make an empty batch."""
+
+    @property
+    def edges(self) -> list[tuple[int, int]]:
+        return list(zip((0, *self.cuts), (*self.cuts, len(self.rows)), strict=True))
+
+    @property
+    def batches(self) -> list[pa.Table]:
+        return [self.table.slice(start, end - start) for start, end in self.edges]
+
+    @property
+    def row_batches(self) -> list[list[oracle.Row]]:
+        return [self.rows[start:end] for start, end in self.edges]
+
+
+def rows_of(table: pa.Table) -> list[oracle.Row]:
+    """A table as rows for the oracle: every timestamp an integer, in microseconds."""
+    for number, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type):
+            as_integers = table.column(number).cast(pa.timestamp("us")).cast(pa.int64())
+            table = table.set_column(number, column.name, as_integers)
+    rows: list[oracle.Row] = table.to_pylist()
+    return rows
+
+
+def from_rows(
+    rows: Sequence[oracle.Row], schema: dict[str, pa.DataType], cuts: Iterable[int] = ()
+) -> Stream:
+    """Rows with these columns as a stream; `schema` may say that an integer is a timestamp."""
+    arrays = {
+        name: pa.array([row[name] for row in rows], pa.int64()).cast(kind)
+        if pa.types.is_timestamp(kind)
+        else pa.array([row[name] for row in rows], kind)
+        for name, kind in schema.items()
+    }
+    table = pa.table(arrays)
+    return Stream(table, [{name: row[name] for name in schema} for row in rows], tuple(cuts))
+
+
+def columns_of(
+    time_type: pa.DataType, id_type: pa.DataType, score_type: str
+) -> dict[str, pa.DataType]:
+    return {
+        "ts": time_type,
+        "id": id_type,
+        "g": pa.string(),
+        "item": pa.string(),
+        "weight": pa.int64(),
+        "score": SCORE_TYPES[score_type],
+        "p": pa.float64(),
+        "price": pa.int64(),
+        "volume": pa.float64(),
+        "kind": pa.string(),
+    }
+
+
+def in_arrival_order(
+    rows: Sequence[oracle.Row], delays: Sequence[int], time: str = "ts"
+) -> list[oracle.Row]:
+    """Each row arrives `delay` after its time.
+
+    With delays of at most `lateness`, no row is more than that behind the greatest time before it:
+    a row at t that arrives by t + lateness follows only rows of times up to t + lateness.
+    """
+    arrival = [row[time] + delay for row, delay in zip(rows, delays, strict=True)]
+    return [rows[n] for n in sorted(range(len(rows)), key=lambda n: arrival[n])]
+
+
+# ---------------------------------------------------------------------------------------------
+# Seeded generators
+
+
+def scores(pattern: str, n: int, rng: random.Random, score_type: str = "float") -> list[Any]:
+    """Scores that run as the pattern says, in about [0, 100]; half of "infinite" are so."""
+    run: dict[str, Callable[[int], float]] = {
+        "uniform": lambda i: rng.uniform(0, 100),
+        "sine": lambda i: 50 + 50 * math.sin(i / 10) + rng.uniform(-5, 5),
+        "falling": lambda i: 100 - 100 * i / n + rng.uniform(-1, 1),
+        "rising": lambda i: 100 * i / n + rng.uniform(-1, 1),
+        "stepped": lambda i: 10.0 * (i * 10 // n),
+        "crowded": lambda i: float(rng.randrange(4)),
+        "constant": lambda i: 7.0,
+    }
+    values = [run[pattern](i) for i in range(n)]
+    if score_type == "int":
+        return [round(value) for value in values]
+    if score_type == "infinite":
+        return [rng.choice((value, value, math.inf, -math.inf)) for value in values]
+    return values
+
+
+def times(n: int, rng: random.Random, *, start: int = 0, step: int = 3, gap: int = 0) -> list[int]:
+    """Ascending times, many of them equal, `step` apart at most but for a `gap` now and then."""
+    now = start
+    result = []
+    for _ in range(n):
+        now += rng.choice((0, 0, rng.randint(0, step)))
+        if gap and rng.random() < 4 / n:
+            now += gap
+        result.append(now)
+    return result
+
+
+def random_cuts(n: int, rng: random.Random, batches: int) -> list[int]:
+    return sorted(rng.randint(0, n) for _ in range(batches - 1))
+
+
+def stream(
+    seed: int,
+    n: int,
+    *,
+    pattern: str = "uniform",
+    score_type: str = "float",
+    id_type: str = "string",
+    ids: int | None = None,
+    groups: int = 2,
+    time_type: pa.DataType | None = None,
+    unit: int = 1,
+    start: int = 0,
+    step: int = 3,
+    gap: int = 0,
+    lateness: int = 0,
+    batches: int = 1,
+) -> Stream:
+    """One table with columns for every query but the fused one.
+
+    `ids` is the number of distinct ids (None: each row its own). Times are multiplied by `unit`
+    (1_000_000 makes them seconds of a timestamp), and so are `start`, `step`, `gap`, `lateness`.
+    """
+    rng = random.Random(seed)
+    arrow_id, make_id = ID_TYPES[id_type]
+    numbers = list(range(n)) if ids is None else [rng.randrange(ids) for _ in range(n)]
+    if ids is None:
+        rng.shuffle(numbers)
+    values = scores(pattern, n, rng, score_type)
+    rows = [
+        {
+            "ts": time * unit,
+            "id": make_id(number),
+            "g": f"g{rng.randrange(groups)}",
+            "item": f"item{min(int(rng.expovariate(0.5)), 20)}",
+            "weight": rng.randint(1, 5),
+            "score": value,
+            "p": rng.choice(PROBABILITIES),
+            "price": rng.randrange(10),
+            "volume": rng.uniform(0, 1),
+            "kind": rng.choice("ab"),
+        }
+        for time, number, value in zip(
+            times(n, rng, start=start, step=step, gap=gap), numbers, values, strict=True
+        )
+    ]
+    delays = [rng.randint(0, lateness) * unit for _ in rows]
+    schema = columns_of(time_type or pa.int64(), arrow_id, score_type)
+    return from_rows(in_arrival_order(rows, delays), schema, random_cuts(n, rng, batches))
+
+
+def reports(
+    seed: int,
+    n: int,
+    *,
+    size: int,
+    streams: Sequence[str] = ("a", "b", "c"),
+    recurrences: int = 1,
+    objects: int = 10,
+    id_type: str = "string",
+    bounds: tuple[float, float] = (0.0, 1.0),
+    step: int = 3,
+    lateness: int = 0,
+    count: bool = False,
+    batches: int = 1,
+) -> Stream:
+    """Reports of objects on several streams, in one table.
+
+    No window of `size` (in time, or with `count` in arrivals) has more than `recurrences` reports
+    of one object in one stream: a report too many goes to a fresh object.
+    """
+    rng = random.Random(seed)
+    arrow_id, make_id = ID_TYPES[id_type]
+    in_order = [{"ts": time} for time in times(n, rng, step=step)]
+    arrived = in_arrival_order(in_order, [rng.randint(0, lateness) for _ in in_order])
+    told: dict[tuple[int, str], list[int]] = {}
+    fresh = objects
+    rows = []
+    for arrival, row in enumerate(arrived):
+        place = arrival if count else row["ts"]
+        number, name = rng.randrange(objects), rng.choice(streams)
+        near = [other for other in told.get((number, name), []) if abs(other - place) < size]
+        if len(near) >= recurrences:
+            number, fresh = fresh, fresh + 1
+        told.setdefault((number, name), []).append(place)
+        value = rng.choice((rng.uniform(*bounds), rng.choice(bounds), sum(bounds) / 2))
+        rows.append({**row, "object": make_id(number), "stream": name, "value": value})
+    schema = {"ts": pa.int64(), "object": arrow_id, "stream": pa.string(), "value": pa.float64()}
+    return from_rows(rows, schema, random_cuts(n, rng, batches))
+
+
+def two_sides(
+    seed: int, n: int, *, keys: int = 4, step: int = 3, lateness: int = 0, batches: int = 1
+) -> dict[str, Stream]:
+    """Trades and risks over the same stocks, for a join; "ts" is on both sides."""
+    rng = random.Random(seed)
+    sides = {}
+    for side, column in (("trades", "price"), ("risks", "risk")):
+        rows = [
+            {"ts": time, "stock": f"s{rng.randrange(keys)}", column: rng.randrange(8)}
+            for time in times(n, rng, step=step)
+        ]
+        arrived = in_arrival_order(rows, [rng.randint(0, lateness) for _ in rows])
+        schema = {"ts": pa.int64(), "stock": pa.string(), column: pa.int64()}
+        sides[side] = from_rows(arrived, schema, random_cuts(n, rng, batches))
+    return sides
+
+
+# ---------------------------------------------------------------------------------------------
+# Hypothesis: few rows from small domains, so that ties are the rule and examples shrink
+
+# The step from one time to the next: mostly none, sometimes far more than a window.
+time_steps = st.one_of(st.just(0), st.integers(0, 3), st.sampled_from((0, 1, 7, 40)))
+
+tied_scores: dict[str, st.SearchStrategy[Any]] = {
+    "int": st.integers(-2, 3),
+    "float": st.sampled_from((-1.5, -0.0, 0.0, 0.5, 2.0, 1e300)),
+    "infinite": st.sampled_from((-math.inf, 0.0, 1.0, math.inf)),
+}
+
+
+@st.composite
+def time_windows(draw: st.DrawFn, max_lateness: int = 6) -> oracle.TimeWindow:
+    """Sliding, tumbling and hopping, slide dividing size or not, with and without an offset."""
+    return oracle.TimeWindow(
+        size=draw(st.integers(1, 12)),
+        slide=draw(st.none() | st.integers(1, 12)),
+        lateness=draw(st.integers(0, max_lateness)),
+        offset=draw(st.integers(-3, 3)),
+    )
+
+
+@st.composite
+def count_windows(draw: st.DrawFn) -> oracle.CountWindow:
+    return oracle.CountWindow(draw(st.integers(1, 10)), draw(st.none() | st.integers(1, 10)))
+
+
+@st.composite
+def _placed(
+    draw: st.DrawFn, columns: dict[str, st.SearchStrategy[Any]], max_rows: int, lateness: int
+) -> tuple[list[oracle.Row], list[int]]:
+    """Rows of these columns at running times, in order of arrival, and the cuts of batches."""
+    part = st.tuples(time_steps, st.integers(0, lateness), st.fixed_dictionaries(columns))
+    now = draw(st.integers(-10, 10))
+    rows: list[oracle.Row] = []
+    delays = []
+    for step, delay, row in draw(st.lists(part, max_size=max_rows)):
+        now += step
+        rows.append({"ts": now, **row})
+        delays.append(delay)
+    arrived = in_arrival_order(rows, delays)
+    cuts = draw(st.lists(st.integers(0, len(rows)), max_size=4))
+    return arrived, sorted(cuts)
+
+
+@st.composite
+def streams(draw: st.DrawFn, *, max_rows: int = 12, lateness: int = 0) -> Stream:
+    """As `stream`, from small domains: any score and id type, groups without nulls."""
+    score_type = draw(st.sampled_from(sorted(SCORE_TYPES)))
+    arrow_id, make_id = ID_TYPES[draw(st.sampled_from(sorted(ID_TYPES)))]
+    columns = {
+        "id": st.integers(0, 5).map(make_id),
+        "g": st.sampled_from("xyz"),
+        "item": st.sampled_from("abcd"),
+        "weight": st.integers(1, 4),
+        "score": tied_scores[score_type],
+        "p": st.sampled_from(PROBABILITIES),
+        "price": st.integers(0, 3),
+        "volume": st.integers(0, 3).map(float),
+        "kind": st.sampled_from("ab"),
+    }
+    rows, cuts = draw(_placed(columns, max_rows, lateness))
+    time_type = draw(st.sampled_from((pa.int64(), MICROSECONDS, pa.timestamp("us"))))
+    schema = columns_of(time_type, arrow_id, score_type)
+    return from_rows(rows, schema, cuts)
+
+
+@st.composite
+def report_streams(
+    draw: st.DrawFn,
+    *,
+    size: int,
+    names: Sequence[str] = ("a", "b"),
+    recurrences: int = 1,
+    max_rows: int = 12,
+    lateness: int = 0,
+    count: bool = False,
+) -> Stream:
+    """As `reports`: values in [0, 1], and reports too many for a window of `size` left out."""
+    columns = {
+        "object": st.sampled_from("pqrs"),
+        "stream": st.sampled_from(names),
+        "value": st.sampled_from((0.0, 0.25, 0.5, 1.0)),
+    }
+    rows, cuts = draw(_placed(columns, max_rows, lateness))
+    kept: list[oracle.Row] = []
+    places: dict[tuple[str, str], list[int]] = {}
+    for row in rows:
+        place = len(kept) if count else row["ts"]
+        earlier = places.setdefault((row["object"], row["stream"]), [])
+        if sum(abs(other - place) < size for other in earlier) < recurrences:
+            earlier.append(place)
+            kept.append(row)
+    schema = {"ts": pa.int64(), "object": pa.string(), "stream": pa.string(), "value": pa.float64()}
+    return from_rows(kept, schema, [min(cut, len(kept)) for cut in cuts])
+
+
+@st.composite
+def sides(draw: st.DrawFn, *, max_rows: int = 8, lateness: int = 0) -> dict[str, Stream]:
+    """As `two_sides`."""
+    result = {}
+    for side, column in (("trades", "price"), ("risks", "risk")):
+        columns = {"stock": st.sampled_from("uvw"), column: st.integers(0, 3)}
+        rows, cuts = draw(_placed(columns, max_rows, lateness))
+        schema = {"ts": pa.int64(), "stock": pa.string(), column: pa.int64()}
+        result[side] = from_rows(rows, schema, cuts)
+    return result

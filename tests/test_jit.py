@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import skyband
+from skyband.kernels import jit as jit_module
+from skyband.kernels.jit import first_usable, jit
+
+PACKAGE = Path(skyband.__file__).parent
+NO_HOME = "/dev/null"  # a file, so that not even root can make folders below it
+
+
+@pytest.mark.nojit
+def test_the_first_folder_that_passes_is_taken_and_later_ones_are_not_probed() -> None:
+    probed = []
+
+    def usable(folder: Path) -> bool:
+        probed.append(folder.name)
+        return folder.name == "b"
+
+    assert first_usable([Path("a"), Path("b"), Path("c")], usable) == Path("b")
+    assert probed == ["a", "b"]
+    assert first_usable([Path("a"), Path("c")], usable) is None
+    assert first_usable([], usable) is None
+
+
+@pytest.mark.nojit
+def test_the_probe_makes_folders_and_refuses_what_it_cannot_write(tmp_path: Path) -> None:
+    assert jit_module._takes_files(tmp_path / "new" / "folder")
+    assert list((tmp_path / "new" / "folder").iterdir()) == []
+    (tmp_path / "file").touch()
+    assert not jit_module._takes_files(tmp_path / "file")
+    assert not jit_module._takes_files(tmp_path / "file" / "below")
+
+
+@pytest.mark.nojit
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows has a temporary folder per user")
+def test_a_temporary_folder_that_others_can_write_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    assert jit_module._is_private(mine)
+    assert mine.stat().st_mode & 0o777 == 0o700
+    assert jit_module._is_private(mine)
+    mine.chmod(0o777)
+    assert not jit_module._is_private(mine)
+    mine.chmod(0o700)
+    (tmp_path / "link").symlink_to(mine)
+    assert not jit_module._is_private(tmp_path / "link")
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert not jit_module._is_private(mine)
+
+
+@pytest.mark.nojit
+def test_integers_wrap_and_division_by_zero_is_silent_with_and_without_the_jit() -> None:
+    @jit
+    def twice(x: np.uint64) -> np.uint64:
+        return x * np.uint64(2)
+
+    @jit
+    def ratio(a: np.float64, b: np.float64) -> np.float64:
+        return a / b
+
+    assert twice(np.uint64(2**63 + 5)) == 10
+    assert ratio(np.float64(1), np.float64(0)) == np.inf
+
+
+def run(code: str, env: dict[str, str], path: Path) -> str:
+    """What `code` prints in a new process that imports from `path`, with the JIT on."""
+    keep = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code],
+        env=keep | {"PYTHONPATH": str(path)} | env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+HASH_ONE = """
+import numpy as np
+from skyband.kernels import hashing, jit
+print(jit.cache_folder(), hashing.mix(np.uint64(1)))
+"""
+EXPECTED = "10451216379200822465"  # of 1
+
+
+@pytest.fixture
+def read_only_install(tmp_path: Path) -> Path:
+    """A copy of the kernels in which no cache can be made: a file is where its folder would be."""
+    copy = tmp_path / "site" / "skyband"
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PACKAGE / "kernels", copy / "kernels", ignore=ignore)
+    (copy / "__init__.py").touch()
+    (copy / "kernels" / "__pycache__").touch()
+    return copy.parent
+
+
+def test_caches_in_the_package_by_default(tmp_path: Path) -> None:
+    copy = tmp_path / "skyband"
+    shutil.copytree(
+        PACKAGE / "kernels", copy / "kernels", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    (copy / "__init__.py").touch()
+    folder, value = run(HASH_ONE, {"HOME": NO_HOME}, tmp_path).split()
+    assert value == EXPECTED
+    assert Path(folder) == copy / "kernels" / "__pycache__" / "numba"
+    assert list(Path(folder).rglob("*.nbi"))
+
+
+def test_an_unwritable_install_caches_in_the_users_folder(
+    read_only_install: Path, tmp_path: Path
+) -> None:
+    env = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    folder, value = run(HASH_ONE, env, read_only_install).split()
+    assert (folder, value) == (str(tmp_path / "cache" / "skyband"), EXPECTED)
+    assert list(Path(folder).rglob("*.nbi"))
+
+
+def test_an_unwritable_install_and_home_cache_in_a_temporary_folder(
+    read_only_install: Path, tmp_path: Path
+) -> None:
+    shared = tmp_path / "temporary"
+    shared.mkdir()
+    env = {"HOME": NO_HOME, "XDG_CACHE_HOME": "", "TMPDIR": str(shared)}
+    folder, value = run(HASH_ONE, env, read_only_install).split()
+    assert (Path(folder).parent, value) == (shared, EXPECTED)
+    assert list(Path(folder).rglob("*.nbi"))
+
+
+def test_compiles_without_a_cache_where_nothing_can_be_written(read_only_install: Path) -> None:
+    code = """
+import tempfile
+def none():
+    raise FileNotFoundError
+tempfile.gettempdir = none
+"""
+    env = {"HOME": NO_HOME, "XDG_CACHE_HOME": ""}
+    assert run(code + HASH_ONE, env, read_only_install) == f"None {EXPECTED}"
+
+
+def test_numba_cache_dir_comes_first_and_other_users_of_numba_keep_their_setting(
+    tmp_path: Path,
+) -> None:
+    code = HASH_ONE + "import numba; print(numba.config.CACHE_DIR)"
+    chosen = str(tmp_path / "chosen")
+    printed = run(code, {"NUMBA_CACHE_DIR": chosen}, PACKAGE.parent).split()
+    assert printed == [chosen, EXPECTED, chosen]
+    assert list(Path(chosen).rglob("*.nbi"))
+
+
+def test_a_cached_kernel_is_renewed_when_a_kernel_it_calls_changes(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    start = "from skyband.kernels.jit import jit\n"
+    inner = start + "STEP = 1\n@jit\ndef inner(x):\n    return x + STEP\n"
+    (folder / "low.py").write_text(inner)
+    (folder / "mid.py").write_text(
+        start + "from low import inner\n@jit\ndef mid(x):\n    return inner(x)\n"
+    )
+    (folder / "top.py").write_text(
+        start + "from mid import mid\nfrom low import STEP\n"
+        "@jit\ndef top(x):\n    return mid(x) + STEP\n"
+    )
+    env = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    code = f"import sys; sys.path.append({str(folder)!r}); from top import top; print(top(0))"
+    assert run(code, env, PACKAGE.parent) == "2"
+    (folder / "low.py").write_text(inner.replace("1", "10"))
+    assert run(code, env, PACKAGE.parent) == "20"
+
+
+def test_importing_the_kernels_package_does_not_import_numba() -> None:
+    code = "import sys, skyband.kernels; print('numba' in sys.modules)"
+    assert run(code, {}, PACKAGE.parent) == "False"
