@@ -72,8 +72,9 @@ def paths_of(source: str | Path) -> list[Path]:
     elif path.exists():
         found = [path]
     else:
-        found = [Path(name) for name in sorted(glob.glob(text, recursive=True))  # noqa: PTH207  absolute patterns too]
-        found = [p for each in found for p in (paths_of(each) if each.is_dir() else [each])]
+        names = glob.glob(text, recursive=True)  # noqa: PTH207  patterns may be absolute
+        matched = [Path(name) for name in sorted(names)]
+        found = [p for each in matched for p in (paths_of(each) if each.is_dir() else [each])]
     if not found:
         raise SchemaError(f"no file matches {text!r}; give a path, a folder or a glob")
     return found
