@@ -154,7 +154,6 @@ class Intake:
             arrival = arrival_numbers(codes, clock.counts)
             touched = np.flatnonzero(clock.counts != before)
         else:
-            codes = np.zeros(batch.num_rows, np.int32)
             before = clock.counts.copy()
             first = int(before[0])
             clock.counts[0] += batch.num_rows
@@ -162,6 +161,7 @@ class Intake:
             if not self.panes.gaps:
                 rows = self._count_runs(taken, first)
                 return rows, touched, before[touched], 0
+            codes = np.zeros(batch.num_rows, np.int32)
             arrival = np.arange(first, first + batch.num_rows)
         pane = self.panes.pane_of(arrival)
         used = self.panes.used(pane)
