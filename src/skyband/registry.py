@@ -67,3 +67,6 @@ def choose(query: Any) -> str:
 register("TopK", "skyband", "skyband.topk.skyband:Skyband")
 register("TopK", "mintopk", "skyband.topk.mintopk:MinTopK")
 register("TopK", "sma", "skyband.topk.sma:Sma")
+register("Skyline", "sfs", "skyband.skyline.sfs:Sfs")
+register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")
+register("SkylineJoin", "naive", "skyband.skyline.naive:Naive")
