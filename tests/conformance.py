@@ -41,7 +41,18 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"prefer": {"price": "min", "volume": "max"}, "id": "id", "time": "ts"},
         {"prefer": {"price": "max", "weight": "min", "kind": "diff"}, "time": "ts", "by": ("g",)},
     ],
+    "SkylineJoin": [
+        {"left": "trades", "right": "risks", "on": "stock", "time": "ts", "prefer": prefer}
+        for prefer in (
+            {"price": "min", "risk": "max"},
+            {"price": "max", "risks_ts": "min", "trades_ts": "diff"},
+            {"stock": "diff", "risk": "min"},
+        )
+    ],
 }
+
+SEVERAL = ("SkylineJoin",)
+"""Queries over several streams: theirs are drawn from ``streams.sides``."""
 
 SNAPSHOT = "snapshot"
 
@@ -105,14 +116,29 @@ def compare(
     kind: str,
     window: Any,
     settings: Mapping[str, Any],
-    stream: streams.Stream,
+    stream: streams.Stream | Mapping[str, streams.Stream],
     restarts: bool = False,
 ) -> None:
     """Assert that the engine's answers are the oracle's, to the last change."""
-    want = oracle.answers(kind, window, stream.row_batches, **settings)
-    query = query_of(kind, window, settings, stream.table)
-    got = run(query, stream.batches, restarts)
+    if isinstance(stream, Mapping):
+        row_batches = pushes({name: each.row_batches for name, each in stream.items()})
+        batches = pushes({name: each.batches for name, each in stream.items()})
+        table = next(iter(stream.values())).table
+    else:
+        row_batches, batches, table = stream.row_batches, stream.batches, stream.table
+    want = oracle.answers(kind, window, row_batches, **settings)
+    query = query_of(kind, window, settings, table)
+    got = run(query, batches, restarts)
     check(kind, got, want)
+
+
+def pushes(batches: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """Pushes of several streams: by turns one batch of each together, and one after the other."""
+    found: list[dict[str, Any]] = []
+    for number in range(max(len(each) for each in batches.values())):
+        turn = {name: each[number] for name, each in batches.items() if number < len(each)}
+        found += [turn] if number % 2 else [{name: batch} for name, batch in turn.items()]
+    return found
 
 
 def check(kind: str, got: Got, want: oracle.Run) -> None:
