@@ -9,4 +9,4 @@ __all__ = ["choose"]
 
 def choose(query: Query) -> str:
     """The algorithm for a query that names none."""
-    return "stabsky" if query.kind == "Skyline" else "naive"
+    return "stabsky" if query.kind == "Skyline" else "gsj"
