@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from skyband.kernels.jit import jit
 
-__all__ = ["dominates", "relation", "skyline_runs", "sort_keys"]
+__all__ = ["dominates", "mixed", "relation", "skyline_runs", "sort_keys"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 BETTER, WORSE, EQUAL, NEITHER = 1, -1, 2, 0
+_ODD = np.int64(-7046029254386353131)
 
 
 @jit
@@ -51,6 +52,12 @@ def dominates(a: Ints, i: int, b: Ints, j: int) -> bool:
         if x > y:
             better = True
     return better
+
+
+@jit
+def mixed(left: int, right: int) -> int:
+    """One segment for the segments of both sides of a join."""
+    return left * _ODD + right
 
 
 @jit

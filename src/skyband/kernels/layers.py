@@ -9,11 +9,19 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.dominance import BETTER, EQUAL, WORSE, dominates, relation, skyline_runs
-from skyband.kernels.dominance import sort_keys
+from skyband.kernels.dominance import (
+    BETTER,
+    EQUAL,
+    WORSE,
+    dominates,
+    mixed,
+    relation,
+    skyline_runs,
+    sort_keys,
+)
 from skyband.kernels.jit import jit
 
-__all__ = ["join_layer", "local_update"]
+__all__ = ["common", "join_layer", "local_update"]
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -143,7 +151,7 @@ def _take_results(
             points[n, k] = left_points[a, k]
         for k in range(right_points.shape[1]):
             points[n, split + k] = right_points[b, k]
-        segment[n] = _mixed(left_cells[left_cell[a], 1], right_cells[right_cell[b], 1])
+        segment[n] = mixed(left_cells[left_cell[a], 1], right_cells[right_cell[b], 1])
     for part in range(2):
         # What both local skylines share is joined in P1 only, so P2 is held against P1 too.
         before = size
@@ -205,7 +213,6 @@ def _outsiders(
     A row goes when it has no partner left, or when with the best corner of its partners, cell by
     cell, it would be dominated by a result.
     """
-    own = points.shape[1]
     others = other_points.shape[1]
     corner = np.empty((len(other_cells), others), np.int64)
     partners = np.zeros(len(other_cells), np.int64)
@@ -215,55 +222,104 @@ def _outsiders(
             if partners[c] == 0 or other_points[row, k] > corner[c, k]:
                 corner[c, k] = other_points[row, k]
         partners[c] += 1
-    kept = np.empty(len(rest), np.int64)
-    size_kept = 0
-    best = np.empty((1, own + others), np.int64)
-    shift = 0 if is_left else others
-    other_shift = own if is_left else 0
-    hint = 0
-    for row in rest:
-        for k in range(own):
-            best[0, shift + k] = points[row, k]
-        stays = False
-        key = cells[cell[row], 0]
+    own_shift = 0 if is_left else others
+    other_shift = points.shape[1] if is_left else 0
+    start, rows = _by_cell(cell, rest, len(cells))
+    stays = np.zeros(len(cell), np.bool_)
+    near = np.empty(size, np.int64)
+    strict = np.empty(size, np.bool_)
+    for own in range(len(cells)):
+        if start[own] == start[own + 1]:
+            continue
+        key = cells[own, 0]
         for c in range(other_key_cells[key], other_key_cells[key + 1]):
             if partners[c] == 0:
                 continue
-            for k in range(others):
-                best[0, other_shift + k] = corner[c, k]
-            if is_left:
-                segment = _mixed(cells[cell[row], 1], other_cells[c, 1])
-            else:
-                segment = _mixed(other_cells[c, 1], cells[cell[row], 1])
-            dominated = False
-            for n in range(size):
-                # The result that pruned the row before is the likeliest to prune this one.
-                g = hint if n == 0 else (n - 1 if n <= hint else n)
-                if results[g, 2] == segment:
-                    counts[COMPARISONS] += 1
-                    if dominates(result_points, g, best, 0):
-                        dominated = True
-                        hint = g
+            left_cell = cells[own, 1] if is_left else other_cells[c, 1]
+            right_cell = other_cells[c, 1] if is_left else cells[own, 1]
+            segment = mixed(left_cell, right_cell)
+            # Results that are no worse than the corner: few, and the same for all rows of a cell.
+            found = 0
+            for g in range(size):
+                if results[g, 2] != segment:
+                    continue
+                counts[COMPARISONS] += 1
+                better = False
+                worse = False
+                for k in range(others):
+                    x = result_points[g, other_shift + k]
+                    if x < corner[c, k]:
+                        worse = True
                         break
-            if not dominated:
-                stays = True
-                break
-        if stays:
+                    if x > corner[c, k]:
+                        better = True
+                if not worse:
+                    near[found] = g
+                    strict[found] = better
+                    found += 1
+            for n in range(start[own], start[own + 1]):
+                row = rows[n]
+                if stays[row]:
+                    continue
+                stays[row] = True
+                for i in range(found):
+                    counts[COMPARISONS] += 1
+                    if _beats(result_points, near[i], own_shift, points, row, strict[i]):
+                        stays[row] = False
+                        break
+    kept = np.empty(len(rest), np.int64)
+    size_kept = 0
+    for row in rest:
+        if stays[row]:
             kept[size_kept] = row
             size_kept += 1
     return kept[:size_kept].copy()
 
 
 @jit
-def local_update(
-    points: Ints, segment: Ints, known: Ints, parents: Ints, active: Ints, counts: Ints
-) -> tuple[Ints, int]:
-    """The parents of the active rows, given those of the rows known before; both ascending.
+def _beats(results: Ints, g: int, shift: int, points: Ints, row: int, strict: bool) -> bool:
+    """Whether a result is no worse than a row in its dimensions, and better where not ``strict``."""
+    for k in range(points.shape[1]):
+        x = results[g, shift + k]
+        if x < points[row, k]:
+            return False
+        if x > points[row, k]:
+            strict = True
+    return strict
 
-    A row without a parent (-1) is on the skyline; every other one is parked under a row that
-    dominates it. Rows may come and go in any order. Returns also how many rows are new or had lost
-    their parent, and so were looked at.
+
+@jit
+def common(known: Ints, numbers: Ints) -> int:
+    """How many numbers are known; both ascend."""
+    found = 0
+    i = 0
+    for number in numbers:
+        while i < len(known) and known[i] < number:
+            i += 1
+        found += i < len(known) and known[i] == number
+    return found
+
+
+@jit
+def local_update(
+    points: Ints,
+    segment: Ints,
+    known: Ints,
+    parents: Ints,
+    active: Ints,
+    expired: int,
+    counts: Ints,
+) -> tuple[Ints, Ints, Ints]:
+    """Go on from the rows known before to the active ones, which may differ in any way.
+
+    ``active`` are positions, ``known`` and ``parents`` numbers of rows, which are ``expired`` more;
+    all ascend. A row without a parent (-1) is on the skyline, every other one is parked under a row
+    that dominates it. Returns numbers and parents of the active rows, and those on the skyline.
     """
+    here = np.zeros(len(points), np.bool_)
+    for row in active:
+        here[row] = True
+    numbers = active + expired
     fresh = np.full(len(active), -1, np.int64)
     ask = np.empty(len(active), np.int64)
     sky = np.empty(len(active), np.int64)
@@ -271,26 +327,23 @@ def local_update(
     on_sky = 0
     i = 0
     for n in range(len(active)):
-        while i < len(known) and known[i] < active[n]:
+        while i < len(known) and known[i] < numbers[n]:
             i += 1
-        if i == len(known) or known[i] != active[n]:
+        if i == len(known) or known[i] != numbers[n]:
             ask[asked] = n
             asked += 1
         elif parents[i] < 0:
             sky[on_sky] = n
             on_sky += 1
+        elif parents[i] >= expired and here[parents[i] - expired]:
+            fresh[n] = parents[i]
         else:
-            at = np.searchsorted(active, parents[i])
-            if at < len(active) and active[at] == parents[i]:
-                fresh[n] = parents[i]
-            else:
-                ask[asked] = n
-                asked += 1
-    if asked == 0:
-        return fresh, 0
+            ask[asked] = n
+            asked += 1
     mine = points[active[ask[:asked]]]
     keys = np.empty(asked, np.float64)
-    sort_keys(mine, 0, asked, keys)
+    if asked:
+        sort_keys(mine, 0, asked, keys)
     for place in np.argsort(-keys):
         n = ask[place]
         row = active[n]
@@ -303,7 +356,7 @@ def local_update(
             counts[COMPARISONS] += 1
             found = relation(points, other, points, row)
             if found == BETTER:
-                fresh[n] = other
+                fresh[n] = other + expired
                 # Those that dominate come forward, so that the next rows meet them early.
                 ahead = g // 2
                 sky[g], sky[ahead] = sky[ahead], sky[g]
@@ -311,7 +364,7 @@ def local_update(
             if found == EQUAL:
                 g = on_sky
             elif found == WORSE:
-                fresh[sky[g]] = row
+                fresh[sky[g]] = row + expired
                 on_sky -= 1
                 sky[g] = sky[on_sky]
             else:
@@ -319,13 +372,7 @@ def local_update(
         if fresh[n] < 0:
             sky[on_sky] = n
             on_sky += 1
-    return fresh, asked
-
-
-@jit
-def _mixed(left: int, right: int) -> int:
-    """One segment for the segments of both sides."""
-    return left * np.int64(-7046029254386353131) + right
+    return numbers, fresh, active[sky[:on_sky]]
 
 
 @jit

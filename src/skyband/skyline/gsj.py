@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.kernels.pairs import ASLEEP, AWAKE, DEAD, FIELDS, FREE, pairs_fold
-from skyband.kernels.pairs import KEY, NEXT, PANE, SEGMENT, SINCE, STATE, UNTIL
+from skyband.kernels.pairs import KEY, NEXT, PANE, SEGMENT, SINCE, STATE
 from skyband.keys import KeyIndex
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Runs
@@ -111,8 +111,8 @@ class GroupSkylines(JoinSynopsis):
         self._members: tuple[_Members, _Members] | None = None
         self.keys = KeyIndex()
         self.known_keys = 1024
-        self.top: Ints = np.zeros((0, 3), np.int64)
-        """Pairs on the skyline: slots left and right, the pane after which the pair expires."""
+        self.top: Ints = np.zeros((0, 4), np.int64)
+        """Pairs on the skyline: slots left and right, the last pane in which the pair lives, segment."""
         self.top_points: Ints = np.zeros((0, 0), np.int64)
         self.parked: Ints = np.zeros((0, 3), np.int64)
         """Pairs put aside: slots left and right, the pane up to which they stay dominated."""
@@ -253,7 +253,7 @@ class GroupSkylines(JoinSynopsis):
             if above:
                 surely = max(expiry[q] for q in above)
                 assert parked[p] <= surely if p in parked else expiry[p] <= surely
-        assert all(expiry[int(a), int(b)] == until for a, b, until in self.top[:, : UNTIL + 1])
+        assert all(expiry[int(a), int(b)] == until for a, b, until, _ in self.top)
 
 
 def _check_side(side: _Members) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.layers import local_update
+from skyband.kernels.layers import common, local_update
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Runs
 from skyband.skyline.graph import DominanceGraph
@@ -37,25 +37,19 @@ class _LocalSky:
 
     def overlap(self, numbers: Ints) -> float:
         """The share of these rows that were here in the window before."""
-        return float(np.isin(numbers, self.known, assume_unique=True).mean())
+        return common(self.known, numbers) / len(numbers)
 
     def update(
         self, points: Ints, segment: Ints, active: Ints, expired: int, counts: Ints
     ) -> Ints:
         """Go on to these rows, positions ascending; returns those on the skyline."""
-        none = np.zeros(0, np.int64)
-        known, parents = self.known - expired, self.parents
+        known, parents = self.known, self.parents
         if parents is None:
-            known = parents = none
-        else:
-            parents = np.where(parents >= 0, parents - expired, -1)
-            # Parents that have expired are below 0 now and must not be taken for none.
-            lost = (self.parents >= 0) & (parents < 0)  # type: ignore[operator]
-            known, parents = known[~lost], parents[~lost]
-        fresh, _ = local_update(points, segment, known, parents, active, counts)
-        self.known = active + expired
-        self.parents = np.where(fresh >= 0, fresh + expired, -1)
-        return active[fresh < 0]
+            known = parents = known[:0]
+        self.known, self.parents, sky = local_update(
+            points, segment, known, parents, active, expired, counts
+        )
+        return sky
 
 
 class Lsj(Isj):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.kernels.dominance import mixed
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Runs
 from skyband.skyline.live import LiveSynopsis, join
@@ -95,7 +96,3 @@ class Naive(LiveSynopsis):
             assert (left.key[a] == right.key[b]).all()
             assert len(a) == len(join(left.key, right.key)[0])
 
-
-def mixed(left: Ints, right: Ints) -> Ints:
-    """One segment for the segments of both sides."""
-    return left * np.int64(-7046029254386353131) + right
