@@ -481,6 +481,7 @@ def _fold(
             ):
                 _sweep(rows, group, first, k, scratch, kept, panes)
                 size = group[_FRONT] + n
+                changed = True
 
             if pushing:
                 cap = group[_CAP]
@@ -524,12 +525,13 @@ def _fold(
                 best += base
                 for out in range(at, end):
                     row = i
-                    if j < best:
-                        other = base + order[j]
-                        if i == top or rows[other, _KEY] >= rows[i, _KEY]:
-                            row = other
-                    j += row != i
-                    i += row == i
+                    if j < best and (
+                        i == top or rows[base + order[j], _KEY] >= rows[i, _KEY]
+                    ):
+                        row = base + order[j]
+                        j += 1
+                    else:
+                        i += 1
                     tops.slot[out] = rows[row, _SLOT]
                     tops.key[out] = rows[row, _KEY]
                     tops.tie[out] = rows[row, _TIE]
@@ -718,13 +720,14 @@ def _sweep(
         for x in range(j, i):
             pick[picked] = x
             picked += n < k or rows[base + x, _KEY] > worst
-        i = j
         if picked > 0:
             n = _enlist(rows, base, best, n, scratch, picked, k, False)
             while n > k:
                 n -= 1
-                end -= 1
-                retained[end] = best[n]
+                if best[n] >= i:  # not of this very pane
+                    end -= 1
+                    retained[end] = best[n]
+        i = j
     while n > 0:
         n -= 1
         end -= 1
