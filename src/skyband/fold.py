@@ -19,7 +19,7 @@ from skyband import registry
 from skyband.answer import Answers
 from skyband.errors import EngineError
 from skyband.groups import GroupTable, PerGroup, under
-from skyband.kernels.arrange import ranks_within
+from skyband.kernels.arrange import ranks_within, spread
 from skyband.query.base import Query
 from skyband.runs import Runs
 from skyband.synopsis import Faults, Synopsis, Windows
@@ -141,7 +141,7 @@ class Fold:
             np.maximum(self.panes.first_pane(numbers), 0),
             self.panes.end_pane(numbers),
             ranks,
-            owners.astype(np.int32),
+            owners.astype(np.int32) if self.groups.names else None,
         )
         return self._fold(sealed, windows)
 
@@ -188,7 +188,7 @@ class Fold:
             starts,
             ends,
             self._totals(windows),
-            windows.group if self.groups.names else None,
+            windows.group,
         )
         self.before = self.before | answers.last() if self.counting else answers.last()
         self.windows_out += len(answers)
@@ -239,11 +239,11 @@ class Fold:
     ) -> pa.Table:
         rows, window = finished.parts["rows"], self.query.window
         columns: list[pa.Array] = [
-            window_column(np.repeat(starts, counts), window),
-            window_column(np.repeat(ends, counts), window),
+            window_column(spread(starts, counts), window),
+            window_column(spread(ends, counts), window),
         ]
         if self.groups.names:
-            columns += self.groups.gather(np.repeat(finished.group, rows.lengths))
+            columns += self.groups.gather(spread(finished.group, rows.lengths))
         if self.query.ranked:
             columns.append(pa.array(ranks_within(rows.offsets)))
         columns += [rows[name] for name in schema.names[len(columns) :]]
@@ -260,6 +260,9 @@ class Fold:
             scale = len(windows.ranks) + 1
             runs = runs * scale + windows.ranks[finished.group]
             asked = asked * scale + windows.ranks[windows.group]
+        if len(runs) == len(asked) and (runs == asked).all():
+            first = np.arange(len(runs))
+            return first, first + 1
         return np.searchsorted(runs, asked), np.searchsorted(runs, asked, side="right")
 
     # Totals ------------------------------------------------------------------------------------
