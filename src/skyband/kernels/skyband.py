@@ -570,16 +570,15 @@ def _fold(
                     worst = rows[base + order[base + best - 1], _KEY]
                 at = size - n
                 picked = n - n
-                for i in range(start, start + n):
-                    x = key[i]
-                    rows[base + at, _KEY] = x
-                    rows[base + at, _TIE] = tie[i]
-                    rows[base + at, _SLOT] = slot[i]
-                    rows[base + at, _PANE] = pane
-                    pick[picked] = at
-                    pick_key[picked] = x
-                    picked += x >= worst
-                    at += 1
+                for i in range(n):
+                    rows[base + at + i, _KEY] = key[start + i]
+                    rows[base + at + i, _TIE] = tie[start + i]
+                    rows[base + at + i, _SLOT] = slot[start + i]
+                    rows[base + at + i, _PANE] = pane
+                for i in range(n - 1, -1, -1):
+                    pick[picked] = at + i
+                    pick_key[picked] = key[start + i]
+                    picked += key[start + i] >= worst
                 group[_BACK] += n
                 group[_NEWEST] = pane
                 if picked > 0:
@@ -653,49 +652,61 @@ def _enlist(
     k: int,
 ) -> int:
     """Sort picked rows of one pane, merge the best k into the n of ``best``; the new length."""
-    # Keys spread evenly, as most are, go to buckets first, where hardly any stands out of order.
+    # Rows come latest first, and the later of two equal keys mostly has the greater tie: constant
+    # and falling keys are in order already.
+    i = 1
+    while i < picked and (
+        pick_key[i - 1] > pick_key[i]
+        or (
+            pick_key[i - 1] == pick_key[i]
+            and rows[base + pick[i - 1], _TIE] > rows[base + pick[i], _TIE]
+        )
+    ):
+        i += 1
     stretch = _CHUNK + n - n
-    if picked > 2 * _CHUNK:
+    if i >= picked:
+        stretch = picked
+    elif picked > 2 * _CHUNK:
+        # Keys spread evenly, as most are, go to buckets first: hardly any then stands out of order.
         least = pick_key[0]
         most = least
         for i in range(picked):
             least = pick_key[i] if pick_key[i] < least else least
             most = pick_key[i] if pick_key[i] > most else most
         span = float(most) - float(least)
-        if span > 0.0:
-            scale = (picked - 1) / span
-            for i in range(picked + 1):
-                buckets[i] = 0
+        scale = (picked - 1) / span if span > 0.0 else 0.0
+        for i in range(picked + 1):
+            buckets[i] = 0
+        for i in range(picked):
+            buckets[int((float(most) - float(pick_key[i])) * scale) + 1] += 1
+        fullest = 0
+        for i in range(picked):
+            fullest = buckets[i + 1] if buckets[i + 1] > fullest else fullest
+            buckets[i + 1] += buckets[i]
+        if fullest <= _CHUNK:
             for i in range(picked):
-                buckets[int((float(most) - float(pick_key[i])) * scale) + 1] += 1
-            fullest = 0
-            for i in range(picked):
-                fullest = buckets[i + 1] if buckets[i + 1] > fullest else fullest
-                buckets[i + 1] += buckets[i]
-            if fullest <= _CHUNK:
-                for i in range(picked):
-                    bucket = int((float(most) - float(pick_key[i])) * scale)
-                    spare[buckets[bucket]] = pick[i]
-                    spare_key[buckets[bucket]] = pick_key[i]
-                    buckets[bucket] += 1
-                pick, spare = spare, pick
-                pick_key, spare_key = spare_key, pick_key
-                stretch = picked
-    # Insertion sort of stretches, then merges; equal rows keep their order.
+                bucket = int((float(most) - float(pick_key[i])) * scale)
+                spare[buckets[bucket]] = pick[i]
+                spare_key[buckets[bucket]] = pick_key[i]
+                buckets[bucket] += 1
+            pick, spare = spare, pick
+            pick_key, spare_key = spare_key, pick_key
+            stretch = picked
+    # Insertion sort of stretches, then merges.
     for low in range(0, picked, stretch):
         high = low + stretch if low + stretch < picked else picked
         for i in range(low + 1, high):
             x = pick[i]
             x_key = pick_key[i]
             j = i
-            while j > low and (
-                pick_key[j - 1] < x_key
-                or (
-                    pick_key[j - 1] == x_key
-                    and rows[base + pick[j - 1], _TIE] < rows[base + x, _TIE]
-                )
-            ):
-                pick[j] = pick[j - 1]
+            while j > low and pick_key[j - 1] <= x_key:
+                y = pick[j - 1]
+                if pick_key[j - 1] == x_key:
+                    x_tie = rows[base + x, _TIE]
+                    y_tie = rows[base + y, _TIE]
+                    if y_tie > x_tie or (y_tie == x_tie and y < x):
+                        break
+                pick[j] = y
                 pick_key[j] = pick_key[j - 1]
                 j -= 1
             pick[j] = x
@@ -711,7 +722,9 @@ def _enlist(
             while i < middle and j < high:
                 later = np.int64(pick_key[j] > pick_key[i])
                 if pick_key[j] == pick_key[i]:
-                    later = np.int64(rows[base + pick[j], _TIE] > rows[base + pick[i], _TIE])
+                    x_tie = rows[base + pick[i], _TIE]
+                    y_tie = rows[base + pick[j], _TIE]
+                    later = np.int64(y_tie > x_tie or (y_tie == x_tie and pick[j] < pick[i]))
                 taken = i + ((j - i) & -later)  # without a branch, which nobody could predict
                 spare_key[out] = pick_key[taken]
                 spare[out] = pick[taken]
@@ -817,7 +830,7 @@ def _sweep(
         if n == k:
             worst = rows[base + best[n - 1], _KEY]
         picked = none
-        for x in range(j, i):
+        for x in range(i - 1, j - 1, -1):
             pick[picked] = x
             pick_key[picked] = rows[base + x, _KEY]
             picked += n < k or rows[base + x, _KEY] > worst
