@@ -1,7 +1,7 @@
 """Answers: light views over the columns that a push produced.
 
-A push that reads a million windows makes a handful of arrays and one table; an ``Answer`` is a number
-and a reference into them, and builds what is asked of it.
+A push that reads a million windows makes a handful of arrays and one table; an ``Answer`` is a
+number and a reference into them, and builds what is asked of it.
 """
 
 from __future__ import annotations

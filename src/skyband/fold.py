@@ -333,14 +333,15 @@ class Fold:
 
     def _totals(self, windows: Windows) -> npt.NDArray[Any]:
         if self.counting and not len(self.total_keys):
-            return np.minimum(self.panes.end_of(windows.number), self.panes.size)
+            ends: Ints = self.panes.end_of(windows.number)
+            return np.minimum(ends, self.panes.size)
         first, end = windows.first, windows.end
         if windows.group is not None:
             first = self._total_keys(windows.group, first)
             end = self._total_keys(windows.group, end)
         low, high = np.searchsorted(self.total_keys, first), np.searchsorted(self.total_keys, end)
         sums = np.append(np.zeros(1, self.totals.dtype), np.cumsum(self.totals))
-        totals = sums[high] - sums[low]
+        totals: npt.NDArray[Any] = sums[high] - sums[low]
         if windows.group is None:
             keep = int(low[-1])
             self.total_keys, self.totals = self.total_keys[keep:], self.totals[keep:]
@@ -401,8 +402,9 @@ class Fold:
         if found:
             runs = self.synopsis.finish([Runs.concat(found)]).ordered(self.groups.ranks)
         rows = np.array([0]), np.array([0 if runs is None else len(runs)])
-        edges = (starts[:1], stops[:1]) if len(codes) else (np.zeros(1, np.int64),) * 2
-        return self._answers(runs, rows, *edges, np.zeros(1, np.int64), None)
+        none = np.zeros(1, np.int64)
+        start, stop = (starts[:1], stops[:1]) if len(codes) else (none, none)
+        return self._answers(runs, rows, start, stop, none, None)
 
     # State -------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Groups: dense codes for the values of the ``by`` columns, and one synopsis a group where needed."""
+"""Groups: dense codes for the values of the ``by`` columns; a synopsis a group where needed."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.
 
 
 class PerGroup(Synopsis[Any]):
-    """A synopsis of one group made one of many: an instance a group, made when it first has rows."""
+    """A synopsis of one group made one of many: an instance a group, made with its first rows."""
 
     many_groups = True
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import output_type, to_numpy
+from skyband.columns import output_type
 from skyband.errors import DataError, SchemaError
 from skyband.groups import GroupTable
 from skyband.kernels.arrange import arrival_numbers, counting_order
@@ -34,7 +34,8 @@ def as_table(data: Any) -> pa.Table:
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         return pa.table(data)
     raise SchemaError(
-        f"a batch must speak Arrow (pyarrow, pandas, polars, DuckDB, ...), not {type(data).__name__}"
+        "a batch must speak Arrow (pyarrow, pandas, polars, DuckDB, ...), "
+        f"not {type(data).__name__}"
     )
 
 
@@ -123,7 +124,7 @@ class Intake:
         if not groups.names and is_sorted(ticks):
             return self._place_sorted(taken, ticks, times, sealed)
         pane = self.panes.pane_of(ticks)
-        used = np.asarray(self.panes.used(pane))
+        used = self.panes.used(pane)
         late = used & (pane < sealed)
         keep = used & ~late
         behind = int(ticks[late].min()) if late.any() else 0
@@ -163,7 +164,7 @@ class Intake:
                 return rows, touched, before[touched], 0
             arrival = np.arange(first, first + batch.num_rows)
         pane = self.panes.pane_of(arrival)
-        used = np.asarray(self.panes.used(pane))
+        used = self.panes.used(pane)
         unused = int((~used).sum())
         if unused:
             kept = np.flatnonzero(used)
@@ -202,9 +203,9 @@ class Intake:
             starts = np.flatnonzero(changed)
             pane = by_row[starts]
         lengths = np.diff(np.append(starts, len(ticks)))
-        used = np.asarray(self.panes.used(pane)) & (lengths > 0)
+        used = self.panes.used(pane) & (lengths > 0)
         late = used & (pane < sealed)
-        counts = int(lengths[late].sum()), int(lengths[~np.asarray(self.panes.used(pane))].sum())
+        counts = int(lengths[late].sum()), int(lengths[~self.panes.used(pane)].sum())
         behind = int(ticks[0]) if counts[0] else 0
         keep = used & ~late
         pane, starts, lengths = pane[keep], starts[keep], lengths[keep]
@@ -273,8 +274,3 @@ def refuse(faults: Faults) -> None:
         f"{faults.count:,} bad row{'s' if faults.count != 1 else ''}: {detail}. "
         "Nothing of this batch was applied; mend the rows, or pass on_bad='skip' to leave them out"
     )
-
-
-def column_values(batch: pa.RecordBatch, name: str) -> npt.NDArray[Any]:
-    """A fixed-width column as numpy."""
-    return to_numpy(batch.column(name))

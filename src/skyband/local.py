@@ -60,7 +60,7 @@ def rank(
 def watch(
     source: Any, query: Query, on_bad: str = "raise", idle: Duration | float | None = None
 ) -> Iterator[Answer]:
-    """Answers as they come, over a source of any kind; at the end of a finite one the last of them."""
+    """Answers as they come, over a source of any kind; a finite one is flushed at its end."""
     monitor = Monitor(query, on_bad=on_bad, idle=idle)
     return (answer for answers in _run(source, monitor, None) for answer in answers.views())
 
@@ -94,8 +94,7 @@ def _single(source: Any, query: Query) -> Iterator[Any]:
     if is_table(source):
         yield from _slices(_in_time(as_table(source), query, None))
     else:
-        for table in batches_of(source):
-            yield table
+        yield from batches_of(source)
 
 
 def _in_time(table: pa.Table, query: Query, source: str | None) -> pa.Table:

@@ -29,8 +29,8 @@ ONLY = ""
 class Monitor:
     """Answers one query over rows that are pushed to it.
 
-    An error leaves it as it was before the push. ``snapshot`` can be taken at any moment and restored
-    in another process, where it goes on as if nothing had happened.
+    An error leaves it as it was before the push. ``snapshot`` can be taken at any moment and
+    restored in another process, where it goes on as if nothing had happened.
 
     >>> import pyarrow as pa, skyband as sb
     >>> query = sb.TopK(k=1, score="score", id="id", window=sb.CountWindow(3, slide=2))
@@ -61,7 +61,7 @@ class Monitor:
     # Pushing -----------------------------------------------------------------------------------
 
     def push(self, batch: Any) -> list[Answer]:
-        """Take a batch (a mapping from source to batch, for several streams); answer what is due."""
+        """Take a batch (a mapping from source to batch for several streams); answer what is due."""
         answers = self._push(batch)
         return [] if answers is None else answers.views()
 
@@ -141,9 +141,9 @@ class Monitor:
         said = f"{needed}" if window.integer else f"'{_duration(needed)}'"
         where = f" of source {taken.source!r}" if taken.source else ""
         raise DataError(
-            f"{count:,} row{'s' if count != 1 else ''}{where} came too late: their panes were sealed "
-            f"already. A window with lateness={said} would take them; on_bad='skip' counts them and "
-            "goes on; a single table is sorted for you"
+            f"{count:,} row{'s' if count != 1 else ''}{where} came too late: their panes were "
+            f"sealed already. A window with lateness={said} would take them; on_bad='skip' counts "
+            "them and goes on; a single table is sorted for you"
         )
 
     def _drop_idle(self, fold: Fold, now: float) -> None:
@@ -236,7 +236,7 @@ class Monitor:
 
     @classmethod
     def restore(cls, blob: bytes, **given: Any) -> Monitor:
-        """Go on from a snapshot; ``given`` supplies what it cannot hold (``combine=`` a function)."""
+        """Go on from a snapshot; ``given`` is what it cannot hold (``combine=`` a function)."""
         header: Any
         header, arrays = unpack(blob)
         if header.get("snapshot") != SNAPSHOT_VERSION:

@@ -1,8 +1,8 @@
 """Runs: flat columns cut into one stretch per (pane, group) or (window, group).
 
 Everything that travels is one of these: the summary of some panes, the partial answer of some
-windows. A run has a stamp (its pane or window number), a group code, a few scalars, and a stretch of
-each part's columns.
+windows. A run has a stamp (its pane or window number), a group code, a few scalars, and a stretch
+of each part's columns.
 
     stamp    7        7     8             parts["rows"]
     group    0        2     0             offsets  0     3  4     6
@@ -23,7 +23,8 @@ from skyband.packing import pack, unpack
 
 __all__ = ["Column", "Part", "Runs", "expand", "offsets_of"]
 
-Column = npt.NDArray[Any] | pa.Array
+Column = Any
+"""A numpy array or an Arrow array; Arrow comes without types."""
 Ints = npt.NDArray[np.int64]
 
 
@@ -38,7 +39,8 @@ def expand(starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ints:
     """All positions of the stretches ``[start, start + length)``, one after the other."""
     total = int(lengths.sum())
     ends = np.cumsum(lengths)
-    return np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - lengths), lengths)
+    shift: Ints = np.repeat(starts - (ends - lengths), lengths)
+    return np.arange(total, dtype=np.int64) + shift
 
 
 def _take(column: Column, positions: Ints) -> Column:
@@ -134,7 +136,7 @@ class Runs:
         return Runs(self.stamp, self.group, self.parts, {**self.scalars, **scalars})
 
     def ordered(self, ranks: npt.NDArray[Any] | None = None) -> Runs:
-        """Sorted by (stamp, group), groups by ``ranks[group]`` where given; stable, no needless copy."""
+        """Sorted by (stamp, group), groups by ``ranks[group]`` where given; stable."""
         group = self.group if ranks is None else ranks[self.group]
         later = (self.stamp[1:] > self.stamp[:-1]) | (
             (self.stamp[1:] == self.stamp[:-1]) & (group[1:] >= group[:-1])

@@ -1,4 +1,4 @@
-"""Sources of every kind as batches: tables, files, readers, iterables of those, mappings of them."""
+"""Sources of every kind as batches: tables, files, readers, and iterables of those."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skyband.intake import as_table
 __all__ = ["Batches", "batches_of", "is_table"]
 
 BATCH_ROWS = 1 << 18
-"""Rows of one table that are read at a time: small enough to stay in cache, large enough for Python."""
+"""Rows of one table that are read at a time: few enough for a cache, many enough for Python."""
 
 _READERS = {
     ".parquet": "parquet",
@@ -72,8 +72,9 @@ def paths_of(source: str | Path) -> list[Path]:
     elif path.exists():
         found = [path]
     else:
-        found = [Path(name) for name in sorted(glob.glob(text, recursive=True))]
-        found = [p for each in found for p in (paths_of(each) if each.is_dir() else [each])]
+        names = glob.glob(text, recursive=True)  # noqa: PTH207  patterns may be absolute
+        matched = [Path(name) for name in sorted(names)]
+        found = [p for each in matched for p in (paths_of(each) if each.is_dir() else [each])]
     if not found:
         raise SchemaError(f"no file matches {text!r}; give a path, a folder or a glob")
     return found

@@ -13,8 +13,8 @@ panes into answers. The duties, in the order in which an engine calls them:
     snapshot, restore       flat arrays
     stats, _check           what is retained and was done; every invariant, for tests
 
-Methods up to ``combine``, and ``finish``, read no state: on Spark they run in other processes than the
-one that keeps it. ``docs/how_it_works.md`` says what each means for each family.
+Methods up to ``combine``, and ``finish``, read no state: on Spark they run in other processes than
+the one that keeps it. ``docs/how_it_works.md`` says what each means for each family.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ Mask = npt.NDArray[np.bool_]
 class Rows:
     """Good rows of one batch of one source, arranged in runs of one (pane, group) each.
 
-    Within a run rows stand in order of arrival. ``index`` leads from that arrangement to the rows of
-    ``batch``; None means they stand so already, and no column is copied.
+    Within a run rows stand in order of arrival. ``index`` leads from that arrangement to the rows
+    of ``batch``; None means they stand so already, and no column is copied.
     """
 
     source: str
@@ -111,8 +111,8 @@ class Rows:
 class Windows:
     """Windows to read, in order: the panes ``[first, end)`` of each.
 
-    ``group`` is None for time windows, which concern every group; a count window is one group's own.
-    ``ranks[group]`` is the place of a group among all, by the values of its key.
+    ``group`` is None for time windows, which concern every group; a count window is one group's
+    own. ``ranks[group]`` is the place of a group among all, by the values of its key.
     """
 
     number: Ints
@@ -158,13 +158,14 @@ class Synopsis(ABC, Generic[Q]):
         if unknown:
             names = ", ".join(self.option_names) or "none"
             raise QueryError(
-                f"{query.kind} ({type(self).__name__}) knows no option {sorted(unknown)}; it has: {names}"
+                f"{query.kind} ({type(self).__name__}) knows no option {sorted(unknown)}; "
+                f"it has: {names}"
             )
         panes = query.window.panes.per_window
         if self.max_panes is not None and panes > self.max_panes:
             raise QueryError(
-                f"the window has {panes:,} panes and {type(self).__name__} keeps something for each, "
-                f"at most {self.max_panes:,}; use a longer slide or another algorithm"
+                f"the window has {panes:,} panes and {type(self).__name__} keeps something for "
+                f"each, at most {self.max_panes:,}; use a longer slide or another algorithm"
             )
 
     # Columns ----------------------------------------------------------------------------------
@@ -254,7 +255,8 @@ class Synopsis(ABC, Generic[Q]):
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         """Push panes and read windows, each when its last pane is in; stamps are window numbers.
 
-        None where no window is asked for. Raises before it changes anything. The plain way, pane by pane, for synopses of one group; fast ones override it.
+        None where no window is asked for. Raises before it changes anything. This is the plain
+        way, pane by pane, for synopses of one group; fast ones override it.
         """
         found: list[Runs] = []
         at = 0
@@ -274,7 +276,7 @@ class Synopsis(ABC, Generic[Q]):
 
     @abstractmethod
     def finish(self, partials: Sequence[Runs]) -> Runs:
-        """Final answers from the partials of all shards: one part ``rows`` with the output's columns.
+        """Final answers from the partials of all shards: one part ``rows`` with output columns.
 
         Runs are per (window, group), rows in rank order; a scalar ``exact`` may say of each run
         whether it is proven exact, scalars ``bound:<name>`` what it promises.
@@ -305,7 +307,7 @@ class Synopsis(ABC, Generic[Q]):
         """Assert every invariant; only tests call it."""
 
 
-# Checks that families share ------------------------------------------------------------------------
+# Checks that families share ----------------------------------------------------------------------
 
 
 def numeric(role: str, schema: pa.Schema, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Event time of any Arrow type as integer ticks: microseconds since the epoch, or plain integers."""
+"""Event time of any Arrow type as integers: microseconds since the epoch, or the column's own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TimeAxis:
             if self.integer and not window.integer:
                 raise SchemaError(
                     f"time column {name!r} holds integers ({kind}) but the window is given in "
-                    "durations; give its size and slide as integers, or cast the column to a timestamp"
+                    "durations; give its size and slide as integers, or cast it to a timestamp"
                 )
             if moment and window.integer:
                 raise SchemaError(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.runs import expand
 from skyband.window import Panes
 
 __all__ = ["CountClock", "TimeClock", "windows_due"]
@@ -24,8 +25,8 @@ NEVER = np.iinfo(np.int64).min
 def windows_due(panes: Panes, filled: Ints, after: int, upto: int, pending: int | None) -> Ints:
     """Numbers of the windows to answer among those in ``(after, upto]``, ascending.
 
-    They are the windows that cover a filled pane, and after each stretch of them the first empty one.
-    ``pending`` is a non-empty window answered before, whose successor was not answered yet.
+    They are the windows that cover a filled pane, and after each stretch of them the first empty
+    one. ``pending`` is a non-empty window answered before, whose successor was not answered yet.
     """
     low = np.maximum(panes.first_window_of(filled), after + 1)
     high = np.minimum(panes.last_window_of(filled), upto)
@@ -45,8 +46,7 @@ def windows_due(panes: Panes, filled: Ints, after: int, upto: int, pending: int 
     if pending is not None and first[0] == pending:
         first[0] += 1
     lengths = np.maximum(last - first + 1, 0)
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1]) + np.repeat(first - (ends - lengths), lengths)
+    return expand(first, lengths)
 
 
 class TimeClock:
@@ -160,7 +160,4 @@ class CountClock:
         last = self.counts[groups] // self.panes.slide
         done = before // self.panes.slide
         lengths = last - done
-        ends = np.cumsum(lengths)
-        total = int(ends[-1]) if len(ends) else 0
-        numbers = np.arange(total) + np.repeat(done + 1 - (ends - lengths), lengths)
-        return numbers, np.repeat(groups, lengths)
+        return expand(done + 1, lengths), np.repeat(groups, lengths)

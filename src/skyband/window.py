@@ -7,8 +7,8 @@
                 0   2   4   6   8   10  12  14  16
     the window that ends at 16 is [6, 16): panes 3 to 7
 
-Panes carry consecutive integers. A row belongs to exactly one pane and a window to a whole number of
-them; everything after this module speaks of panes and never of times.
+Panes carry consecutive integers. A row belongs to exactly one pane, and a window is a whole number
+of them; everything after this module speaks of panes and never of times.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from skyband.errors import QueryError
 
 __all__ = ["CountWindow", "Duration", "Panes", "TimeWindow", "Window", "parse_duration"]
 
-Duration = Union[str, timedelta, int]
+Duration = str | timedelta | int
 Ints = npt.NDArray[np.int64]
 
 MICROSECOND = 1
@@ -146,11 +146,11 @@ class Panes:
         """First position after a pane."""
         return self.pane_start(pane + 1)
 
-    def used(self, pane: Any) -> Any:
-        """Whether some window covers the pane."""
+    def used(self, pane: Ints) -> npt.NDArray[np.bool_]:
+        """Whether some window covers each pane."""
         if not self.gaps:
-            return pane == pane
-        return pane % 2 == 1
+            return np.ones(len(pane), np.bool_)
+        return np.asarray(pane % 2 == 1)
 
     def end_of(self, window: Any) -> Any:
         """The position at which window number ``window`` ends."""
@@ -270,4 +270,4 @@ class CountWindow:
         return int(value)  # type: ignore[arg-type]
 
 
-Window = Union[TimeWindow, CountWindow]
+Window = TimeWindow | CountWindow

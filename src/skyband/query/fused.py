@@ -25,9 +25,9 @@ class FusedTopK(Query):
 
     A stream that has not reported an object, or whose report expired, counts as its lower bound.
     ``combine`` is a name, weights per stream, or a monotone function from an array of shape
-    (objects, streams) to one score per object. ``recurrences`` is how many live reports of an object
-    one stream may hold (they add up) or "estimate"; ``returns=False`` promises that an object
-    reports at most once ever in a stream.
+    (objects, streams) to one score per object. ``recurrences`` is how many live reports of an
+    object one stream may hold (they add up) or "estimate"; ``returns=False`` promises that an
+    object reports at most once ever in a stream.
     """
 
     kind: ClassVar[str] = "FusedTopK"

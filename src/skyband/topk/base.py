@@ -1,8 +1,8 @@
 """What all TopK algorithms share: columns, summaries, the finished answer.
 
-A summary holds, of each (pane, group), the best k rows: a sortable score, what makes a row later than
-another, and the columns that an answer shows. Rows that tie in score and time stand in the order of
-their ids, so that after this module position decides ties and no kernel ever looks at an id.
+A summary holds, of each (pane, group), the best k rows: a sortable score, what makes a row later
+than another, and the columns that an answer shows. Rows that tie in score and time stand in the
+order of their ids, so that after this module position decides ties and no kernel looks at an id.
 """
 
 from __future__ import annotations
