@@ -8,6 +8,7 @@ import typer
 
 from skyband.cli.demo import add_demo
 from skyband.cli.verbs import add_verb
+from skyband.cli.work import add_work
 from skyband.query import (
     FusedTopK,
     HeavyHitters,
@@ -54,3 +55,4 @@ add_demo(app)
 _FIRST = (TopK, HeavyHitters, UncertainTopK, FusedTopK, Skyline, SkylineJoin)
 for _kind in dict.fromkeys((*_FIRST, *Query.__subclasses__())):
     add_verb(app, _kind)
+add_work(app)

@@ -28,7 +28,7 @@ def as_options(message: str, names: Iterable[str]) -> str:
     """A message of the library in the words of the command line.
 
     >>> as_options("a TimeWindow needs time=, or on_bad='skip'", ["time", "on_bad"])
-    "a TimeWindow needs --time, or --on-bad skip"
+    'a TimeWindow needs --time, or --on-bad skip'
     """
     known = set(names)
 
@@ -52,7 +52,7 @@ def explained(verb: Callable[..., None]) -> Callable[..., None]:
             verb(**given)
         except SkybandError as problem:
             # A query's columns are named by options of the same name, so its messages can be too.
-            _complain(as_options(str(problem), [*given, "size"]).replace("--size", "--window"))
+            _complain(as_options(str(problem), given))
             raise typer.Exit(MISTAKE) from None
         except BrokenPipeError:
             # Whoever read our output has seen enough; nothing can be written now, not even on exit.

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -105,14 +106,28 @@ def window_of(
             "give the window: either --window '10 minutes' (of time) or --count 100000 (of rows), "
             "and with --slide how often it is answered"
         )
+    step = None if slide is None else _duration(slide)
     if count is not None:
         if lateness is not None or offset is not None:
             raise QueryError("--lateness and --offset belong to --window; --count has no clock")
-        return CountWindow(count, slide=None if slide is None else _duration(slide))  # type: ignore[arg-type]
+        with _named("--count"):
+            return CountWindow(count, slide=step)  # type: ignore[arg-type]
     extras = {"lateness": lateness, "offset": offset}
     given = {name: _duration(text) for name, text in extras.items() if text is not None}
     assert size is not None
-    return TimeWindow(_duration(size), slide=None if slide is None else _duration(slide), **given)
+    with _named("--window"):
+        return TimeWindow(_duration(size), slide=step, **given)
+
+
+@contextmanager
+def _named(size: str) -> Iterator[None]:
+    """A window's own complaints, with its parts called as on the command line."""
+    try:
+        yield
+    except QueryError as problem:
+        parts = {"size": size, "slide": "--slide", "lateness": "--lateness", "offset": "--offset"}
+        said = re.sub(r"^(\w+)\b", lambda m: parts.get(m[1], m[1]), str(problem))
+        raise QueryError(said) from None
 
 
 def mapping_of(option: str, words: Sequence[str]) -> dict[str, Any]:

@@ -44,6 +44,8 @@ _ENDINGS = {
 
 def format_of(format_: Format | None, output: Path | None) -> Format:
     """The format asked for, else that of the file's ending, else a table."""
+    if output is not None and not output.parent.is_dir():
+        raise QueryError(f"--output {output}: there is no folder {output.parent}")
     if format_ is not None:
         return format_
     if output is None:

@@ -71,7 +71,7 @@ def _sources() -> inspect.Parameter:
     info = typer.Argument(
         help="Files, folders or globs (Parquet, CSV, JSON lines, Arrow IPC) in order of time; "
         "NAME=PATH for a query over several streams.",
-        metavar="SOURCE...",
+        metavar="SOURCE",
         show_default=False,
     )
     return inspect.Parameter(

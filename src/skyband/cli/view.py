@@ -73,6 +73,7 @@ def answer_table(
         border_style="dim",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
+        min_width=66,
     )
     drawn.add_column("", width=3)
     for name in names:
