@@ -33,6 +33,7 @@ __all__ = ["LiveReports", "id_keys"]
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 Log = tuple[Codes, Codes, Floats, Ints, Codes]
 
 NEVER = int(np.iinfo(np.int64).min)
@@ -112,7 +113,7 @@ class LiveReports(FusedSynopsis):
         group = np.zeros(int(some.sum()), np.int32)
         return self._promised(Runs(windows.number[some], group, {"rows": part}), windows, some)
 
-    def _promised(self, runs: Runs, windows: Windows, some: npt.NDArray[np.bool_]) -> Runs:
+    def _promised(self, runs: Runs, windows: Windows, some: Mask) -> Runs:
         """The partial with what it promises."""
         return runs
 
@@ -156,20 +157,20 @@ class LiveReports(FusedSynopsis):
         upto: int,
         step_end: Ints,
         step_first: Ints,
-        reads: npt.NDArray[np.bool_],
+        reads: Mask,
     ) -> tuple[pa.Array, Floats, Ints]:
         """Some steps at once; ids and scores read, and the number read in each reading step."""
         rows = self._encoded(columns, row, upto)
-        self.head, self.size, touched, values, alive, offsets = advance(
+        self.head, self.size, touched, values, present, offsets = advance(
             rows, step_end, step_first, self.log, self.head, self.size, self.links, self.ever,
             self.mark, self.serial, self.low,
         )  # fmt: skip
         self.serial += len(step_end)
         scores = self.score(values)
-        scores[~alive] = np.nan
+        scores[~present.any(axis=1)] = np.nan
         self.work["reports_in"] += upto - row
         self.work["score_updates"] += len(touched)
-        codes, points, lengths = self._settle(touched, values, scores, offsets, reads)
+        codes, points, lengths = self._settle(touched, values, present, scores, offsets, reads)
         assert self.ids is not None or not len(codes)
         ids = pa.array([], self.id_type) if self.ids is None else self.ids.gather(codes)
         self._release(touched)
@@ -203,16 +204,16 @@ class LiveReports(FusedSynopsis):
         self,
         touched: Codes,
         values: Floats,
+        present: Mask,
         scores: Floats,
         offsets: Ints,
-        reads: npt.NDArray[np.bool_],
+        reads: Mask,
     ) -> tuple[Codes, Floats, Ints]:
         """Scores into the view; codes and scores read, and the number read in each step."""
         k = self.query.k
         step, resumed = 0, False
         codes, points, lengths = [], [], []
         while step < len(reads):
-            before = step
             step, found, at, ends = settle(
                 touched, scores, offsets, reads, step, resumed, self.scans, self.points, self.view,
                 self.place, self.counters, self.floor, self.key, k, self.aim,
@@ -221,14 +222,13 @@ class LiveReports(FusedSynopsis):
             points.append(at)
             lengths.append(np.diff(ends))
             if step < len(reads):
-                self._refill()
+                self._refill(step)
                 resumed = True
-            assert step > before or resumed
         return np.concatenate(codes), np.concatenate(points), np.concatenate(lengths)
 
-    def _refill(self) -> None:
-        """Choose a view of at least k objects, where no scan does."""
-        raise NotImplementedError
+    def _refill(self, step: int) -> None:
+        """Choose a view of at least k objects as of a step; where a scan does that, never called."""
+        raise AssertionError("scores are scanned instead")
 
     # Objects ----------------------------------------------------------------------------------
 
@@ -343,14 +343,12 @@ class LiveReports(FusedSynopsis):
 
     def _rescore(self, codes: Codes) -> None:
         """Read the values of objects from the log again, and settle their scores."""
-        live = codes[self.links[codes, 0] >= 0]
-        dead = codes[self.links[codes, 0] < 0]
         _, stream, value, _, chain = self.log
-        values = values_of(live, self.links, chain, stream, value, self.low)
-        scores = np.append(self.score(values), np.full(len(dead), np.nan))
-        values = np.append(values, np.tile(self.low, (len(dead), 1)), axis=0)
-        touched = np.append(live, dead)
-        self._settle(touched, values, scores, np.array([0, len(touched)]), np.zeros(1, np.bool_))
+        values, present = values_of(codes, self.links, chain, stream, value, self.low)
+        scores = self.score(values)
+        scores[~present.any(axis=1)] = np.nan
+        step = np.array([0, len(codes)])
+        self._settle(codes, values, present, scores, step, np.zeros(1, np.bool_))
 
     def stats(self) -> dict[str, int | float]:
         guard = 0 if self.guard is None else self.guard.nbytes

@@ -55,13 +55,16 @@ def _values(
 @jit
 def values_of(
     codes: Codes, links: Codes, chain: Codes, stream: Codes, value: Floats, low: Floats
-) -> Floats:
-    """The values of some objects, all of them live."""
+) -> tuple[Floats, Mask]:
+    """The values of some objects, and where they have reports."""
     found = np.empty((len(codes), len(low)))
+    present = np.empty((len(codes), len(low)), np.bool_)
     seen = np.zeros(len(low), np.int32)
     for i in range(len(codes)):
         _values(links[codes[i], 0], chain, stream, value, low, found[i], seen)
-    return found
+        for s in range(len(low)):
+            present[i, s] = seen[s] > 0
+    return found, present
 
 
 @jit
@@ -91,10 +94,11 @@ def advance(
     serial: int,
     low: Floats,
 ) -> tuple[int, int, Codes, Floats, Mask, Ints]:
-    """Take rows and expire reports, step by step; which objects changed, and their values.
+    """Take rows and expire reports, step by step; which objects changed, their values, the streams.
 
-    A step takes the rows up to ``step_end`` and then lets panes before ``step_first`` go. Each
-    object is told once a step, as it is at the step's end. ``mark`` holds no number beyond ``serial``.
+    A step takes the rows up to ``step_end`` and then lets panes before ``step_first`` go. Each object
+    is told once a step, as it is at the step's end: its value in every stream, and whether it has a
+    live report there. ``mark`` holds no number beyond ``serial``.
     """
     new_code, new_stream, new_value, new_pane = rows
     code, stream, value, pane, chain = log
@@ -102,7 +106,7 @@ def advance(
     room = len(new_code) + len(new_code) + size - head
     touched = np.empty(room, np.int32)
     values = np.empty((room, len(low)))
-    alive = np.empty(room, np.bool_)
+    present = np.empty((room, len(low)), np.bool_)
     offsets = np.zeros(steps + 1, np.int64)
     seen = np.zeros(len(low), np.int32)
     count = 0
@@ -141,11 +145,11 @@ def advance(
                 count += 1
             head += 1
         for i in range(begin, count):
-            report = links[touched[i], 0]
-            alive[i] = report >= 0
-            _values(report, chain, stream, value, low, values[i], seen)
+            _values(links[touched[i], 0], chain, stream, value, low, values[i], seen)
+            for s in range(len(low)):
+                present[i, s] = seen[s] > 0
         offsets[step + 1] = count
-    return head, size, touched[:count], values[:count], alive[:count], offsets
+    return head, size, touched[:count], values[:count], present[:count], offsets
 
 
 @jit
