@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.answer import Answer, Answers
-from skyband.errors import SchemaError
+from skyband.errors import DataError, SchemaError
 from skyband.intake import as_table
 from skyband.monitor import Monitor
 from skyband.order import order_by_value
@@ -84,7 +84,13 @@ def _run(source: Any, monitor: Monitor, progress: Progress | None) -> Iterator[A
     else:
         steps = _single(source, query)
     for step in steps:
-        answers = step if isinstance(step, Answers) else monitor._push(step)
+        try:
+            answers = step if isinstance(step, Answers) else monitor._push(step)
+        except DataError:
+            if is_table(source):
+                # The piece was cut from a table, maybe sorted: tell the rows by the table's own.
+                monitor._intake.refuse_bad(as_table(source))
+            raise
         if answers is not None and len(answers):
             yield answers
         if progress is not None and not isinstance(step, Answers):
