@@ -245,6 +245,58 @@ class TestSources:
         assert "6 late rows left out" in result.stderr
 
 
+class Trickle(io.RawIOBase):
+    """A stream that gives a few bytes at a time, as a pipe may."""
+
+    def __init__(self, data: bytes, step: int) -> None:
+        self.data = data
+        self.step = step
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        taken = len(self.data) if size < 0 else min(size, self.step)
+        found, self.data = self.data[:taken], self.data[taken:]
+        return found
+
+
+class TestStandardInput:
+    @pytest.mark.parametrize("step", [1, 7, 1 << 20])
+    @pytest.mark.parametrize("ended", [True, False])
+    def test_lines_in_any_pieces(self, step: int, ended: bool) -> None:
+        from skyband.cli.stdin import stdin_batches
+
+        rows = [{"a": n, "b": f"x{n}"} for n in range(5)]
+        lines = "\n".join(json.dumps(row) for row in rows) + "\n" * ended
+        comma = "a,b\n" + "\n".join(f"{row['a']},{row['b']}" for row in rows) + "\n" * ended
+        for text in (lines, comma):
+            tables = list(stdin_batches(Trickle(text.encode(), step)))  # type: ignore[arg-type]
+            assert pa.concat_tables(tables).to_pylist() == rows
+            assert len(tables) <= 2 or step < 100
+
+    def test_an_arrow_stream(self) -> None:
+        from skyband.cli.stdin import stdin_batches
+
+        sink = io.BytesIO()
+        with pa.ipc.new_stream(sink, table().schema) as stream:
+            stream.write_table(table(), max_chunksize=5)
+        found = pa.concat_tables(stdin_batches(io.BytesIO(sink.getvalue())))
+        assert found.equals(table())
+
+    @pytest.mark.parametrize("text", ["", "a,b", "a,b\n", "\n"])
+    def test_no_rows(self, text: str) -> None:
+        from skyband.cli.stdin import stdin_batches
+
+        assert list(stdin_batches(io.BytesIO(text.encode()))) == []
+
+    def test_text_that_is_no_table(self) -> None:
+        from skyband.cli.stdin import stdin_batches
+
+        with pytest.raises(sb.SchemaError, match="standard input could not be read"):
+            list(stdin_batches(io.BytesIO(b"a,b\n1,2\n1,2,3\n")))
+
+
 class TestMistakes:
     def test_missing_column(self, flows: Path) -> None:
         line = bad("topk", flows, "-k", 2, "--score", "byts", "--count", 3)
@@ -484,6 +536,22 @@ class TestProcess:
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.splitlines()[1:] == ["0,6,1,11", "6,12,1,10"]
+
+    def test_answers_while_standard_input_is_open(self) -> None:
+        command = [sys.executable, "-m", "skyband", "topk", "-", "-k", "1", "--score", "a"]
+        with subprocess.Popen(
+            [*command, "--count", "2", "--watch", "-f", "json"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as process:  # fmt: skip
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("a\n3\n8\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["a"] == 8
+            process.stdin.write("5\n4\n")
+            process.stdin.close()
+            assert json.loads(process.stdout.readline())["a"] == 5
+            assert process.wait(timeout=100) == 0
 
     def test_without_the_extra(self) -> None:
         code = "import sys; sys.modules['typer'] = None\nfrom skyband.__main__ import main; main()"

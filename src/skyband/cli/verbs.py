@@ -70,7 +70,7 @@ def _option(name: str, kind: Any, default: Any, *flags: str, **info: Any) -> ins
 def _sources() -> inspect.Parameter:
     info = typer.Argument(
         help="Files, folders or globs (Parquet, CSV, JSON lines, Arrow IPC) in order of time; "
-        "NAME=PATH for a query over several streams.",
+        "- for standard input; NAME=PATH for a query over several streams.",
         metavar="SOURCE",
         show_default=False,
     )
@@ -168,22 +168,29 @@ def _own(kind: type[Query], given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _source(query: Query, words: list[str]) -> Any:
     """Paths as the query reads them: one source, or one a stream."""
-    from skyband.sources import paths_of
-
     named = [word.partition("=") for word in words]
     # A folder such as day=3 is a path unless the query knows a stream of that name.
     if query.sources and all(equals and name in query.sources for name, equals, _ in named):
-        found: dict[str, list[str]] = {}
+        found: dict[str, list[Any]] = {}
         for name, _, path in named:
-            paths_of(path)
-            found.setdefault(name, []).append(path)
+            found.setdefault(name, []).append(_readable(path))
         return {name: paths[0] if len(paths) == 1 else paths for name, paths in found.items()}
     if query.needs_mapping:
         wanted = " ".join(f"{name}=PATH" for name in query.sources)
         raise SchemaError(f"{query.kind} reads several streams; give them as {wanted}")
-    for word in words:
-        paths_of(word)
-    return words[0] if len(words) == 1 else words
+    paths = [_readable(word) for word in words]
+    return paths[0] if len(paths) == 1 else paths
+
+
+def _readable(word: str) -> Any:
+    """A path that is there, or what standard input holds."""
+    from skyband.cli.stdin import STDIN, stdin_batches
+    from skyband.sources import paths_of
+
+    if word == STDIN:
+        return stdin_batches()
+    paths_of(word)
+    return word
 
 
 def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
@@ -260,6 +267,8 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
     from skyband.cli.output import writer
     from skyband.cli.with_spark import rank_on_spark
 
+    if "-" in given["sources"]:
+        raise EngineError("Spark reads files; standard input is for --engine local")
     if given["watch"] or given["limit"]:
         raise EngineError("--watch and --limit are for --engine local; on Spark a query runs whole")
     table = rank_on_spark(
@@ -300,7 +309,9 @@ def _rows_of(source: Any) -> int | None:
     from skyband.sources import paths_of
 
     sources = source.values() if isinstance(source, Mapping) else [source]
-    words = [w for each in sources for w in ([each] if isinstance(each, str) else each)]
+    words = [w for each in sources for w in (each if isinstance(each, list) else [each])]
+    if not all(isinstance(word, str) for word in words):
+        return None
     paths = [path for word in words for path in paths_of(word)]
     if any(path.suffix not in (".parquet", ".pq") for path in paths):
         return None

@@ -84,13 +84,13 @@ def answer_table(
     shown = table.slice(0, rows) if rows is not None else table
     marks = _marks(answer, query)
     values = shown.to_pylist()
-    top = _top([row[measure] for row in values]) if measure is not None else 0.0
+    tops = _tops(values, query, measure)
     for row in values:
         mark = marks.get(_identity(row, query, names), Text("·", style="dim"))
         cells: list[Text] = [mark]
         cells += [Text(_near(row[name], answer), _style(name, measure)) for name in names]
         if measure is not None:
-            cells.append(Text(_bar(row[measure], top), style="cyan"))
+            cells.append(Text(_bar(row[measure], tops[_group(row, query)]), style="cyan"))
         drawn.add_row(*cells)
     drawn.caption = _caption(answer, query, table.num_rows - shown.num_rows)
     return drawn
@@ -149,13 +149,12 @@ def _marks(answer: Answer, query: Query) -> dict[tuple[Any, ...], Text]:
             steps = row["from_rank"] - row["to_rank"]
             mark = Text(f"▲{steps}", "green") if steps > 0 else Text(f"▼{-steps}", "red")
         place = (row["to_rank"],) if query.ranked else tuple(_hashable(row[n]) for n in names)
-        groups = tuple(_hashable(row[n]) for n in query.groups)
-        found[groups + place] = mark
+        found[_group(row, query) + place] = mark
     return found
 
 
 def _identity(row: dict[str, Any], query: Query, names: Sequence[str]) -> tuple[Any, ...]:
-    groups = tuple(_hashable(row[n]) for n in query.groups)
+    groups = _group(row, query)
     if query.ranked:
         return (*groups, row["rank"])
     keys = [*query.groups, *(query.key or (n for n in names if n not in query.groups))]
@@ -192,9 +191,20 @@ def _style(name: str, measure: str | None) -> str:
     return "bold" if name == measure else "dim" if name == "rank" else ""
 
 
-def _top(values: Sequence[Any]) -> float:
-    finite = [abs(float(v)) for v in values if _is_number(v) and math.isfinite(v)]
-    return max(finite, default=0.0)
+def _group(row: dict[str, Any], query: Query) -> tuple[Any, ...]:
+    return tuple(_hashable(row[name]) for name in query.groups)
+
+
+def _tops(
+    rows: Sequence[dict[str, Any]], query: Query, measure: str | None
+) -> dict[tuple[Any, ...], float]:
+    """The greatest finite value of each group, which its full bar stands for."""
+    tops: dict[tuple[Any, ...], float] = {}
+    for row in rows if measure is not None else ():
+        value, group = row[measure], _group(row, query)
+        size = abs(float(value)) if _is_number(value) and math.isfinite(value) else 0.0
+        tops[group] = max(tops.get(group, 0.0), size)
+    return tops
 
 
 def _is_number(value: Any) -> bool:
