@@ -210,6 +210,45 @@ class TestWatch:
         assert "exact" in text
 
 
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output that rich takes for a terminal."""
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setenv("LINES", "30")
+
+
+@pytest.mark.usefixtures("terminal")
+class TestTerminal:
+    def test_watch_draws_in_place(self, flows: Path) -> None:
+        text = good("topk", flows, *TIMED, "--watch", "--pace", 0)
+        assert "\x1b[?25l" in text  # the cursor is hidden while a table is redrawn
+        assert "▼" in text
+        assert "new" in text
+
+    def test_watch_of_nothing(self, tmp_path: Path) -> None:
+        path = tmp_path / "empty.parquet"
+        pq.write_table(table().slice(0, 0), path)
+        assert "no window has any rows" in good("topk", path, *TIMED, "--watch")
+
+    def test_demo(self) -> None:
+        text = good("demo", "--seconds", 0)
+        assert "Largest flows" in text
+        assert "Try next:" in text
+
+    def test_progress_and_a_remark(self, flows: Path) -> None:
+        result = run("topk", flows, *TIMED, "-f", "csv")
+        assert result.exit_code == 0
+        assert "reading" in result.stderr
+        assert "12 rows" in result.stderr
+
+    def test_a_mistake_is_red(self) -> None:
+        result = run("topk", "nowhere.parquet", *TIMED)
+        assert "\x1b[31mno file matches" in result.stderr
+
+
 class TestSources:
     def test_several_files_and_globs(self, tmp_path: Path) -> None:
         for part, start in (("a", 0), ("b", 6)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from skyband import registry
 from skyband.cli.choices import Engine, Format, OnBad
@@ -290,8 +290,7 @@ def _progress(source: Any) -> Iterator[Callable[[int], None]]:
     bar = Progress(
         TextColumn("reading"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("rows"),
+        TextColumn("{task.completed:,} rows"),
         TimeElapsedColumn(),
         console=console,
         transient=True,

@@ -200,7 +200,9 @@ def _tops(
 ) -> dict[tuple[Any, ...], float]:
     """The greatest finite value of each group, which its full bar stands for."""
     tops: dict[tuple[Any, ...], float] = {}
-    for row in rows if measure is not None else ():
+    if measure is None:
+        return tops
+    for row in rows:
         value, group = row[measure], _group(row, query)
         size = abs(float(value)) if _is_number(value) and math.isfinite(value) else 0.0
         tops[group] = max(tops.get(group, 0.0), size)
