@@ -177,11 +177,11 @@ class Fold:
         if sealed is None:
             assert self.blank is not None
             sealed = self.blank
-        partial = self.synopsis.fold(sealed, windows)
+        finished = self.synopsis.answers(sealed, windows)
         if not len(windows):
             return None
         starts, ends = self._edges(windows.number)
-        runs = None if partial is None else self.synopsis.finish([partial]).ordered(windows.ranks)
+        runs = None if finished is None else finished.ordered(windows.ranks)
         answers = self._answers(
             runs,
             self._runs_of(runs, windows),

@@ -67,3 +67,5 @@ def choose(query: Any) -> str:
 register("TopK", "skyband", "skyband.topk.skyband:Skyband")
 register("TopK", "mintopk", "skyband.topk.mintopk:MinTopK")
 register("TopK", "sma", "skyband.topk.sma:Sma")
+register("UncertainTopK", "bs", "skyband.uncertain.bs:BaseSynopsis")
+register("UncertainTopK", "csq", "skyband.uncertain.csq:CompactSetQueue")
