@@ -64,6 +64,7 @@ def csq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
             n = marks[i, SIZE]
             start = marks[i, BEGIN]
             q = append(q, spare[start:], n, spare, 0, marks[i, OLDEST])
+        num[TAIL] = after_pane(rows, num[TAIL], high, marks[kept - 1, OLDEST])
     while True:
         slots, n = newest_set(rule, rows, q, high)
         if n < 0:
