@@ -182,11 +182,8 @@ class Fsw(SketchSynopsis):
         return settled(Part(offsets, columns | counted), self.items, self.query.k)
 
     def _answers(self, number: Array, part: Part, proven: Array) -> Runs:
-        some = part.lengths > 0
-        offsets = offsets_of(part.lengths[some])
-        parts = {"items": Part(offsets, part.columns)}
-        group = np.zeros(int(some.sum()), np.int32)
-        return Runs(number[some], group, parts, {"exact": proven[some]})
+        group = np.zeros(len(number), np.int32)
+        return Runs(number, group, {"items": part}, {"exact": proven})
 
     # State ------------------------------------------------------------------------------------
 

@@ -47,21 +47,17 @@ def cell_of(key: np.uint64, cells: int) -> int:
 
 
 @jit
-def _drop(
-    slot: int, pane: int, merge: bool, ratio: int, control: Ints, item: Hashes, born: Ints,
-    cur: Values, C: Values, E: Values, hist: Values, fine: Values, held: Ints,
-    table: Hashes, shift: np.uint64,
+def _evict(
+    slot: int, pane: int, ratio: int, control: Ints, item: Hashes, born: Ints, cur: Values,
+    C: Values, E: Values, hist: Values, fine: Values, held: Ints, table: Hashes, shift: np.uint64,
 ) -> None:  # fmt: skip
-    """Forget an item; ``merge`` keeps what it counted as a bound for its cell.
+    """Forget an item; what it counted becomes a bound for its cell.
 
     Buckets before its insertion were copied from the cell, which has not fallen since.
     """
     table_remove(table, shift, item[slot])
-    stay = min(max(pane - born[slot], 0), 3)
     control[REMOVALS] += 1
-    control[STAYED + stay] += 1
-    if not merge:
-        return
+    control[STAYED + min(pane - born[slot], 3)] += 1
     cell = cell_of(item[slot], len(fine))
     coarse = cell // ratio
     if cur[slot] > fine[cell]:
@@ -110,9 +106,8 @@ def _expire(
 
 @jit
 def _remove_unseen(
-    live: int, pane: int, ratio: int, control: Ints, item: Hashes, born: Ints, seen: Ints,
-    base: Values, cur: Values, C: Values, D: Values, E: Values, hist: Values, fine: Values,
-    held: Ints, heap: NDArray[np.int32], table: Hashes, shift: np.uint64,
+    live: int, control: Ints, item: Hashes, born: Ints, seen: Ints, base: Values, C: Values,
+    D: Values, heap: NDArray[np.int32], table: Hashes, shift: np.uint64,
 ) -> None:  # fmt: skip
     """Forget the items that no live pane has seen: cells bound what may be left of them."""
     at = 0
@@ -121,9 +116,9 @@ def _remove_unseen(
         if seen[slot] >= live:
             at += 1
             continue
-        _drop(
-            slot, pane, False, ratio, control, item, born, cur, C, E, hist, fine, held, table, shift
-        )
+        table_remove(table, shift, item[slot])
+        control[REMOVALS] += 1
+        control[STAYED + min(live + len(C[slot]) - 1 - born[slot], 3)] += 1
         control[SIZE] -= 1
         heap[at] = heap[control[SIZE]]
         heap[control[SIZE]] = slot
@@ -225,10 +220,9 @@ def _feed(
             # The newcomer's bound is read before the eviction, which may raise its cell.
             past = hist[coarse]
             past_buckets[:] = E[coarse]
-            _drop(
-                slot, pane, True, ratio, control, item, born, cur, C, E, hist, fine, held, table,
-                shift,
-            )  # fmt: skip
+            _evict(
+                slot, pane, ratio, control, item, born, cur, C, E, hist, fine, held, table, shift
+            )
             C[slot] = past_buckets
         else:
             slot = np.int64(heap[control[SIZE]])
@@ -253,7 +247,7 @@ def _feed(
         if full:
             low[0] = past + active + add
             slack[0] = err[slot]
-            sift(heap, capacity, 0, low, slack)
+            sift(heap, capacity, capacity - capacity, low, slack)
     control[HITS] += hits
 
 
@@ -294,7 +288,7 @@ def _best(
                     sift(chosen, k, i, low, slack)
         elif base[slot] > low[0] or (base[slot] == low[0] and err[slot] < slack[0]):
             chosen[0], low[0], slack[0] = slot, base[slot], err[slot]
-            sift(chosen, k, 0, low, slack)
+            sift(chosen, k, k - k, low, slack)
     if size <= k:
         return kept
     least_count, least_error = low[0], slack[0]
@@ -353,11 +347,10 @@ def fold_fsw(
                     expired = True
             if expired:
                 _remove_unseen(
-                    pane - panes + 1, pane, ratio, control, item, born, seen, base, cur, C, D, E,
-                    hist, fine, held, heap, table, shift,
-                )  # fmt: skip
+                    pane - panes + 1, control, item, born, seen, base, C, D, heap, table, shift
+                )
             _feed(
-                known, counts, errors, known_offsets[at], known_offsets[at + 1], 0,
+                known, counts, errors, known_offsets[at], known_offsets[at + 1], len(none),
                 pane, ratio, control, item, born, seen, row, base, cur, err, ecur, C, D, E, hist,
                 fine, bits, held, heap, low, slack, table, shift,
             )  # fmt: skip
@@ -383,9 +376,8 @@ def fold_fsw(
                 expired = True
         if expired:
             _remove_unseen(
-                first[window], first[window], ratio, control, item, born, seen, base, cur, C, D,
-                E, hist, fine, held, heap, table, shift,
-            )  # fmt: skip
+                first[window], control, item, born, seen, base, C, D, heap, table, shift
+            )
         size = _best(k, len(bits) > 0, control, base, err, heap, chosen, own_low, own_slack)
         if n + size > room:
             room = 2 * (n + size)

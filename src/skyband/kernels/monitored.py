@@ -4,6 +4,8 @@ Counts only grow while a pane lasts, so the heap keeps the keys of the last time
 is a lower bound, and only the top is ever brought up to date. A hit costs no heap operation. ``heap``
 is a permutation of all slots: the first ``size`` are in use, the others are free.
 
+A call passes ``size - size`` for the top where a bare 0 would have the kernel compiled a second time.
+
 The table holds pairs (hash, slot + 1), probed one after the other; zero marks an empty pair.
 """
 
@@ -128,4 +130,4 @@ def least(
             return now
         low[0] = now
         slack[0] = err[slot]
-        sift(heap, size, 0, low, slack)
+        sift(heap, size, size - size, low, slack)
