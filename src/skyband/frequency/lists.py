@@ -16,7 +16,7 @@ from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.items import ItemStore, keys_decide, order_keys, ranked
 from skyband.kernels.arrange import counting_order
 from skyband.kernels.counting import grouped_keys
-from skyband.kernels.panelists import FLIP, HEAD, TAIL, fold_lists, recount
+from skyband.kernels.panelists import FLIP, HEAD, TAIL, dead_codes, fold_lists, recount
 from skyband.keys import KeyIndex
 from skyband.runs import Part, Runs, offsets_of
 from skyband.synopsis import Windows
@@ -191,14 +191,14 @@ class PaneLists(FrequencySynopsis):
         gone = int(place[HEAD])
         if gone:
             entries = int(self.starts[gone])
-            self._release(np.unique(self.tape["code"][:entries]))
+            self._release(self.tape["code"][:entries])
             self.tape.drop(entries)
             self.pane = self.pane[gone:]
             self.starts = self.starts[gone:] - entries
         self.flip = int(place[FLIP]) - gone
 
     def _release(self, codes: npt.NDArray[np.int32]) -> None:
-        dead = codes[self.refs[codes] == 0]
+        dead = dead_codes(codes, self.refs)
         if len(dead):
             self.old[dead] = 0
             self.fresh[dead] = 0
@@ -231,7 +231,7 @@ class PaneLists(FrequencySynopsis):
             np.maximum.at(needed, groups, panes_of.first_pane(windows.number + 1))
             live = stamp >= needed[owner]
             np.subtract.at(self.refs, code[~live], 1)
-            self._release(np.unique(code[~live]))
+            self._release(code[~live])
             code, value, stamp = code[live], value[live], stamp[live]
         self.tape = self._new_tape(0)
         self.tape.append(code=code, value=value, rest=np.zeros_like(value))

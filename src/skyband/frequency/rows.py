@@ -31,7 +31,7 @@ Ints = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 _NO_HASHES = np.zeros(0, np.uint64)
 _MOST_PANES = 10_000
-_RAW_ROWS = 1 << 16
+_RAW_ROWS = 1 << 18
 
 
 class SketchSynopsis(FrequencySynopsis):

@@ -131,14 +131,16 @@ def _remove_unseen(
 
 @jit
 def _close(
-    pane: int, ratio: int, control: Ints, base: Values, cur: Values, ecur: Values, C: Values,
-    D: Values, E: Values, hist: Values, fine: Values, held: Ints, heap: NDArray[np.int32],
+    pane: int, ratio: int, control: Ints, seen: Ints, base: Values, cur: Values, ecur: Values,
+    C: Values, D: Values, E: Values, hist: Values, fine: Values, held: Ints, heap: NDArray[np.int32],
 ) -> None:  # fmt: skip
     """The pane's counts become a bucket."""
     bucket = pane % len(held)
     held[bucket] = pane
     for at in range(control[SIZE]):
         slot = heap[at]
+        if cur[slot] > 0:
+            seen[slot] = pane
         C[slot, bucket] = cur[slot]
         base[slot] += cur[slot]
         cur[slot] = 0
@@ -184,8 +186,9 @@ def _feed(
         slot = np.int64(table[_TWO * at + _ONE]) - 1
         if slot >= 0:
             cur[slot] += w
-            seen[slot] = pane
             hits += 1
+            if w == 0:
+                seen[slot] = pane  # others are seen by their count, when the pane ends
             if wrong > 0:
                 err[slot] += wrong
                 ecur[slot] += wrong
@@ -261,7 +264,7 @@ def _lift(
         fine[cell] += missing
     for at in range(control[SIZE]):
         slot = heap[at]
-        if seen[slot] != pane:
+        if cur[slot] == 0 and seen[slot] != pane:
             cur[slot] += missing
             err[slot] += missing
             ecur[slot] += missing
@@ -363,8 +366,8 @@ def fold_fsw(
                 fine, bits, held, heap, low, slack, table, shift,
             )  # fmt: skip
             _close(
-                pane, ratio, control, base, cur, ecur, C, D, E, hist, fine, held, heap
-            )  # fmt: skip
+                pane, ratio, control, seen, base, cur, ecur, C, D, E, hist, fine, held, heap
+            )
             bits[:] = 0
             at += 1
         if window == len(first):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from skyband.kernels.jit import jit
 
-__all__ = ["fold_lists", "recount"]
+__all__ = ["dead_codes", "fold_lists", "recount"]
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -272,3 +272,18 @@ def recount(
             for v in range(columns):
                 found[c, v] = 0
     return out_code[:n], out_value[:n], ends
+
+
+@jit
+def dead_codes(codes: Codes, refs: Codes) -> Codes:
+    """The codes without refs among these, each once."""
+    dead = np.empty(len(codes), np.int32)
+    n = 0
+    for code in codes:
+        if refs[code] == 0:
+            refs[code] = -1
+            dead[n] = code
+            n += 1
+    for i in range(n):
+        refs[dead[i]] = 0
+    return dead[:n].copy()
