@@ -61,7 +61,7 @@ class Due:
     windows: Windows
     partial: Runs | None
     mended: Runs | None
-    """Sealed panes that lost bad rows at the last moment; None where they stand as they were taken."""
+    """Sealed panes that lost bad rows at the last moment; None where they lost none."""
 
 
 class Fold:
@@ -135,7 +135,7 @@ class Fold:
             np.maximum.at(self.newest, sealed.group, sealed.stamp)
         sealed = sealed.ordered()
         self._add_totals(sealed, sealed.stamp)
-        self.synopsis.fold(sealed, self._windows(np.zeros(0, np.int64)))
+        self.synopsis.fold(sealed, self.windows(np.zeros(0, np.int64)))
 
     def advance(self, watermark: int) -> Answers | None:
         """Seal the panes that the watermark has reached and answer the windows it ended."""
@@ -156,11 +156,12 @@ class Fold:
         if sealed is None and not len(numbers):
             return None
         self._add_totals(sealed, None if sealed is None else sealed.stamp)
-        windows = self._windows(numbers)
+        windows = self.windows(numbers)
         mended = None if sealed is taken else sealed
         return Due(windows, self._read(sealed, windows), mended)
 
-    def _windows(self, numbers: Ints) -> Windows:
+    def windows(self, numbers: Ints) -> Windows:
+        """The windows of these numbers, for all groups."""
         first, end = self.panes.first_pane(numbers), self.panes.end_pane(numbers)
         return Windows(numbers, first, end, self.groups.ranks)
 
@@ -225,7 +226,7 @@ class Fold:
         return self.synopsis.fold(sealed, windows)
 
     def answer(self, partials: Sequence[Runs], windows: Windows) -> Answers:
-        """Answers of at least one window from the pieces of all shards; groups in this fold's codes."""
+        """Answers of at least one window from the pieces of all shards, in this fold's codes."""
         starts, ends = self._edges(windows.number)
         runs = self.synopsis.finish(partials).ordered(windows.ranks) if partials else None
         answers = self._answers(
@@ -238,7 +239,7 @@ class Fold:
         )
         self.before = self.before | answers.last() if self.counting else answers.last()
         self.windows_out += len(answers)
-        self._forget(windows)
+        self.forget(windows)
         return answers
 
     # Answers -----------------------------------------------------------------------------------
@@ -361,7 +362,7 @@ class Fold:
             grown[: len(self.newest)] = self.newest
             self.newest = grown
 
-    def _forget(self, windows: Windows) -> None:
+    def forget(self, windows: Windows) -> None:
         """Free the groups without live rows, once the groups have doubled since the last time."""
         if self.counting or not self.groups.names or len(self.groups) < 2 * self.known_groups:
             return
