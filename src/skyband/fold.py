@@ -20,7 +20,7 @@ from skyband import registry
 from skyband.answer import Answers
 from skyband.errors import EngineError
 from skyband.groups import GroupTable, PerGroup, under
-from skyband.kernels.arrange import ranks_within
+from skyband.kernels.arrange import ranks_within, spread
 from skyband.query.base import Query
 from skyband.runs import Runs
 from skyband.synopsis import Faults, Synopsis, Windows
@@ -61,7 +61,7 @@ class Due:
     windows: Windows
     partial: Runs | None
     mended: Runs | None
-    """Sealed panes that lost bad rows at the last moment; None where they lost none."""
+    """Sealed panes that lost bad rows at the last moment; None where they are as they came."""
 
 
 class Fold:
@@ -161,7 +161,7 @@ class Fold:
         return Due(windows, self._read(sealed, windows), mended)
 
     def windows(self, numbers: Ints) -> Windows:
-        """The windows of these numbers, for all groups."""
+        """Time windows by their numbers."""
         first, end = self.panes.first_pane(numbers), self.panes.end_pane(numbers)
         return Windows(numbers, first, end, self.groups.ranks)
 
@@ -184,7 +184,7 @@ class Fold:
             np.maximum(self.panes.first_pane(numbers), 0),
             self.panes.end_pane(numbers),
             ranks,
-            owners.astype(np.int32),
+            owners.astype(np.int32) if self.groups.names else None,
         )
         partial = self._read(sealed, windows)
         if not len(windows):
@@ -226,7 +226,7 @@ class Fold:
         return self.synopsis.fold(sealed, windows)
 
     def answer(self, partials: Sequence[Runs], windows: Windows) -> Answers:
-        """Answers of at least one window from the pieces of all shards, in this fold's codes."""
+        """Answers of at least one window from the pieces of all shards, groups by our codes."""
         starts, ends = self._edges(windows.number)
         runs = self.synopsis.finish(partials).ordered(windows.ranks) if partials else None
         answers = self._answers(
@@ -235,11 +235,11 @@ class Fold:
             starts,
             ends,
             self._totals(windows),
-            windows.group if self.groups.names else None,
+            windows.group,
         )
         self.before = self.before | answers.last() if self.counting else answers.last()
         self.windows_out += len(answers)
-        self.forget(windows)
+        self._forget(windows)
         return answers
 
     # Answers -----------------------------------------------------------------------------------
@@ -286,11 +286,11 @@ class Fold:
     ) -> pa.Table:
         rows, window = finished.parts["rows"], self.query.window
         columns: list[pa.Array] = [
-            window_column(np.repeat(starts, counts), window),
-            window_column(np.repeat(ends, counts), window),
+            window_column(spread(starts, counts), window),
+            window_column(spread(ends, counts), window),
         ]
         if self.groups.names:
-            columns += self.groups.gather(np.repeat(finished.group, rows.lengths))
+            columns += self.groups.gather(spread(finished.group, rows.lengths))
         if self.query.ranked:
             columns.append(pa.array(ranks_within(rows.offsets)))
         columns += [rows[name] for name in schema.names[len(columns) :]]
@@ -307,6 +307,9 @@ class Fold:
             scale = len(windows.ranks) + 1
             runs = runs * scale + windows.ranks[finished.group]
             asked = asked * scale + windows.ranks[windows.group]
+        if len(runs) == len(asked) and (runs == asked).all():
+            first = np.arange(len(runs))
+            return first, first + 1
         return np.searchsorted(runs, asked), np.searchsorted(runs, asked, side="right")
 
     # Totals ------------------------------------------------------------------------------------
@@ -362,7 +365,7 @@ class Fold:
             grown[: len(self.newest)] = self.newest
             self.newest = grown
 
-    def forget(self, windows: Windows) -> None:
+    def _forget(self, windows: Windows) -> None:
         """Free the groups without live rows, once the groups have doubled since the last time."""
         if self.counting or not self.groups.names or len(self.groups) < 2 * self.known_groups:
             return

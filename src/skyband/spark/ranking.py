@@ -16,7 +16,7 @@ from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.fold import make_synopsis
 from skyband.intake import Intake
 from skyband.monitor import ONLY
-from skyband.query.base import Query
+from skyband.query.base import Query, count
 from skyband.spark import checks
 from skyband.spark.plan import SHIFT_MS, Plan
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
@@ -36,10 +36,10 @@ def rank(
 ) -> Any:
     """The DataFrame of a query's answers over a DataFrame, or a mapping from stream to DataFrame.
 
-    Streaming in, streaming out (append mode, any sink): a window's rows come when the watermark has
-    passed its end. Batch in, batch out: the rows that ``sb.rank`` gives. ``shards`` splits the state
-    of a query, ``on_bad="skip"`` leaves bad rows out, ``changes=True`` gives what entered, left or
-    moved instead of the tables.
+    Streaming in, streaming out (append mode, any sink): a window's rows come when the watermark
+    has passed its end. Batch in, batch out: the rows that ``sb.rank`` gives. ``shards`` splits the
+    state of a query, ``on_bad="skip"`` leaves bad rows out, ``changes=True`` gives what entered,
+    left or moved instead of the tables.
     """
     frames = _frames(df_or_mapping, query)
     plan = plan_of(frames, query, shards, on_bad, changes)
@@ -59,10 +59,7 @@ def plan_of(
     """The query bound to these DataFrames; raises where Spark cannot answer it."""
     if on_bad not in ("raise", "skip"):
         raise QueryError(f"on_bad must be 'raise' or 'skip', not {on_bad!r}")
-    if shards is not None and (
-        isinstance(shards, bool) or not isinstance(shards, int) or shards < 1
-    ):
-        raise QueryError(f"shards must be None or a whole number of at least 1, not {shards!r}")
+    count("shards", shards, optional=True)
     streaming = {bool(frame.isStreaming) for frame in frames.values()}
     if len(streaming) > 1:
         raise EngineError("some of the sources are streaming and some are not; make them all alike")
@@ -138,15 +135,17 @@ def _check_no_watermark(frame: Any) -> None:
     text = "" if jdf is None else jdf.queryExecution().analyzed().toString()
     if "EventTimeWatermark" in text:
         raise EngineError(
-            "the DataFrame has a watermark already, and Spark takes one only; remove withWatermark: "
-            "the window's lateness= says how late rows may come"
+            "the DataFrame has a watermark already, and Spark takes only one; remove "
+            "withWatermark: the window's lateness= says how late rows may come"
         )
 
 
 def _arrow_schema(frame: Any) -> pa.Schema:
     """The frame's columns as Arrow will show them; what Arrow cannot carry is of type null."""
     # Spark 4.3 asks for the zone that a timestamp is to have; those before it always said UTC.
-    zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
+    zone: dict[str, Any] = (
+        {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
+    )
     fields = []
     for field in frame.schema.fields:
         try:

@@ -137,13 +137,13 @@ class Summariser:
         if least < 0:
             axis = self.intake.synopsis.axes[self.source]
             raise EngineError(
-                f"time column {axis.name!r} holds a time before 1970 ({least:,} ticks), where Spark's "
-                "watermark cannot go; filter such rows out, or give a batch DataFrame"
+                f"time column {axis.name!r} holds a time before 1970 ({least:,} ticks), where "
+                "Spark's watermark cannot go; filter such rows out, or give a batch DataFrame"
             )
         if taken.greatest is not None and taken.greatest // self.plan.tick_ms > _LAST_MS:
             raise EngineError(
-                f"the time {taken.greatest:,} is too far ahead for Spark's watermark; over an integer "
-                "time one unit counts as a millisecond, so give smaller numbers"
+                f"the time {taken.greatest:,} is too far ahead for Spark's watermark; over an "
+                "integer time one unit counts as a millisecond, so give smaller numbers"
             )
 
     def flush(self) -> pa.RecordBatch:
