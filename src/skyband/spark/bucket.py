@@ -3,7 +3,7 @@
     head            what was answered so far, which panes there are, counts, the query's identity
     pane -> bytes   the summary of that pane, with the keys of its groups
 
-A batch writes the panes that it touched and the head. The fold itself is nobody's state: it is built
+A batch writes the panes that it touched and the head. The fold itself is nobody's state: it is made
 again from the panes when windows are due, unless this very process built it and nothing has been
 written since (``head["token"]`` is new with every write, and a kept fold is filed under it).
 """
