@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -44,6 +45,7 @@ def missing() -> str | None:
 def local_session(cores: int = 2, **settings: str) -> Any:
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{cores}]").appName("skyband tests")
     for name, value in (SETTINGS | settings).items():
         builder = builder.config(name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from functools import reduce
 from inspect import signature
@@ -17,36 +18,28 @@ from skyband.fold import make_synopsis
 from skyband.intake import Intake
 from skyband.monitor import ONLY
 from skyband.query.base import Query, count
-from skyband.spark import checks
+from skyband.spark import metrics
 from skyband.spark.plan import SHIFT_MS, Plan
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
+from skyband.spark.requirements import check_session
 from skyband.spark.stages import PIECE_DDL, batch_finisher, batch_folder, finisher, unpacker
 from skyband.spark.summarise import PACKED_DDL, summariser
 from skyband.window import CountWindow, TimeWindow
 
-__all__ = ["plan_of", "rank"]
+__all__ = ["plan_of", "ranked"]
 
 
-def rank(
-    df_or_mapping: Any,
-    query: Query,
-    shards: int | None = None,
-    on_bad: str = "raise",
-    changes: bool = False,
-) -> Any:
-    """The DataFrame of a query's answers over a DataFrame, or a mapping from stream to DataFrame.
-
-    Streaming in, streaming out (append mode, any sink): a window's rows come when the watermark
-    has passed its end. Batch in, batch out: the rows that ``sb.rank`` gives. ``shards`` splits the
-    state of a query, ``on_bad="skip"`` leaves bad rows out, ``changes=True`` gives what entered,
-    left or moved instead of the tables.
-    """
+def ranked(df_or_mapping: Any, query: Query, shards: int | None, on_bad: str, changes: bool) -> Any:
+    """What ``skyband.spark.rank`` does, once Spark is known to be there."""
     frames = _frames(df_or_mapping, query)
     plan = plan_of(frames, query, shards, on_bad, changes)
     session = next(iter(frames.values())).sparkSession
-    checks.check_session(session, plan.streaming)
+    check_session(session, plan.streaming)
     packed = {name: _packed(frame, plan, name) for name, frame in frames.items()}
-    return _streaming(packed, plan) if plan.streaming else _batch(packed, plan)
+    if not plan.streaming:
+        return _batch(packed, plan)
+    label = f"{query.kind}-{uuid.uuid4().hex[:8]}"
+    return _streaming(packed, plan, label)
 
 
 def plan_of(
@@ -178,14 +171,20 @@ def _batch(packed: Mapping[str, Any], plan: Plan) -> Any:
     return pieces.repartition(1).mapInArrow(batch_finisher(plan), _spark_schema(plan.output))
 
 
-def _streaming(packed: Mapping[str, Any], plan: Plan) -> Any:
+def _streaming(packed: Mapping[str, Any], plan: Plan, label: str) -> Any:
     delay = plan.window.lateness_ticks // plan.tick_ms + SHIFT_MS
-    marked = {n: f.withWatermark("seen", f"{delay} milliseconds") for n, f in packed.items()}
+    marked = {
+        name: metrics.observe_rows(frame, label, name, plan).withWatermark(
+            "seen", f"{delay} milliseconds"
+        )
+        for name, frame in packed.items()
+    }
     stepped = (
         _union(marked)
         .groupBy("bucket", "shard")
         .transformWithStateInPandas(BucketProcessor(plan), ANSWERED_DDL, "append", "eventTime")
     )
+    stepped = metrics.observe_steps(stepped, label)
     schema = _spark_schema(plan.output)
     if plan.shards == 1:
         return stepped.mapInArrow(unpacker(plan), schema)
