@@ -67,3 +67,5 @@ def choose(query: Any) -> str:
 register("TopK", "skyband", "skyband.topk.skyband:Skyband")
 register("TopK", "mintopk", "skyband.topk.mintopk:MinTopK")
 register("TopK", "sma", "skyband.topk.sma:Sma")
+register("FusedTopK", "sla", "skyband.fused.sla:Sla")
+register("FusedTopK", "eaa", "skyband.fused.eaa:Eaa")
