@@ -115,6 +115,13 @@ class Intake:
             greatest = int(ticks.max())
         return Taken(source, batch, ticks, rows_in, faults, greatest)
 
+    def refuse_bad(self, table: pa.Table) -> None:
+        """Raise DataError if a table has bad rows."""
+        ((source, schema),) = self.bound.items()
+        faults = self.synopsis.validate(source, _one_batch(table.select(schema.names)))
+        if faults is not None:
+            refuse(faults)
+
     def place(self, taken: Taken, groups: GroupTable, sealed: int) -> Placed:
         """Rows of a time window by pane and group, without the late and the unused ones."""
         ticks, batch = taken.ticks, taken.batch

@@ -1,9 +1,9 @@
 """Predicted result sets for the coming windows (Yang et al. 2011), one sorted list for all.
 
-Each row of the list has the first and last window in whose predicted top k it stands. For each coming
-window, ``low`` is the place of the last row of its predicted set and ``size`` the number of its rows.
-A new row enters every window from the first whose last row it beats to the last that it lives in; in
-each full one it pushes the last row out.
+Each row of the list has the first and last window in whose predicted top k it stands. For each
+coming window, ``low`` is the place of the last row of its predicted set and ``size`` the number of
+its rows. A new row enters every window from the first whose last row it beats to the last that it
+lives in; in each full one it pushes the last row out.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _drop_expired(state: Predicted, window: int) -> None:
 @jit
 def _insert(state: Predicted, k: int, key: int, tie: int, slot: int, start: int, end: int) -> None:
     rows, low, size, meta = state
-    # Later windows predict from fewer rows, so their last rows get no better: find the first beaten.
+    # Later windows predict from fewer rows, so their last rows are no better: bisect.
     first, last = start, end + 1
     while first < last:
         w = (first + last) // 2

@@ -40,7 +40,7 @@ Ints32 = NDArray[np.int32]
 
 _KEY, _TIE, _SLOT, _PANE = range(4)  # columns of rows
 _BASE, _CAP, _TOP, _REST, _FRONT, _BACK, _BEST, _NEWEST = range(8)  # columns of groups
-_ROOM = 16  # the back may hold this many times k rows before a sweep
+_ROOM = 32  # the back may hold this many times k rows before a sweep
 _CHUNK = 12  # rows sorted by insertion
 _LOWEST = -(1 << 63)
 
@@ -324,9 +324,9 @@ class Skyband:
                     assert sum(other[_PANE] >= row[_PANE] for other in ahead[:i]) < self.k
 
 
-# Scratch: rows picked from a pane and their keys, each with a spare; the best k; retained rows as
+# Scratch: rows picked from a pane and their keys, each with a spare; buckets; the best k; retained rows as
 # positions and as rows; panes.
-Scratch = tuple[Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints, Ints]
+Scratch = tuple[Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints32, Ints, Ints]
 Plan = tuple[Ints32, Ints, Ints, Ints, Ints]  # group; its runs: starts, index; its windows: low, high
 Runs = tuple[Ints, Ints32, Ints, Ints, Ints, Ints]  # as the arguments of Skyband.fold
 Windows = tuple[Ints, Ints, Ints, Ints]  # first and end; places for rows and runs of the answers
@@ -336,9 +336,17 @@ _NOTHING, _ROWS, _ROOM_TO_WORK = range(3)  # what a call lacks to go on
 
 
 def _scratch(n: int, k: int) -> Scratch:
-    picked = (np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int64))
-    retained = (np.empty(n, np.int32), np.empty(n, np.int32), np.empty((n, 4), np.int64))
-    return *picked, np.empty(n, np.int64), *retained, np.empty(2 * n + k + 1, np.int64)
+    return (
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n + 1, np.int32),
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+        np.empty((n, 4), np.int64),
+        np.empty(2 * n + k + 1, np.int64),
+    )
 
 
 @jit
@@ -482,8 +490,9 @@ def _fold(
     out_slot, out_key, out_tie = borrowed(tops[3]), borrowed(tops[4]), borrowed(tops[5])
     pick, spare = borrowed(scratch[0]), borrowed(scratch[1])
     pick_key, spare_key = borrowed(scratch[2]), borrowed(scratch[3])
-    list_, retained = borrowed(scratch[4]), borrowed(scratch[5])
-    kept, panes = borrowed(scratch[6]), borrowed(scratch[7])
+    buckets = borrowed(scratch[4])
+    list_, retained = borrowed(scratch[5]), borrowed(scratch[6])
+    kept, panes = borrowed(scratch[7]), borrowed(scratch[8])
 
     used = cursor[_USED]
     run = cursor[_RUN]
@@ -534,7 +543,7 @@ def _fold(
                 (back >= _ROOM * k and back >= front) or rows[base + front, _PANE] < first
             ):
                 _sweep(
-                    rows, group, first, k, pick, spare, pick_key, spare_key, list_, retained, kept,
+                    rows, group, first, k, pick, spare, pick_key, spare_key, buckets, list_, retained, kept,
                     panes,
                 )
                 size = group[_FRONT] + n
@@ -561,21 +570,21 @@ def _fold(
                     worst = rows[base + order[base + best - 1], _KEY]
                 at = size - n
                 picked = n - n
-                for i in range(start, start + n):
-                    x = key[i]
-                    rows[base + at, _KEY] = x
-                    rows[base + at, _TIE] = tie[i]
-                    rows[base + at, _SLOT] = slot[i]
-                    rows[base + at, _PANE] = pane
-                    pick[picked] = at
-                    pick_key[picked] = x
-                    picked += x >= worst
-                    at += 1
+                for i in range(n):
+                    rows[base + at + i, _KEY] = key[start + i]
+                    rows[base + at + i, _TIE] = tie[start + i]
+                    rows[base + at + i, _SLOT] = slot[start + i]
+                    rows[base + at + i, _PANE] = pane
+                for i in range(n - 1, -1, -1):
+                    pick[picked] = at + i
+                    pick_key[picked] = key[start + i]
+                    picked += key[start + i] >= worst
                 group[_BACK] += n
                 group[_NEWEST] = pane
                 if picked > 0:
                     _enlist(
-                        rows, base, order, base, best, pick, spare, pick_key, spare_key, picked, k
+                        rows, base, order, base, best, pick, spare, pick_key, spare_key, buckets,
+ picked, k
                     )
                     group[_BEST] = best + picked if best + picked < k else k
                     changed = True
@@ -638,30 +647,71 @@ def _enlist(
     spare: Ints32,
     pick_key: Ints,
     spare_key: Ints,
+    buckets: Ints32,
     picked: int,
     k: int,
 ) -> int:
     """Sort picked rows of one pane, merge the best k into the n of ``best``; the new length."""
-    # Insertion sort of short stretches, then merges; equal rows keep their order.
-    for low in range(0, picked, _CHUNK):
-        high = low + _CHUNK if low + _CHUNK < picked else picked
+    # Rows come latest first, and the later of two equal keys mostly has the greater tie: constant
+    # and falling keys are in order already.
+    i = 1
+    while i < picked and (
+        pick_key[i - 1] > pick_key[i]
+        or (
+            pick_key[i - 1] == pick_key[i]
+            and rows[base + pick[i - 1], _TIE] > rows[base + pick[i], _TIE]
+        )
+    ):
+        i += 1
+    stretch = _CHUNK + n - n
+    if i >= picked:
+        stretch = picked
+    elif picked > 2 * _CHUNK:
+        # Keys spread evenly, as most are, go to buckets first: hardly any then stands out of order.
+        least = pick_key[0]
+        most = least
+        for i in range(picked):
+            least = pick_key[i] if pick_key[i] < least else least
+            most = pick_key[i] if pick_key[i] > most else most
+        span = float(most) - float(least)
+        scale = (picked - 1) / span if span > 0.0 else 0.0
+        for i in range(picked + 1):
+            buckets[i] = 0
+        for i in range(picked):
+            buckets[int((float(most) - float(pick_key[i])) * scale) + 1] += 1
+        fullest = 0
+        for i in range(picked):
+            fullest = buckets[i + 1] if buckets[i + 1] > fullest else fullest
+            buckets[i + 1] += buckets[i]
+        if fullest <= _CHUNK:
+            for i in range(picked):
+                bucket = int((float(most) - float(pick_key[i])) * scale)
+                spare[buckets[bucket]] = pick[i]
+                spare_key[buckets[bucket]] = pick_key[i]
+                buckets[bucket] += 1
+            pick, spare = spare, pick
+            pick_key, spare_key = spare_key, pick_key
+            stretch = picked
+    # Insertion sort of stretches, then merges.
+    for low in range(0, picked, stretch):
+        high = low + stretch if low + stretch < picked else picked
         for i in range(low + 1, high):
             x = pick[i]
             x_key = pick_key[i]
             j = i
-            while j > low and (
-                pick_key[j - 1] < x_key
-                or (
-                    pick_key[j - 1] == x_key
-                    and rows[base + pick[j - 1], _TIE] < rows[base + x, _TIE]
-                )
-            ):
-                pick[j] = pick[j - 1]
+            while j > low and pick_key[j - 1] <= x_key:
+                y = pick[j - 1]
+                if pick_key[j - 1] == x_key:
+                    x_tie = rows[base + x, _TIE]
+                    y_tie = rows[base + y, _TIE]
+                    if y_tie > x_tie or (y_tie == x_tie and y < x):
+                        break
+                pick[j] = y
                 pick_key[j] = pick_key[j - 1]
                 j -= 1
             pick[j] = x
             pick_key[j] = x_key
-    width = _CHUNK
+    width = stretch
     while width < picked:
         for low in range(0, picked, 2 * width):
             middle = low + width if low + width < picked else picked
@@ -670,15 +720,16 @@ def _enlist(
             j = middle
             out = low
             while i < middle and j < high:
-                x_key = pick_key[i]
-                y_key = pick_key[j]
-                take = y_key > x_key
-                if y_key == x_key:
-                    take = rows[base + pick[j], _TIE] > rows[base + pick[i], _TIE]
-                spare_key[out] = y_key if take else x_key
-                spare[out] = pick[j] if take else pick[i]
-                j += take
-                i += not take
+                later = np.int64(pick_key[j] > pick_key[i])
+                if pick_key[j] == pick_key[i]:
+                    x_tie = rows[base + pick[i], _TIE]
+                    y_tie = rows[base + pick[j], _TIE]
+                    later = np.int64(y_tie > x_tie or (y_tie == x_tie and pick[j] < pick[i]))
+                taken = i + ((j - i) & -later)  # without a branch, which nobody could predict
+                spare_key[out] = pick_key[taken]
+                spare[out] = pick[taken]
+                j += later
+                i += 1 - later
                 out += 1
             while i < middle:
                 spare_key[out] = pick_key[i]
@@ -751,6 +802,7 @@ def _sweep(
     spare: Ints32,
     pick_key: Ints,
     spare_key: Ints,
+    buckets: Ints32,
     best: Ints32,
     retained: Ints32,
     kept: Ints,
@@ -778,12 +830,13 @@ def _sweep(
         if n == k:
             worst = rows[base + best[n - 1], _KEY]
         picked = none
-        for x in range(j, i):
+        for x in range(i - 1, j - 1, -1):
             pick[picked] = x
             pick_key[picked] = rows[base + x, _KEY]
             picked += n < k or rows[base + x, _KEY] > worst
         if picked > 0:
-            n = _enlist(rows, base, best, none, n, pick, spare, pick_key, spare_key, picked, k)
+            n = _enlist(rows, base, best, none, n, pick, spare, pick_key, spare_key, buckets,
+ picked, k)
             while n > k:
                 n -= 1
                 if best[n] >= i:  # not of this very pane
@@ -888,11 +941,11 @@ def _keep_newest(heap: Ints, n: int, k: int, pane: int) -> int:
 
 @jit
 def _sweep_all(rows: Ints, groups: Ints, first: int, k: int, scratch: Scratch) -> None:
-    pick, spare, pick_key, spare_key, best, retained, kept, panes = scratch
+    pick, spare, pick_key, spare_key, buckets, best, retained, kept, panes = scratch
     for g in range(len(groups)):
         if groups[g, _FRONT] + groups[g, _BACK] > 0:
             _sweep(
-                rows, groups[g], first, k, pick, spare, pick_key, spare_key, best, retained, kept,
+                rows, groups[g], first, k, pick, spare, pick_key, spare_key, buckets, best, retained, kept,
                 panes,
             )
 

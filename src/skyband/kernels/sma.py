@@ -45,10 +45,8 @@ def new_monitored(k: int) -> Monitored:
 
 @jit
 def _cell(meta: Ints, key: int) -> int:
-    if key <= meta[LOW]:
-        return 0
     # The difference of two keys may not fit: compare halves.
-    cell = (key // 2 - meta[LOW] // 2) // meta[STEP]
+    cell: int = (key // 2 - meta[LOW] // 2) // meta[STEP]
     return min(max(cell, 0), CELLS - 1)
 
 
@@ -143,7 +141,7 @@ def _expire(state: Monitored, first: int) -> None:
 @jit
 def _rescan(state: Monitored, k: int) -> Monitored:
     """Find the best k rows anew; they are the skyband above a new threshold."""
-    live, cells, band, meta = state
+    live, cells, _, meta = state
     meta[RESCANS] += 1
     meta[BAND] = 0
     meta[FLOOR_KEY] = meta[FLOOR_TIE] = _LOWEST

@@ -102,8 +102,8 @@ class Sma(SingleGroup):
         assert (band[:, :2] == band[order][:, :2]).all()
         assert set(band[:, kernel.SLOT].tolist()) <= set(live[:, kernel.SLOT].tolist())
         queued = 0
-        for first in self.state.cells[:, 0].tolist():
-            while first >= 0:
+        for at in self.state.cells[:, 0].copy():
+            while at >= 0:
                 queued += 1
-                first = int(self.state.live[first, kernel.NEXT])
+                at = self.state.live[at, kernel.NEXT]  # noqa: PLW2901  along the queue
         assert queued == len(live)
