@@ -1,4 +1,4 @@
-"""Skylines of one stream and of two: the dominance graph, shorter windows, layers, shards, errors."""
+"""Skylines of one stream and of two: dominance graph, shorter windows, layers, shards, errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def best(points: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
     above = (points[:, None] >= points[None]).all(2) & (points[:, None] > points[None]).any(2)
     if same is not None:
         above &= same[:, None] == same[None]
-    return ~above.any(axis=0)
+    return np.asarray(~above.any(axis=0))
 
 
 # The dominance graph ------------------------------------------------------------------------------
@@ -48,7 +48,9 @@ def drawn(picture: str) -> pa.Table:
         if cell != "."
     }
     points = [found[name] for name in sorted(found)]
-    return pa.table({"name": sorted(found), "x": [p[0] for p in points], "y": [p[1] for p in points]})
+    return pa.table(
+        {"name": sorted(found), "x": [p[0] for p in points], "y": [p[1] for p in points]}
+    )
 
 
 @pytest.mark.nojit
@@ -192,9 +194,11 @@ def joined_best(left: list[Any], right: list[Any], diff: bool = False) -> list[t
     points = np.array([[-a["a"], a["b"], -b["c"], b["d"]] for a, b in pairs])
     same = np.array([2 * a["kind_l"] + b["kind_r"] for a, b in pairs]) if diff else None
     kept = best(points, same)
-    rows = [(a["k"], a["ts"], a["kind_l"], a["a"], a["b"]) + (b["ts"], b["kind_r"], b["c"], b["d"])
-            for (a, b), keep in zip(pairs, kept, strict=True) if keep]  # fmt: skip
-    return sorted(rows)
+    return sorted(
+        (a["k"], a["ts"], a["kind_l"], a["a"], a["b"], b["ts"], b["kind_r"], b["c"], b["d"])
+        for (a, b), keep in zip(pairs, kept, strict=True)
+        if keep
+    )
 
 
 @pytest.mark.parametrize("how", ["correlated", "independent", "anti", "tied"])
@@ -212,7 +216,7 @@ def test_every_slide_of_every_algorithm(how: str, diff: bool) -> None:
         live = [[r for r in rows[s] if end - 60 <= r["ts"] < end] for s in ("l", "r")]
         mine = tables[0].filter(pa.compute.equal(tables[0]["window_end"], end))
         got = [tuple(row.values())[2:] for row in mine.to_pylist()]
-        assert got == joined_best(*live, diff=diff)
+        assert got == joined_best(live[0], live[1], diff)
 
 
 @pytest.mark.nojit
@@ -246,7 +250,7 @@ def test_shorter_windows_of_a_join(algorithm: str) -> None:
                 for s in ("l", "r")
             ]
             got = [tuple(row.values())[2:] for row in seen.table.to_pylist()]
-            assert got == joined_best(*live)
+            assert got == joined_best(live[0], live[1])
         # A look by the way changes nothing.
         assert [a.table for a in answers] == [a.table for a in plain.push(push)]
 
@@ -272,7 +276,8 @@ def test_a_side_without_rows(algorithm: str) -> None:
     none = pa.table({name: pa.array([], pa.int64()) for name in ("ts", "k", "c")})
     prefer = {"a": "min", "c": "min"}
     query = join_query(algorithm, prefer=prefer, window=sb.TimeWindow(10))
-    for right in ([], none):
+    sides: list[Any] = [[], none]
+    for right in sides:
         answers = list(sb.watch({"l": trades, "r": right}, query))
         assert [answer.end for answer in answers] == [10, 20, 30]
         assert [answer.table.num_rows for answer in answers] == [0, 0, 0]
@@ -284,7 +289,9 @@ def test_a_side_without_rows(algorithm: str) -> None:
 def test_rows_wait_for_a_side_that_shows_itself_late(algorithm: str) -> None:
     left = pa.table({"ts": [1, 2, 11], "k": [1, 1, 1], "a": [5, 3, 1]})
     right = pa.table({"ts": [13], "k": [1], "c": [1]})
-    query = join_query(algorithm, prefer={"a": "min", "c": "min"}, window=sb.TimeWindow(20, slide=5))
+    query = join_query(
+        algorithm, prefer={"a": "min", "c": "min"}, window=sb.TimeWindow(20, slide=5)
+    )
     monitor = sb.Monitor(query)
     monitor.push({"l": left})
     fold = monitor._fold

@@ -5,6 +5,8 @@ A point is a row of integers of which greater is better, in every dimension.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -55,8 +57,8 @@ def dominates(a: Ints, i: int, b: Ints, j: int) -> bool:
 
 
 @jit
-def mixed(left: int, right: int) -> int:
-    """One segment for the segments of both sides of a join."""
+def mixed(left: Any, right: Any) -> Any:
+    """One segment for the segments of both sides of a join: numbers, or arrays of them."""
     return left * _ODD + right
 
 

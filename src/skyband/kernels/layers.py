@@ -1,7 +1,7 @@
 """One layer of the iterative skyline join, and local skylines kept from window to window.
 
-A side's rows stand in cells: rows of one cell agree in the join key and in all "diff" columns. Cells
-are numbered by key, so that those of key k are ``key_cells[k]`` to ``key_cells[k + 1]``.
+A side's rows stand in cells: rows of one cell agree in the join key and in all "diff" columns.
+Cells are numbered by key, so that those of key k are ``key_cells[k]`` to ``key_cells[k + 1]``.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ def _outsiders(
 
 @jit
 def _beats(results: Ints, g: int, shift: int, points: Ints, row: int, strict: bool) -> bool:
-    """Whether a result is no worse than a row in its dimensions, and better where not ``strict``."""
+    """Whether a result is no worse than a row in its dimensions, and better unless ``strict``."""
     for k in range(points.shape[1]):
         x = results[g, shift + k]
         if x < points[row, k]:

@@ -3,8 +3,8 @@
 Each side keeps, by join key, the rows that no row of the same key with a no earlier expiry
 dominates. A row *sleeps* while an older row of its key dominates it (until the pane SINCE has
 expired) and is *awake* after; only pairs of awake rows can be answered. Of those, ``top`` holds the
-skyline and ``parked`` those that a pair of ``top`` dominated when they were last looked at, with the
-pane up to which that pair, or a better one in its place, is sure to live.
+skyline and ``parked`` those that a pair of ``top`` dominated when they were last looked at, with
+the pane up to which that pair, or a better one in its place, is sure to live.
 """
 
 from __future__ import annotations

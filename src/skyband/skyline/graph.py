@@ -19,9 +19,9 @@ _FIELDS = ("points", "segment", "pane", "since", "parent", "slot")
 class DominanceGraph:
     """Rows that no row of their own or a newer pane dominates, oldest first.
 
-    ``parent`` is a row's critical dominator, the youngest older one (-1: none is live); the interval
-    (``since``, ``pane``] holds the first panes of all windows whose skyline the row is on. ``slot``
-    is what the owner knows the row by.
+    ``parent`` is a row's critical dominator, the youngest older one (-1: none is live); the
+    interval (``since``, ``pane``] holds the first panes of all windows whose skyline the row is on.
+    ``slot`` is what the owner knows the row by.
 
     Pane 1 2 3 4 of the paper's Figure 2 are its tuples; p1 and p2 are redundant.
 

@@ -24,8 +24,8 @@ Ints = npt.NDArray[np.int64]
 class Isj(LiveSynopsis):
     """Layer by layer: join the local skylines, keep the results, prune, go on with what is left.
 
-    Time: a sort-filter of each side's remaining rows, their join, and a look at the results for each
-    remaining row, in every layer. State: all live rows. Exact.
+    Time: a sort-filter of each side's remaining rows, their join, and a look at the results for
+    each remaining row, in every layer. State: all live rows. Exact.
 
     Iterative (Sun et al.) with outsider pruning, as ISJ in the paper's section VI.A; the prose is
     read as docs/decisions/0032-iteration-layers.md says.
@@ -33,8 +33,15 @@ class Isj(LiveSynopsis):
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})
     >>> risks = pa.table({"ts": [1, 2], "stock": ["a", "b"], "risk": [1, 2]})
-    >>> query = sb.SkylineJoin(left="trades", right="risks", on="stock", time="ts",
-    ...     prefer={"price": "min", "risk": "min"}, window=sb.TimeWindow(10), algorithm="isj")
+    >>> query = sb.SkylineJoin(
+    ...     left="trades",
+    ...     right="risks",
+    ...     on="stock",
+    ...     time="ts",
+    ...     prefer={"price": "min", "risk": "min"},
+    ...     window=sb.TimeWindow(10),
+    ...     algorithm="isj",
+    ... )
     >>> sb.rank({"trades": trades, "risks": risks}, query)["stock"].to_pylist()
     ['a', 'b']
     """
@@ -62,8 +69,8 @@ class Isj(LiveSynopsis):
         self.codes = left, right
         if self.keys.bound > 2 * (len(left) + len(right)) + 1024:
             self.keys = KeyIndex()
-            left, right = (self.keys.encode(s.key.view(np.uint64)).codes for s in self.live)
-            self.codes = left.astype(np.int64), right.astype(np.int64)
+            fresh = [self.keys.encode(s.key.view(np.uint64)).codes for s in self.live]
+            self.codes = fresh[0].astype(np.int64), fresh[1].astype(np.int64)
 
     def pairs(self, first: int) -> tuple[Ints, Ints]:
         sides = self.live
@@ -133,4 +140,3 @@ def _cells(codes: Ints, segment: Ints, keys: int) -> tuple[Ints, Ints, Ints]:
     cell[order] = np.cumsum(fresh) - 1
     cells = np.stack([key[fresh], part[fresh]], axis=1)
     return cell, cells, np.searchsorted(cells[:, 0], np.arange(keys + 1))
-

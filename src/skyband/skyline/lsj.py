@@ -1,4 +1,4 @@
-"""lsj: the iterative skyline join whose layers share their local skylines with the window before."""
+"""lsj: the iterative skyline join whose layers go on from those of the window before."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ class _LocalSky:
         """The share of these rows that were here in the window before."""
         return common(self.known, numbers) / len(numbers)
 
-    def update(
-        self, points: Ints, segment: Ints, active: Ints, expired: int, counts: Ints
-    ) -> Ints:
+    def update(self, points: Ints, segment: Ints, active: Ints, expired: int, counts: Ints) -> Ints:
         """Go on to these rows, positions ascending; returns those on the skyline."""
         known, parents = self.known, self.parents
         if parents is None:
@@ -58,12 +56,12 @@ class Lsj(Isj):
     Layer 1 is a stream whose rows expire in order, so its local skylines are the roots of a
     dominance graph (StabSky). Higher layers lose rows by pruning and get old ones back, so there
     every row stays, parked under one dominator. ``layers`` says how many layers share;
-    ``layers=None`` shares in all of them, but from the first layer on that has less than half of its
-    rows in common with the window before it recomputes.
+    ``layers=None`` shares in all of them, but from the first layer on that has less than half of
+    its rows in common with the window before it recomputes.
 
-    Time: that of isj, but the sort-filter of a shared layer gives way to O(r s) comparisons, r being
-    the rows that are new there or lost their parent and s its skyline. State: all live rows, and two
-    numbers a row in each shared layer. Exact.
+    Time: that of isj, but the sort-filter of a shared layer gives way to O(r s) comparisons, r
+    being the rows that are new there or lost their parent and s its skyline. State: all live rows,
+    and two numbers a row in each shared layer. Exact.
 
     The paper's section V, with Algorithm 1 in layer 1 only: above, it yields rows that are not on
     the skyline (docs/decisions/0032-iteration-layers.md).
@@ -71,8 +69,16 @@ class Lsj(Isj):
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})
     >>> risks = pa.table({"ts": [1, 2], "stock": ["a", "b"], "risk": [1, 2]})
-    >>> query = sb.SkylineJoin(left="trades", right="risks", on="stock", time="ts", layers=2,
-    ...     prefer={"price": "min", "risk": "min"}, window=sb.TimeWindow(10), algorithm="lsj")
+    >>> query = sb.SkylineJoin(
+    ...     left="trades",
+    ...     right="risks",
+    ...     on="stock",
+    ...     time="ts",
+    ...     layers=2,
+    ...     prefer={"price": "min", "risk": "min"},
+    ...     window=sb.TimeWindow(10),
+    ...     algorithm="lsj",
+    ... )
     >>> sb.rank({"trades": trades, "risks": risks}, query)["stock"].to_pylist()
     ['a', 'b']
     """
@@ -128,7 +134,7 @@ class Lsj(Isj):
         side = self.live[at]
         if layer == 1:
             return self.graphs[at].read(first) - side.expired
-        if not self.folding or layer >= self.stop and self.query.layers is not None:
+        if not self.folding or (layer >= self.stop and self.query.layers is not None):
             return super().local(layer, at, active, first)
         if len(self.fabric) < layer - 1:
             self.fabric.append((_LocalSky(), _LocalSky()))
@@ -192,6 +198,8 @@ def _check_sky(sky: _LocalSky, points: Ints, segment: Ints, expired: int) -> Non
         return
     rows = sky.known - expired
     for row, parent in zip(rows, sky.parents, strict=True):
-        better = (points[rows] >= points[row]).all(axis=1) & (points[rows] > points[row]).any(axis=1)
+        better = (points[rows] >= points[row]).all(axis=1) & (points[rows] > points[row]).any(
+            axis=1
+        )
         above = sky.known[better & (segment[rows] == segment[row])]
         assert parent in above if parent >= 0 else not len(above)

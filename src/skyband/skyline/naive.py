@@ -31,8 +31,15 @@ class Naive(LiveSynopsis):
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})
     >>> risks = pa.table({"ts": [1, 2], "stock": ["a", "b"], "risk": [1, 2]})
-    >>> query = sb.SkylineJoin(left="trades", right="risks", on="stock", time="ts",
-    ...     prefer={"price": "min", "risk": "min"}, window=sb.TimeWindow(10), algorithm="naive")
+    >>> query = sb.SkylineJoin(
+    ...     left="trades",
+    ...     right="risks",
+    ...     on="stock",
+    ...     time="ts",
+    ...     prefer={"price": "min", "risk": "min"},
+    ...     window=sb.TimeWindow(10),
+    ...     algorithm="naive",
+    ... )
     >>> sb.rank({"trades": trades, "risks": risks}, query)["stock"].to_pylist()
     ['a', 'b']
     """
@@ -52,9 +59,8 @@ class Naive(LiveSynopsis):
             np.concatenate([new + before[0], whole_left]) + left.expired,
             np.concatenate([whole, new_right + before[1]]) + right.expired,
         )
-        self.joined = tuple(
-            np.concatenate(pair) for pair in zip(self.joined, found, strict=True)
-        )  # type: ignore[assignment]
+        left_rows, right_rows = map(np.concatenate, zip(self.joined, found, strict=True))
+        self.joined = left_rows, right_rows
         self.counts[1] += len(found[0])
 
     def seal(self, first: int, end: int) -> None:
@@ -70,7 +76,7 @@ class Naive(LiveSynopsis):
         alive = (sides[0].pane[at[0]] >= first) & (sides[1].pane[at[1]] >= first)
         at = [rows[alive] for rows in at]
         points = np.hstack([side.points[rows] for side, rows in zip(sides, at, strict=True)])
-        segment = mixed(*(side.segment[rows] for side, rows in zip(sides, at, strict=True)))
+        segment = mixed(sides[0].segment[at[0]], sides[1].segment[at[1]])
         kept, _ = skylines(points, segment, np.array([0, len(points)]), self.counts)
         return at[0][kept], at[1][kept]
 
@@ -95,4 +101,3 @@ class Naive(LiveSynopsis):
             a, b = self.joined[0] - left.expired, self.joined[1] - right.expired
             assert (left.key[a] == right.key[b]).all()
             assert len(a) == len(join(left.key, right.key)[0])
-
