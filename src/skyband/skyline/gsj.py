@@ -131,7 +131,7 @@ class GroupSkylines(JoinSynopsis):
         self.keys = KeyIndex()
         self.known_keys = 1024
         self.top: Ints = np.zeros((0, 4), np.int64)
-        """Pairs on the skyline: slots left and right, the last pane that the pair lives in, segment."""
+        """Pairs on the skyline: slots left and right, the last pane that they live in, segment."""
         self.top_points: Ints = np.zeros((0, 0), np.int64)
         self.parked: Ints = np.zeros((0, 3), np.int64)
         """Pairs put aside: slots left and right, the pane up to which they stay dominated."""
