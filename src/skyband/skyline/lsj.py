@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.layers import common, local_update
+from skyband.kernels.stab import ALWAYS
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Runs
 from skyband.skyline.graph import DominanceGraph
 from skyband.skyline.isj import Isj
+from skyband.skyline.join import SIDES
 from skyband.skyline.points import skylines
 from skyband.skyline.rows import under
 
@@ -88,6 +90,8 @@ class Lsj(Isj):
         self._graphs: tuple[DominanceGraph, DominanceGraph] | None = None
         self.fabric: list[tuple[_LocalSky, _LocalSky]] = []
         """Layers 2, 3, ... of both sides."""
+        self.first = int(ALWAYS)
+        """The first pane of the last window."""
         self.stop = 0
         """The layer from which on this window recomputes."""
         self.shared: list[float] = []
@@ -103,22 +107,18 @@ class Lsj(Isj):
     def push(self, panes: Runs) -> None:
         before = [len(side) for side in self.live]
         super().push(panes)
-        none = np.zeros(0, np.int64)
-        for graph, side, at in zip(self.graphs, self.live, before, strict=True):
-            pane = side.pane[at:]
-            stamps, starts = np.unique(pane, return_index=True)
-            offsets = np.append(starts, len(pane))
-            points, segment = side.points[at:], side.segment[at:]
+        # What the last window let go expires here, before the new panes come.
+        first, end = np.array([self.first]), np.array([ALWAYS])
+        for at, (graph, side) in enumerate(zip(self.graphs, self.live, strict=True)):
+            points, segment = side.points[before[at] :], side.segment[before[at] :]
+            offsets = panes.parts[SIDES[at]].offsets
             kept, cuts = skylines(points, segment, offsets, self.counts)
-            numbers = kept + at + side.expired
-            graph.fold(points[kept], segment[kept], numbers, cuts, stamps, none, none)
+            numbers = kept + before[at] + side.expired
+            graph.fold(points[kept], segment[kept], numbers, cuts, panes.stamp, first, end)
 
     def seal(self, first: int, end: int) -> None:
         super().seal(first, end)
-        none, window = np.zeros(0, np.int64), np.array([first])
-        for graph in self.graphs:
-            points, cuts = graph.points[:0], np.zeros(1, np.int64)
-            graph.fold(points, none, none, cuts, none, window, window)
+        self.first = first
 
     def pairs(self, first: int) -> tuple[Ints, Ints]:
         if self.folding:
@@ -154,7 +154,7 @@ class Lsj(Isj):
         arrays = super().snapshot_known()
         for at, graph in enumerate(self.graphs):
             arrays |= {f"graph{at}/{n}": value for n, value in graph.state().items()}
-        arrays["fabric"] = np.array([len(self.fabric)])
+        arrays["fabric"] = np.array([len(self.fabric), self.first])
         for layer, both in enumerate(self.fabric):
             for at, sky in enumerate(both):
                 arrays[f"fabric{layer}/{at}/known"] = sky.known
@@ -166,7 +166,8 @@ class Lsj(Isj):
         super().restore_known(arrays)
         for at, graph in enumerate(self.graphs):
             graph.restore(under(arrays, f"graph{at}/"))
-        self.fabric = [(_LocalSky(), _LocalSky()) for _ in range(int(arrays["fabric"][0]))]
+        layers, self.first = (int(n) for n in arrays["fabric"])
+        self.fabric = [(_LocalSky(), _LocalSky()) for _ in range(layers)]
         for layer, both in enumerate(self.fabric):
             for at, sky in enumerate(both):
                 sky.known = arrays[f"fabric{layer}/{at}/known"]
@@ -185,7 +186,7 @@ class Lsj(Isj):
         super()._check()
         for graph, side in zip(self._graphs or (), self._live or (), strict=True):
             graph._check()
-            assert (graph.slot >= side.expired).all()
+            assert (graph.slot[graph.pane >= self.first] >= side.expired).all()
         for both in self.fabric:
             for sky, side in zip(both, self.live, strict=True):
                 _check_sky(sky, side.points, side.segment, side.expired)
