@@ -101,18 +101,20 @@ class Setting:
         return found
 
 
-def seconds(setting: Setting, plans: Sequence[Plan]) -> dict[Plan, float]:
-    """The time of each plan over the full windows; answers are checked against each other."""
-    found, answers = {}, []
+def seconds(setting: Setting, plans: Sequence[Plan], repeat: int = 3) -> dict[Plan, float]:
+    """The least time of each plan over the full windows, in turns; answers must be the same."""
+    found: dict[Plan, float] = {}
+    answers = []
     pushes = setting.pushes()
-    for plan in plans:
+    turns = [plan for turn in range(repeat) for plan in plans if plan != NAIVE or not turn]
+    for plan in turns:
         monitor = Monitor(setting.query(plan))
         monitor.push(pushes[0])
         rows = []
         clock = _Clock(monitor._synopsis)
         for push in pushes[1:]:
             rows += [answer.table.num_rows for answer in monitor.push(push)]
-        found[plan] = clock.seconds
+        found[plan] = min(found.get(plan, np.inf), clock.seconds)
         answers.append(rows)
     if any(each != answers[0] for each in answers):
         raise EngineError("two algorithms gave different answers; report this as a bug")
@@ -132,6 +134,14 @@ class _Clock:
         found = self.fold(*args)
         self.seconds += time.process_time() - began
         return found
+
+
+def local_comparisons(setting: Setting, plan: Plan) -> int:
+    """Comparisons made for local skylines."""
+    monitor = Monitor(setting.query(plan))
+    for push in setting.pushes():
+        monitor.push(push)
+    return int(monitor.stats()["local_comparisons"])
 
 
 def gain(times: Mapping[Plan, float], a: Plan, b: Plan) -> float:
@@ -282,20 +292,30 @@ def _windows(report: Report, scale: float, progress: Progress) -> list[list[Any]
 
 def _distributions(report: Report, size: int, progress: Progress) -> list[list[Any]]:
     rows = []
+    counts: list[list[Any]] = []
     for distribution in DISTRIBUTIONS:
         progress(f"Figure 12: {distribution}")
         # On anti-correlated rows every algorithm's answer is large: a quarter of the rows will do.
         mine = size // 4 if distribution == "anti-correlated" else size
         setting = Setting.drawn(mine, mine // 10, distribution=distribution)
         rows.append([distribution, *_gains(seconds(setting, [NAIVE, ISJ, LSJ1, LSJ, OURS]))])
+        counts.append([distribution, *(local_comparisons(setting, p) for p in (ISJ, LSJ1, LSJ))])
+        counts[-1].append((1 - counts[-1][3] / counts[-1][1]) * 100)
     report.heading("Figure 12: correlation")
     report.table(["distribution", *_GAINS], rows)
+    report.text(
+        """The sharing itself does what the paper says; comparisons made for local skylines, which
+        are all that it can save:"""
+    )
+    report.table(["distribution", "isj", "lsj (1)", "lsj (all)", "saved %"], counts)
     over_isj = {row[0]: row[2] for row in rows}
     over_one = {row[0]: row[3] for row in rows}
     order = over_isj["correlated"] > over_isj["anti-correlated"]
     return [
         ["gains over ISJ greatest when correlated (Fig. 12)", "up to 80 %",
          ", ".join(f"{value:.0f} %" for value in over_isj.values()), _is(order)],
+        ["comparisons for local skylines that sharing saves, correlated", "-",
+         f"{counts[0][4]:.0f} %", "-"],
         ["anti-correlated: all layers gain nothing over one", "~0 %",
          f"{over_one['anti-correlated']:.0f} %", _is(abs(over_one["anti-correlated"]) < 10)],
     ]  # fmt: skip

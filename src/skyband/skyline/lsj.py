@@ -112,7 +112,7 @@ class Lsj(Isj):
         for at, (graph, side) in enumerate(zip(self.graphs, self.live, strict=True)):
             points, segment = side.points[before[at] :], side.segment[before[at] :]
             offsets = panes.parts[SIDES[at]].offsets
-            kept, cuts = skylines(points, segment, offsets, self.counts)
+            kept, cuts = skylines(points, segment, offsets, self.local_counts)
             numbers = kept + before[at] + side.expired
             graph.fold(points[kept], segment[kept], numbers, cuts, panes.stamp, first, end)
 
@@ -146,7 +146,7 @@ class Lsj(Isj):
                 self.stop = min(self.stop, layer)
                 sky.known, sky.parents = numbers, None
                 return super().local(layer, at, active, first)
-        return sky.update(side.points, side.segment, active, side.expired, self.counts)
+        return sky.update(side.points, side.segment, active, side.expired, self.local_counts)
 
     # State ------------------------------------------------------------------------------------
 
@@ -176,7 +176,9 @@ class Lsj(Isj):
     def stats(self) -> dict[str, int | float]:
         found = super().stats()
         if self._graphs is not None:
-            found["comparisons"] += sum(int(graph.counts[0]) for graph in self._graphs)
+            layer_1 = sum(int(graph.counts[0]) for graph in self._graphs)
+            found["comparisons"] += layer_1
+            found["local_comparisons"] += layer_1
             found["state_bytes"] += sum(graph.nbytes for graph in self._graphs)
         kept = [sky for both in self.fabric for sky in both]
         found["state_bytes"] += sum(16 * len(sky.known) for sky in kept)
