@@ -100,7 +100,8 @@ def answer_line(answer: Answer, query: Query) -> str:
     """The answer of one window in one line, for output that is not a terminal."""
     table = answer.table
     measure = measure_of(query)
-    names = query.key or tuple(getattr(query, "prefer", (measure,)))
+    shown = (measure,) if measure is not None else getattr(query, "prefer", ())
+    names = query.key or tuple(shown)
     parts = []
     for row in table.slice(0, 3).to_pylist():
         label = " ".join(plain(row[name]) for name in (*query.groups, *names))
