@@ -39,14 +39,16 @@ def bench(
 ) -> None:
     """Measure Skyband beside other tools, in one run, as ratios."""
     from skyband.bench.registry import benchmarks, checkout, load
-    from skyband.bench.report import machine, markdown, plot, write_section
+    from skyband.bench.report import busy, machine, markdown, plot, write_section
 
     names = list(benchmarks()) if name == _ALL else [name]
     root = checkout()
     assert root is not None
     path = out or root / "docs" / "benchmarks.md"
     for each in names:
-        began = time.perf_counter()
+        began, warning = time.perf_counter(), busy()
+        if warning:
+            say(warning, style="yellow")
         with _telling(each) as progress:
             try:
                 rows: list[dict[str, Any]] = load(each).run(scale, progress)
@@ -57,6 +59,8 @@ def bench(
                 ) from missing
         _show(rows)
         text = [f"## {each}", f"`skyband bench {each} --scale {scale:g}` on {machine()}."]
+        if warning:
+            text.append(f"*{warning}*")
         picture = path.with_name("benchmarks") / f"{each}.png"
         if find_spec("matplotlib") is None:
             say("no plot: pip install 'skyband[plots]'")
