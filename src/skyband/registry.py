@@ -83,4 +83,6 @@ register("Skyline", "sfs", "skyband.skyline.sfs:Sfs")
 register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")
 
 register("SkylineJoin", "naive", "skyband.skyline.naive:Naive")
+register("SkylineJoin", "isj", "skyband.skyline.isj:Isj")
+register("SkylineJoin", "lsj", "skyband.skyline.lsj:Lsj")
 register("SkylineJoin", "gsj", "skyband.skyline.gsj:GroupSkylines")
