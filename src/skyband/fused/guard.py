@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.fused_guard import guard_keys, judge, live_slots, remember
+from skyband.kernels.fused_guard import guard_keys, live_slots, remember
 
 __all__ = ["Guard", "frozen"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
 Table = tuple[Hashes, Codes, Ints]
 
 
@@ -36,28 +37,54 @@ class Guard:
         self.most = most
         self.used = 0
         self.table = self._empty(8)
+        self._ahead: tuple[Hashes, int, Table] | None = None
+        """Rows that were found good, and what the table would be with them."""
 
     @property
     def nbytes(self) -> int:
         return sum(column.nbytes for column in self.table)
 
-    def bad(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints) -> npt.NDArray[np.bool_]:
-        """Rows (ordered by pane) that are one report too many; nothing is remembered of them."""
-        keys = guard_keys(frozen(hashes), frozen(stream))
-        return judge(keys, pane, oldest, self.table, self._empty(len(hashes)))
+    def bad(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints) -> Mask:
+        """Rows (ordered by pane) that are one report too many; nothing is remembered of them.
 
-    def take(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: int) -> None:
-        """Remember reports; pairs without one of pane ``oldest`` or later may be forgotten."""
-        if 2 * (self.used + len(hashes)) > len(self.table[0]):
-            # Room for twice what is live, so that this costs little a report.
-            wider = self._empty(2 * (self.used + len(hashes)))
-            self.used = live_slots(self.table, oldest, wider)
-            if 8 * (self.used + len(hashes)) < len(wider[0]):
-                narrow = self._empty(2 * (self.used + len(hashes)))
-                live_slots(wider, oldest, narrow)
-                wider = narrow
-            self.table = wider
-        self.used += remember(guard_keys(frozen(hashes), frozen(stream)), pane, self.table)
+        ``oldest`` is the first pane that some window covers together with the row's own.
+        """
+        table = self.table[0].copy(), self.table[1].copy(), self.table[2].copy()
+        bad, used, table = self._noted(hashes, stream, pane, oldest, self.used, table)
+        self._ahead = None if bad.any() else (hashes, used, table)
+        return bad
+
+    def take(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints) -> None:
+        """Remember reports that are not too many."""
+        if self._ahead is not None and self._ahead[0] is hashes:
+            _, self.used, self.table = self._ahead
+        else:
+            noted = self._noted(hashes, stream, pane, oldest, self.used, self.table)
+            _, self.used, self.table = noted
+        self._ahead = None
+
+    def _noted(
+        self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints, used: int, table: Table
+    ) -> tuple[Mask, int, Table]:
+        keys = guard_keys(frozen(hashes), frozen(stream))
+        bad = np.zeros(len(keys), np.bool_)
+        at = 0
+        while at < len(keys):
+            room = len(table[0]) // 2 - used
+            if room < min(len(keys) - at, len(table[0]) // 8):
+                used, table = self._wider(used, table, int(oldest[at]))
+                room = len(table[0]) // 2 - used
+            upto = min(at + room, len(keys))
+            used += remember(keys, pane, oldest, table, bad, at, upto)
+            at = upto
+        return bad, used, table
+
+    def _wider(self, used: int, table: Table, oldest: int) -> tuple[int, Table]:
+        """A table of the pairs that still have a report of pane ``oldest`` or later, half empty."""
+        live = int(((table[1] >= 0) & (table[2].max(axis=1) >= oldest)).sum())
+        wider = self._empty(2 * live + 512)
+        live_slots(table, oldest, wider)
+        return live, wider
 
     def _empty(self, keys: int) -> Table:
         slots = 1 << max(2 * keys - 1, 15).bit_length()
@@ -77,8 +104,8 @@ class Guard:
         """Take over a snapshot."""
         found = arrays["keys"].copy(), arrays["turn"].copy(), arrays["panes"].copy()
         self.table = self._empty(len(found[0]))
-        lowest = int(np.iinfo(np.int64).min)
-        self.used = live_slots(found, lowest, self.table)
+        self.used = live_slots(found, int(np.iinfo(np.int64).min), self.table)
+        self._ahead = None
 
     def _check(self) -> None:
         keys, turn, panes = self.table

@@ -21,14 +21,14 @@ from skyband.columns import ColumnStore, native_dtype, plain, spans, to_numpy
 from skyband.errors import QueryError
 from skyband.fused.base import REPORTS, FusedSynopsis
 from skyband.fused.guard import frozen
-from skyband.kernels.fused import REFILLS, VIEW, advance, prefix_keys, relink, settle, values_of
+from skyband.kernels.fused import REFILLS, VIEW, advance, dead_of, prefix_keys, relink, settle, values_of
 from skyband.keys import KeyIndex
 from skyband.order import sortable
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part, Runs, offsets_of
 from skyband.synopsis import Windows
 
-__all__ = ["LiveReports", "id_keys"]
+__all__ = ["NEVER", "STRETCH", "LiveReports", "id_keys", "under"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -124,7 +124,7 @@ class LiveReports(FusedSynopsis):
         step_first, reads = first, np.ones(len(end), np.bool_)
         pane = np.repeat(panes.stamp, part.lengths)
         if len(part) and self.guard is not None:
-            oldest = int(self._oldest(panes.stamp[-1:])[0])
+            oldest = np.repeat(self._oldest(panes.stamp), part.lengths)
             self.guard.take(part["hash"], part["stream"], pane, oldest)
         if len(panes) and (not len(end) or step_end[-1] < len(part)):
             # Panes after the last window, one step a pane: they may be many rows.
@@ -160,22 +160,32 @@ class LiveReports(FusedSynopsis):
         reads: Mask,
     ) -> tuple[pa.Array, Floats, Ints]:
         """Some steps at once; ids and scores read, and the number read in each reading step."""
+        if columns is not None:
+            self._observe(*columns, row, upto)
         rows = self._encoded(columns, row, upto)
         self.head, self.size, touched, values, present, offsets = advance(
             rows, step_end, step_first, self.log, self.head, self.size, self.links, self.ever,
             self.mark, self.serial, self.low,
         )  # fmt: skip
         self.serial += len(step_end)
-        scores = self.score(values)
-        scores[~present.any(axis=1)] = np.nan
+        scores = self._scored(values, present)
         self.work["reports_in"] += upto - row
         self.work["score_updates"] += len(touched)
         codes, points, lengths = self._settle(touched, values, present, scores, offsets, reads)
-        assert self.ids is not None or not len(codes)
+        self._read(step_first[reads])
         ids = pa.array([], self.id_type) if self.ids is None else self.ids.gather(codes)
         self._release(touched)
         self._drop()
         return ids, points, lengths[reads]
+
+    def _scored(self, values: Floats, present: Mask) -> Floats:
+        """The scores of objects, NaN for those without a report."""
+        scores = self.score(values)
+        alive = present[:, 0]
+        for stream in range(1, len(self.low)):
+            alive = alive | present[:, stream]
+        scores[~alive] = np.nan
+        return scores
 
     def _encoded(
         self, columns: tuple[Part, Ints] | None, row: int, upto: int
@@ -262,10 +272,17 @@ class LiveReports(FusedSynopsis):
 
     def _release(self, touched: Codes) -> None:
         """Forget those of these objects that have no report left."""
-        dead = np.unique(touched[self.links[touched, 0] < 0])
+        self.serial += 1
+        dead = dead_of(touched, self.links, self.mark, self.serial)
         if len(dead):
             self.index.release(dead)
             self.ever[dead] = 0
+
+    def _observe(self, part: Part, pane: Ints, row: int, upto: int) -> None:
+        """Told of rows before they are taken."""
+
+    def _read(self, first: Ints) -> None:
+        """Told of the first panes of windows that were just read."""
 
     def _room(self) -> int:
         """Reports that may come before something should be dropped."""
@@ -321,11 +338,11 @@ class LiveReports(FusedSynopsis):
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self._clear()
         self.serial = 0
-        self.index = KeyIndex.from_state(_under(arrays, "index/"))
+        self.index = KeyIndex.from_state(under(arrays, "index/"))
         if "log/code" in arrays and any(name.startswith("ids/") for name in arrays):
-            self.ids = ColumnStore.from_state(self.id_type, _under(arrays, "ids/"))
+            self.ids = ColumnStore.from_state(self.id_type, under(arrays, "ids/"))
         if self.guard is not None:
-            self.guard.restore(_under(arrays, "guard/"))
+            self.guard.restore(under(arrays, "guard/"))
         live = len(arrays["log/code"])
         self.head = self.size = 0
         self._reserve(self.index.bound, live)
@@ -345,8 +362,7 @@ class LiveReports(FusedSynopsis):
         """Read the values of objects from the log again, and settle their scores."""
         _, stream, value, _, chain = self.log
         values, present = values_of(codes, self.links, chain, stream, value, self.low)
-        scores = self.score(values)
-        scores[~present.any(axis=1)] = np.nan
+        scores = self._scored(values, present)
         step = np.array([0, len(codes)])
         self._settle(codes, values, present, scores, step, np.zeros(1, np.bool_))
 
@@ -395,7 +411,7 @@ class LiveReports(FusedSynopsis):
             self.guard._check()
 
 
-def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+def under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
     """The arrays whose names begin with ``prefix``, without it."""
     return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
 

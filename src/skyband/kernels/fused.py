@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from skyband.kernels.jit import jit
 
-__all__ = ["advance", "any_outside", "prefix_keys", "relink", "settle", "values_of"]
+__all__ = ["advance", "any_outside", "dead_of", "prefix_keys", "relink", "settle", "values_of"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -65,6 +65,20 @@ def values_of(
         for s in range(len(low)):
             present[i, s] = seen[s] > 0
     return found, present
+
+
+@jit
+def dead_of(touched: Codes, links: Codes, mark: Ints, serial: int) -> Codes:
+    """Those of some objects that have no reports, each once."""
+    dead = np.empty(len(touched), np.int32)
+    count = 0
+    for i in range(len(touched)):
+        code = touched[i]
+        if links[code, 0] < 0 and mark[code] != serial:
+            mark[code] = serial
+            dead[count] = code
+            count += 1
+    return dead[:count]
 
 
 @jit

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from skyband.kernels.hashing import mix
 from skyband.kernels.jit import jit
 
-__all__ = ["guard_keys", "judge", "live_slots", "remember"]
+__all__ = ["guard_keys", "live_slots", "remember"]
 
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
@@ -44,40 +44,18 @@ def _slot(key: np.uint64, keys: Hashes, turn: Codes) -> int:
 
 
 @jit
-def judge(fresh: Hashes, pane: Ints, oldest: Ints, table: Table, local: Table) -> Mask:
-    """Rows that are one report too many, the table left as it is.
+def remember(
+    fresh: Hashes, pane: Ints, oldest: Ints, table: Table, bad: Mask, first: int, last: int
+) -> int:
+    """Note the reports ``[first, last)`` in a table with room for them; how many keys are new.
 
-    ``oldest`` is the first pane that some window covers together with the row's own; ``local`` is an
-    empty table with room for all rows.
+    ``oldest`` is the first pane that some window covers together with the row's own. A report that is
+    one too many is marked bad and not noted.
     """
-    keys, turn, panes = table
-    my_keys, my_turn, my_panes = local
-    most = panes.shape[1]
-    bad = np.zeros(len(fresh), np.bool_)
-    for row in range(len(fresh)):
-        at = _slot(fresh[row], my_keys, my_turn)
-        if my_turn[at] < 0:
-            my_keys[at] = fresh[row]
-            known = _slot(fresh[row], keys, turn)
-            my_turn[at] = max(turn[known], 0)
-            for i in range(most):
-                my_panes[at, i] = panes[known, i] if turn[known] >= 0 else _NEVER
-        column = my_turn[at]
-        if my_panes[at, column] >= oldest[row]:
-            bad[row] = True
-        else:
-            my_panes[at, column] = pane[row]
-            my_turn[at] = (column + 1) % most
-    return bad
-
-
-@jit
-def remember(fresh: Hashes, pane: Ints, table: Table) -> int:
-    """Note reports in a table that has room for them; how many keys are new."""
     keys, turn, panes = table
     most = panes.shape[1]
     count = 0
-    for row in range(len(fresh)):
+    for row in range(first, last):
         at = _slot(fresh[row], keys, turn)
         if turn[at] < 0:
             keys[at] = fresh[row]
@@ -85,8 +63,12 @@ def remember(fresh: Hashes, pane: Ints, table: Table) -> int:
             for i in range(most):
                 panes[at, i] = _NEVER
             count += 1
-        panes[at, turn[at]] = pane[row]
-        turn[at] = (turn[at] + 1) % most
+        column = turn[at]
+        if panes[at, column] >= oldest[row]:
+            bad[row] = True
+        else:
+            panes[at, column] = pane[row]
+            turn[at] = (column + 1) % most
     return count
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from skyband.kernels.fused import _before
 from skyband.kernels.jit import jit
 
-__all__ = ["compact", "dominated", "instances"]
+__all__ = ["best_values", "compact", "dominated", "instances", "live_streams", "most_likely"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -73,6 +73,79 @@ def instances(
         owner[report - head] = latest[object_]
     offsets[panes] = count
     return who[:count], owner, offsets[: panes + 1], values[:count], seen[:count]
+
+
+@jit
+def best_values(
+    who: Codes,
+    values: Floats,
+    seen: Codes,
+    ever: Codes,
+    returns: bool,
+    most: int,
+    low: Floats,
+    high: Floats,
+) -> Floats:
+    """The greatest values that instances can still come to, with ``most`` live reports a stream.
+
+    Reports before an instance expire before it, so with ``returns`` as many may come again; without,
+    no more than ``most`` ever come.
+    """
+    best = np.empty(values.shape)
+    for i in range(len(who)):
+        for s in range(len(low)):
+            told = seen[i, s] if returns else ever[who[i], s]
+            more = max(most - told, 0)
+            if seen[i, s]:
+                best[i, s] = values[i, s] + more * high[s]
+            elif more:
+                best[i, s] = more * high[s]
+            else:
+                best[i, s] = low[s]
+    return best
+
+
+@jit
+def live_streams(who: Codes, links: Codes, chain: Codes, stream: Codes) -> Ints:
+    """For each instance, a bit for every stream in which its object has a report."""
+    masks = np.zeros(len(who), np.int64)
+    for i in range(len(who)):
+        report = links[who[i], 0]
+        while report >= 0:
+            masks[i] |= np.int64(1) << np.int64(stream[report])
+            report = chain[report]
+    return masks
+
+
+@jit
+def most_likely(
+    who: Codes,
+    values: Floats,
+    seen: Codes,
+    ever: Codes,
+    returns: bool,
+    most: int,
+    low: Floats,
+    high: Floats,
+    share: Floats,
+    place: Ints,
+) -> Floats:
+    """As ``best_values``, but a stream without a report counts as its share makes it likely.
+
+    ``share[place[i], s]`` is how many of the objects like instance i appear in stream s.
+    """
+    best = np.empty(values.shape)
+    for i in range(len(who)):
+        for s in range(len(low)):
+            told = seen[i, s] if returns else ever[who[i], s]
+            more = max(most - told, 0)
+            if seen[i, s]:
+                best[i, s] = values[i, s] + more * high[s]
+            elif more:
+                best[i, s] = low[s] + share[place[i], s] * (more * high[s] - low[s])
+            else:
+                best[i, s] = low[s]
+    return best
 
 
 @jit
