@@ -47,7 +47,7 @@ def test_queries_that_make_no_sense(changed: dict[str, Any], told: str) -> None:
 
 def test_specs_take_keywords_only() -> None:
     with pytest.raises(TypeError):
-        sb.TopK(2, "x")  # type: ignore[call-arg, misc]
+        sb.TopK(2, "x")  # type: ignore[call-arg, arg-type]
 
 
 @pytest.mark.parametrize("role", ["score", "id", "time", "by"])

@@ -61,7 +61,7 @@ class Due:
     windows: Windows
     partial: Runs | None
     mended: Runs | None
-    """Sealed panes that lost bad rows at the last moment; None where they stand as they were taken."""
+    """Sealed panes that lost bad rows at the last moment; None where they are as they came."""
 
 
 class Fold:
@@ -135,7 +135,7 @@ class Fold:
             np.maximum.at(self.newest, sealed.group, sealed.stamp)
         sealed = sealed.ordered()
         self._add_totals(sealed, sealed.stamp)
-        self.synopsis.fold(sealed, self._windows(np.zeros(0, np.int64)))
+        self.synopsis.fold(sealed, self.windows(np.zeros(0, np.int64)))
 
     def advance(self, watermark: int) -> Answers | None:
         """Seal the panes that the watermark has reached and answer the windows it ended."""
@@ -156,11 +156,12 @@ class Fold:
         if sealed is None and not len(numbers):
             return None
         self._add_totals(sealed, None if sealed is None else sealed.stamp)
-        windows = self._windows(numbers)
+        windows = self.windows(numbers)
         mended = None if sealed is taken else sealed
         return Due(windows, self._read(sealed, windows), mended)
 
-    def _windows(self, numbers: Ints) -> Windows:
+    def windows(self, numbers: Ints) -> Windows:
+        """Time windows by their numbers."""
         first, end = self.panes.first_pane(numbers), self.panes.end_pane(numbers)
         return Windows(numbers, first, end, self.groups.ranks)
 
@@ -225,7 +226,7 @@ class Fold:
         return self.synopsis.fold(sealed, windows)
 
     def answer(self, partials: Sequence[Runs], windows: Windows) -> Answers:
-        """Answers of at least one window from the pieces of all shards; groups in this fold's codes."""
+        """Answers of at least one window from the pieces of all shards, groups by our codes."""
         starts, ends = self._edges(windows.number)
         runs = self.synopsis.finish(partials).ordered(windows.ranks) if partials else None
         answers = self._answers(
@@ -413,11 +414,11 @@ class Fold:
 
     def mark(self) -> tuple[Any, ...]:
         """What a failed push has to put back."""
-        return list(self.open), dict(self.time.seen), self.count.counts.copy()
+        return list(self.open), dict(self.time.seen), self.count.counts.copy(), self.newest.copy()
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Put back what ``mark`` saw."""
-        self.open, self.time.seen, self.count.counts = mark
+        self.open, self.time.seen, self.count.counts, self.newest = mark
 
     @property
     def nbytes(self) -> int:

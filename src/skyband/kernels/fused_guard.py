@@ -22,6 +22,7 @@ Table = tuple[Hashes, Codes, Ints]
 
 _NEVER = np.iinfo(np.int64).min
 _ONE = np.uint64(1)
+_APART = np.uint64(0xC2B2AE3D27D4EB4F)  # odd: hashes of neighbours do not meet in another stream
 
 
 @jit
@@ -29,7 +30,7 @@ def guard_keys(hashes: Hashes, stream: Codes) -> Hashes:
     """One key for an object and a stream."""
     keys = np.empty(len(hashes), np.uint64)
     for row in range(len(hashes)):
-        keys[row] = mix(hashes[row] + np.uint64(stream[row] + 1))
+        keys[row] = mix(hashes[row] + np.uint64(stream[row] + 1) * _APART)
     return keys
 
 
