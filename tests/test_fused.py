@@ -19,8 +19,8 @@ from skyband.fold import make_synopsis
 from skyband.fused.eaa import Eaa
 from skyband.fused.guard import Guard
 from skyband.fused.live import id_keys
-from skyband.intake import Intake
 from skyband.groups import GroupTable
+from skyband.intake import Intake
 from skyband.synopsis import Synopsis
 
 EXACT = ("sla", "eaa")
@@ -38,7 +38,7 @@ COMBINES: list[Any] = [
 
 
 def fused(window: Any, **settings: Any) -> sb.FusedTopK:
-    given = {"k": 2, "id": "object", "stream": "stream", "value": "value", "streams": ("a", "b")}
+    given: dict[str, Any] = conformance.FUSED | {"k": 2, "time": None}
     given |= {} if isinstance(window, sb.CountWindow) else {"time": "ts"}
     return sb.FusedTopK(window=window, **(given | settings))
 
@@ -148,9 +148,7 @@ def test_keys_never_contradict_the_order_of_ids() -> None:
 @pytest.mark.parametrize("algorithm", ALL)
 def test_a_stream_that_never_reports_counts_as_its_lower_bound(algorithm: str) -> None:
     rows = table([(0, "p", "a", 0.5), (1, "q", "a", 0.25)])
-    query = fused(
-        sb.TimeWindow(10), algorithm=algorithm, bounds={"a": (0, 1), "b": (-2, 5)}, k=5
-    )
+    query = fused(sb.TimeWindow(10), algorithm=algorithm, bounds={"a": (0, 1), "b": (-2, 5)}, k=5)
     assert sb.rank(rows, query)["score"].to_pylist() == [-1.5, -1.75]
 
 
@@ -263,9 +261,7 @@ def test_of_reports_at_one_time_the_later_arrival_is_bad(algorithm: str) -> None
 
 @pytest.mark.parametrize("algorithm", ALL)
 @pytest.mark.parametrize("by", [(), ("g",)])
-def test_a_refused_report_leaves_the_monitor_as_it_was(
-    algorithm: str, by: tuple[str, ...]
-) -> None:
+def test_a_refused_report_leaves_the_monitor_as_it_was(algorithm: str, by: tuple[str, ...]) -> None:
     query = fused(sb.TimeWindow(10, slide=5), algorithm=algorithm, by=by)
     monitor = sb.Monitor(query)
 
@@ -288,7 +284,8 @@ def test_a_refused_report_leaves_the_monitor_as_it_was(
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_guard_against_counting(most: int) -> None:
     rng = random.Random(most)
-    guard, kept = Guard(most), []
+    guard = Guard(most)
+    kept: list[tuple[int, int, int]] = []
     pane = 0
     for _ in range(60):
         rows = []
@@ -470,7 +467,7 @@ Instance = tuple[str, int, float, float]
 
 
 def instances(rows: Sequence[tuple[int, str, int, float]], d: int = 2) -> list[Instance]:
-    """All instances of some reports (pane, object, stream, value), for the sum of values in [0, 1]."""
+    """All instances of reports (pane, object, stream, value), for the sum of values in [0, 1]."""
     found = []
     for pane, name in sorted({(row[0], row[1]) for row in rows}):
         later = {s: v for p, o, s, v in rows if o == name and p >= pane}
@@ -516,7 +513,8 @@ def retained(monitor: sb.Monitor) -> set[tuple[str, int]]:
     assert isinstance(synopsis, Eaa)
     synopsis.sweep()
     synopsis._check()
-    code, _, _, pane, _ = (column[synopsis.head : synopsis.size] for column in synopsis.log)
+    log: tuple[Any, ...] = synopsis.log
+    code, _, _, pane, _ = (column[synopsis.head : synopsis.size] for column in log)
     assert synopsis.ids is not None
     names = synopsis.ids.gather(code).to_pylist()
     return set(zip(names, pane.tolist(), strict=True))
@@ -629,12 +627,8 @@ def test_recurrences_can_be_estimated(algorithm: str) -> None:
         6, 600, size=50, recurrences=4, objects=12, streams=("a", "b"), batches=5
     )
     settings = conformance.FUSED | {"k": 3, "recurrences": "estimate", "algorithm": algorithm}
-    want = oracle.answers(
-        "FusedTopK", oracle.TimeWindow(50, 10), stream.row_batches, **settings
-    )
-    query = fused(
-        sb.TimeWindow(50, slide=10), k=3, recurrences="estimate", algorithm=algorithm
-    )
+    want = oracle.answers("FusedTopK", oracle.TimeWindow(50, 10), stream.row_batches, **settings)
+    query = fused(sb.TimeWindow(50, slide=10), k=3, recurrences="estimate", algorithm=algorithm)
     got = conformance.run(query, stream.batches, restarts=True)
     if algorithm == "sla":
         conformance.check("FusedTopK", got, want)

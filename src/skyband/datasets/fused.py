@@ -23,8 +23,8 @@ def correlated_reports(
 ) -> pa.Table:
     """Reports of objects on several streams: ``seq``, ``object``, ``stream``, ``value``.
 
-    ``recent`` is the number of last reports of a stream from which the others pick. Streams are named
-    ``s0``, ``s1``, ...
+    ``recent`` is the number of last reports of a stream from which the others pick. Streams are
+    named ``s0``, ``s1``, ...
 
     >>> correlated_reports(4, seed=3).column_names
     ['seq', 'object', 'stream', 'value']

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,28 +27,38 @@ Mask = npt.NDArray[np.bool_]
 class EaaApprox(Eaa):
     """EAA that expects of a silent stream only what its correlation with the others promises.
 
-    Where an object has no report in stream y, its best score counts ``low + P (high - low)`` instead of
-    ``high``; P is the estimated share that y has of the objects which the object's other live streams
-    have in common. Cost as EAA, with O(1) a report for the sketches, and less to keep.
+    Where an object has no report in stream y, its best score counts ``low + P (high - low)``
+    instead of ``high``; P is the estimated share that y has of the objects which the object's
+    other live streams have in common. Cost as EAA, with O(1) a report for the sketches, and less
+    to keep.
 
-    Scores are never too high. The bound ``missed`` of an answer is certain: no object left out of it has a
-    score above both ``missed`` and the last score shown, and no object shown has a score above both
-    ``missed`` and its own. ``exact`` is true where the last score shown is above ``missed``.
+    Scores are never too high. The bound ``missed`` of an answer is certain: no object left out of
+    it has a score above both ``missed`` and the last score shown, and no object shown has a score
+    above both ``missed`` and its own. ``exact`` is true where the last score shown is above
+    ``missed``.
 
-    Section 4 of the paper. We depart in the moment of dropping (at a sweep, never at each arrival), in
-    estimating all cardinalities with the same sketches, whose errors then partly cancel, and in conditioning
-    on six streams at most. Options: ``bitmaps`` (256), ``sketch`` ("fm" or "hll"), ``slack``, ``kmax``.
+    Section 4 of the paper. We depart in the moment of dropping (at a sweep, never at each arrival),
+    in estimating all cardinalities with the same sketches, whose errors then partly cancel, and in
+    conditioning on six streams at most. Options: ``bitmaps`` (256), ``sketch`` ("fm" or "hll"),
+    ``slack``, ``kmax``.
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "s"], "v": [0.5, 0.7, 0.4]})
-    >>> query = sb.FusedTopK(k=1, id="car", stream="cam", value="v", streams=("n", "s"),
-    ...                      window=sb.CountWindow(3), algorithm="eaa-approx")
+    >>> query = sb.FusedTopK(
+    ...     k=1,
+    ...     id="car",
+    ...     stream="cam",
+    ...     value="v",
+    ...     streams=("n", "s"),
+    ...     window=sb.CountWindow(3),
+    ...     algorithm="eaa-approx",
+    ... )
     >>> sb.rank(reports, query).select(["car", "score"]).to_pylist()
     [{'car': 'a', 'score': 0.9}]
     """
 
     exact = False
-    option_names = (*Eaa.option_names, "bitmaps", "sketch")
+    option_names: ClassVar[tuple[str, ...]] = (*Eaa.option_names, "bitmaps", "sketch")
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
@@ -147,7 +157,11 @@ class EaaApprox(Eaa):
         return runs.with_scalars(exact=(missed == -np.inf) | (full & (last > missed)))
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        own = {"stamps": self.sketch.stamps, "lost_pane": self.lost_pane, "lost_best": self.lost_best}
+        own: dict[str, npt.NDArray[Any]] = {
+            "stamps": self.sketch.stamps,
+            "lost_pane": self.lost_pane,
+            "lost_best": self.lost_best,
+        }
         return super().snapshot() | {name: array.copy() for name, array in own.items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,16 +25,17 @@ Mask = npt.NDArray[np.bool_]
 class Eaa(LiveReports):
     """Early aggregation: keeps the instances that fewer than k distinct objects dominate.
 
-    Time O(d m) a report for its score and amortised O(k + d m) for the sweep, which runs when what is
-    kept has doubled; state O(retained), plus a hash and m panes a live report where the guard is on.
-    Exact, but with ``recurrences="estimate"``, where the number of recurrences is an estimate (AMS).
+    Time O(d m) a report for its score and amortised O(k + d m) for the sweep, which runs when what
+    is kept has doubled; state O(retained), and where the guard is on a hash and m panes a live
+    report. Exact, but with ``recurrences="estimate"``, where the number of recurrences is an
+    estimate (AMS).
 
     Section 3.2 of the paper. We depart in the maintenance: the paper counts dominators at every
-    arrival and scans its sorted lists for it; here one sweep from the newest pane to the oldest finds
-    all instances that are out for good. Dominance is by the total order, so ties decided by ids count,
-    and instances of one pane compare among themselves, since they expire together. An instance's best
-    score expects every stream's maximum again where reports have been made before it, because an object
-    may report again once they expire; with ``returns=False`` it does not.
+    arrival and scans its sorted lists for it; here one sweep from the newest pane to the oldest
+    finds all instances that are out for good. Dominance is by the total order, so ties decided by
+    ids count, and instances of one pane compare among themselves, since they expire together. An
+    instance's best score expects a stream's maximum again where only reports before it are known,
+    because an object may report again once they expire; with ``returns=False`` it does not.
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "s"], "v": [0.5, 0.7, 0.4]})
@@ -51,7 +52,7 @@ class Eaa(LiveReports):
     [{'car': 'a', 'score': 0.9}]
     """
 
-    option_names = (*LiveReports.option_names, "slack")
+    option_names: ClassVar[tuple[str, ...]] = (*LiveReports.option_names, "slack")
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
@@ -63,7 +64,8 @@ class Eaa(LiveReports):
         self.work |= {"sweeps": 0, "comparisons": 0, "dropped": 0}
         self.self_join: SelfJoin | None = None
         if query.recurrences == "estimate":
-            # What nobody knows cannot be promised: an object may report more often than ever before.
+            # What nobody knows cannot be promised: an object may report more often than ever
+            # before.
             self.exact = False  # type: ignore[misc]
             self.self_join = SelfJoin(len(self.low), self.panes.per_window)
 

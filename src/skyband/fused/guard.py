@@ -29,8 +29,8 @@ def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class Guard:
     """Remembers the panes of the last m reports of every (object, stream) in the window.
 
-    An algorithm that drops what can never be answered forgets that it was there, so the check needs a
-    memory of its own: a hash, a counter and m panes a live pair, and one look-up a report.
+    An algorithm that drops what can never be answered forgets that it was there, so the check needs
+    a memory of its own: a hash, a counter and m panes a live pair, and one look-up a report.
     """
 
     def __init__(self, most: int) -> None:
@@ -98,7 +98,8 @@ class Guard:
         """Flat arrays for a snapshot."""
         used = self.table[1] >= 0
         names = ("keys", "turn", "panes")
-        return {name: column[used] for name, column in zip(names, self.table, strict=True)}
+        columns: tuple[npt.NDArray[Any], ...] = self.table
+        return {name: column[used] for name, column in zip(names, columns, strict=True)}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over a snapshot."""

@@ -1,10 +1,10 @@
 """The reports that an algorithm keeps, its objects and the view that answers are read from.
 
 One ``fold`` takes rows in stretches of a few thousand: codes for the objects' ids, the kernel
-``advance`` (reports in, expired ones out, step by step), one call of the score function for all values
-that changed, the kernel ``settle`` (scores into the view, windows read from it). Between stretches
-an algorithm may drop what can no longer be answered. Nothing runs per row in Python, and the score
-function, the user's own included, is called once a stretch.
+``advance`` (reports in, expired ones out, step by step), one call of the score function for all
+values that changed, the kernel ``settle`` (scores into the view, windows read from it). Between
+stretches an algorithm may drop what can no longer be answered. Nothing runs per row in Python, and
+the score function, the user's own included, is called once a stretch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ from skyband.columns import ColumnStore, native_dtype, plain, spans, to_numpy
 from skyband.errors import QueryError
 from skyband.fused.base import REPORTS, FusedSynopsis
 from skyband.fused.guard import frozen
-from skyband.kernels.fused import REFILLS, VIEW, advance, dead_of, prefix_keys, relink, settle, values_of
+from skyband.kernels.fused import (
+    REFILLS,
+    VIEW,
+    advance,
+    dead_of,
+    prefix_keys,
+    relink,
+    settle,
+    values_of,
+)
 from skyband.keys import KeyIndex
 from skyband.order import sortable
 from skyband.query.fused import FusedTopK
@@ -58,7 +67,7 @@ class LiveReports(FusedSynopsis):
     """A log of reports by pane, objects with dense codes, and windows read from a view."""
 
     shortens = True
-    option_names = (*FusedSynopsis.option_names, "kmax")
+    option_names: ClassVar[tuple[str, ...]] = (*FusedSynopsis.option_names, "kmax")
     scans: ClassVar[bool] = True
     """Whether a view that has become too small is chosen by a scan of all scores."""
 
@@ -76,9 +85,7 @@ class LiveReports(FusedSynopsis):
         """A whole number among the options."""
         value = self.query.options.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise QueryError(
-                f"option {name!r} must be a whole number of at least {least}: {value!r}"
-            )
+            raise QueryError(f"option {name!r} must be an integer of at least {least}: {value!r}")
         return value
 
     def _clear(self) -> None:
@@ -237,7 +244,7 @@ class LiveReports(FusedSynopsis):
         return np.concatenate(codes), np.concatenate(points), np.concatenate(lengths)
 
     def _refill(self, step: int) -> None:
-        """Choose a view of at least k objects as of a step; where a scan does that, never called."""
+        """Choose a view of at least k objects as of a step, where scores are not scanned for it."""
         raise AssertionError("scores are scanned instead")
 
     # Objects ----------------------------------------------------------------------------------
@@ -263,7 +270,8 @@ class LiveReports(FusedSynopsis):
     def _shift(self, target: Log) -> None:
         """Move the live log to the start of ``target``, which may be the log itself."""
         live = self.size - self.head
-        for old, new in zip(self.log, target, strict=True):
+        columns: list[tuple[Any, Any]] = list(zip(self.log, target, strict=True))
+        for old, new in columns:
             new[:live] = old[self.head : self.size].copy()
         chain = target[4][:live]
         chain[chain >= 0] -= self.head
@@ -295,7 +303,8 @@ class LiveReports(FusedSynopsis):
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         """The answer over ``[first, end)``, from the log alone."""
-        code, stream, value, pane, _ = (column[self.head : self.size] for column in self.log)
+        log: tuple[Any, ...] = self.log
+        code, stream, value, pane, _ = (column[self.head : self.size] for column in log)
         inside = (pane >= first) & (pane < end)
         codes, place = np.unique(code[inside], return_inverse=True)
         d = len(self.low)
@@ -322,9 +331,10 @@ class LiveReports(FusedSynopsis):
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         names = ("code", "stream", "value", "pane")
+        log: tuple[Any, ...] = self.log[:4]
         arrays: dict[str, npt.NDArray[Any]] = {
             f"log/{name}": column[self.head : self.size].copy()
-            for name, column in zip(names, self.log, strict=False)
+            for name, column in zip(names, log, strict=True)
         }
         arrays |= {f"index/{name}": value for name, value in self.index.state().items()}
         if self.ids is not None:
@@ -346,7 +356,8 @@ class LiveReports(FusedSynopsis):
         live = len(arrays["log/code"])
         self.head = self.size = 0
         self._reserve(self.index.bound, live)
-        for column, name in zip(self.log, ("code", "stream", "value", "pane"), strict=False):
+        log: tuple[Any, ...] = self.log[:4]
+        for column, name in zip(log, ("code", "stream", "value", "pane"), strict=True):
             column[:live] = arrays[f"log/{name}"]
         self.size = live
         self.ever[: self.index.bound] = arrays["ever"]

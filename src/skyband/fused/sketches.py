@@ -28,9 +28,9 @@ class Appearances:
     """How many distinct objects some streams have in common: one stamped sketch a stream.
 
     Time O(1) a report; state ``bitmaps`` x 40 stamps a stream. The standard error of a union is
-    about 0.78 / sqrt(bitmaps) with the estimator of Flajolet and Martin ("fm"), 1.04 / sqrt(bitmaps) with
-    that of HyperLogLog ("hll") over the same bits; an intersection, by inclusion and exclusion, has the
-    sum of the errors of its unions, relative to them.
+    about 0.78 / sqrt(bitmaps) with the estimator of Flajolet and Martin ("fm"), 1.04 /
+    sqrt(bitmaps) with that of HyperLogLog ("hll") over the same bits; an intersection, by
+    inclusion and exclusion, has errors of the size of its unions' errors.
 
     >>> sketch = Appearances(2, 256)
     >>> hashes = np.arange(3000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -51,11 +51,11 @@ class Appearances:
 
     def union(self, streams: Iterable[int], first: int) -> float:
         """Distinct objects in any of the streams since pane ``first``."""
-        bits = (self.stamps[list(streams)] >= first).any(axis=0)
+        bits = np.asarray((self.stamps[list(streams)] >= first).any(axis=0))
         return _hyperloglog(bits) if self.estimator == "hll" else _flajolet_martin(bits)
 
     def conditional(self, mask: int, first: int) -> npt.NDArray[np.float64]:
-        """For each stream, the share that it has of the objects which all streams of a mask have."""
+        """For each stream, its share of the objects that all other streams of a mask have."""
         return _Estimates(self, first).conditional(mask)
 
     def conditionals(self, masks: Ints, first: int) -> npt.NDArray[np.float64]:
@@ -126,8 +126,9 @@ def _hyperloglog(bits: npt.NDArray[np.bool_]) -> float:
 class SelfJoin:
     """The self-join size (the sum of squared frequencies) of each stream, over a sliding window.
 
-    Time O(rows) a report; state blocks x rows x width counters a stream. The window is rounded up to whole
-    blocks. One row's standard error is sqrt(2 / width) of the size, and the median of the rows has less.
+    Time O(rows) a report; state blocks x rows x width counters a stream. The window is rounded up
+    to whole blocks. One row's standard error is sqrt(2 / width) of the size, that of their median
+    less.
     """
 
     BLOCKS, ROWS, WIDTH = 32, 5, 128

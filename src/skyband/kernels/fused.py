@@ -108,11 +108,11 @@ def advance(
     serial: int,
     low: Floats,
 ) -> tuple[int, int, Codes, Floats, Mask, Ints]:
-    """Take rows and expire reports, step by step; which objects changed, their values, the streams.
+    """Take rows and expire reports, step by step; which objects changed, and to which values.
 
-    A step takes the rows up to ``step_end`` and then lets panes before ``step_first`` go. Each object
-    is told once a step, as it is at the step's end: its value in every stream, and whether it has a
-    live report there. ``mark`` holds no number beyond ``serial``.
+    A step takes the rows up to ``step_end`` and then lets panes before ``step_first`` go. Each
+    object is told once a step, as it is at the step's end: its value in every stream, and whether
+    it has a live report there. ``mark`` holds no number beyond ``serial``.
     """
     new_code, new_stream, new_value, new_pane = rows
     code, stream, value, pane, chain = log
@@ -243,7 +243,7 @@ def _kth(values: Floats, count: int, k: int) -> float:
             low = i
         else:
             break
-    return values[want]
+    return float(values[want])
 
 
 @jit
@@ -296,9 +296,10 @@ def settle(
 ) -> tuple[int, Codes, Floats, Ints]:
     """Give objects their new scores, step by step, and read the steps that ask for it.
 
-    ``scores`` are NaN for objects that died. Where a step finds fewer than k in the view while others
-    live, the view is chosen anew: by a scan over all scores, or (``scan`` off) by the caller, to whom
-    the step is returned. Returns the next step, and the codes and scores read, cut by step.
+    ``scores`` are NaN for objects that died. Where a step finds fewer than k in the view while
+    others live, the view is chosen anew: by a scan over all scores, or (``scan`` off) by the
+    caller, to whom the step is returned. Returns the next step, and the codes and scores read, cut
+    by step.
     """
     steps = len(offsets) - 1
     found = np.empty(max((steps - step) * k, 16), np.int32)

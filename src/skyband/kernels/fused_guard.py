@@ -1,4 +1,4 @@
-"""A table from (object, stream) to the panes of its last m reports: open addressing, linear probing.
+"""A table from (object, stream) to the panes of its last m reports, with linear probing.
 
 ``turn[slot]`` is -1 where a slot is free, else the column of ``panes[slot]`` that the next report
 overwrites, which is the oldest of the m.
@@ -41,7 +41,7 @@ def _slot(key: np.uint64, keys: Hashes, turn: Codes) -> int:
     at = key & wrap
     while turn[at] >= 0 and keys[at] != key:
         at = (at + _ONE) & wrap
-    return np.int64(at)
+    return int(at)
 
 
 @jit
@@ -50,8 +50,8 @@ def remember(
 ) -> int:
     """Note the reports ``[first, last)`` in a table with room for them; how many keys are new.
 
-    ``oldest`` is the first pane that some window covers together with the row's own. A report that is
-    one too many is marked bad and not noted.
+    ``oldest`` is the first pane that some window covers together with the row's own. A report that
+    is one too many is marked bad and not noted.
     """
     keys, turn, panes = table
     most = panes.shape[1]

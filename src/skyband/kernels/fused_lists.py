@@ -1,7 +1,8 @@
-"""Sorted lists of objects by their value, one a stream, and the first part of the threshold algorithm.
+"""Sorted lists of objects by their value, one a stream, for the threshold algorithm.
 
-A list holds the objects that are live in its stream, the greatest value first, equal values by code.
-It is an array that is searched by bisection and moved to make room, as the paper's lists are.
+A list holds the objects that are live in its stream, the greatest value first, equal values by
+code. It is an array that is searched by bisection and moved to make room, as the paper's lists
+are.
 """
 
 from __future__ import annotations

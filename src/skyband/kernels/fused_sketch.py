@@ -1,12 +1,12 @@
 """Sketches of the streams' objects that forget as the window moves.
 
-*Appearances* (Flajolet and Martin): a bit (bitmap, level) is set by an object whose hash chooses the
-bitmap and has ``level`` trailing zeros. Here each bit holds the last pane that set it, so that the bits
-of any window are those with a late enough stamp.
+*Appearances* (Flajolet and Martin): a bit (bitmap, level) is set by an object whose hash chooses
+the bitmap and has ``level`` trailing zeros. Here each bit holds the last pane that set it, so that
+the bits of any window are those with a late enough stamp.
 
 *Self-join size* (Alon, Matias, Szegedy; with one bucket a row as in Charikar's count sketch): a
-counter gains +1 or -1 by the hash of each report. Blocks of panes have counters of their own, which add
-up.
+counter gains +1 or -1 by the hash of each report. Blocks of panes have counters of their own,
+which add up.
 """
 
 from __future__ import annotations

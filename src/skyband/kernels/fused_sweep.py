@@ -1,4 +1,4 @@
-"""Which instances of fused objects can still be answered: the sweep from the newest pane to the oldest.
+"""Which instances of fused objects can still be answered: a sweep from the newest pane back.
 
 An instance is an object as it will be when all before one of its panes has expired: it uses the
 reports of that pane and later ones. Its current score only grows and its best only shrinks.
@@ -88,8 +88,8 @@ def best_values(
 ) -> Floats:
     """The greatest values that instances can still come to, with ``most`` live reports a stream.
 
-    Reports before an instance expire before it, so with ``returns`` as many may come again; without,
-    no more than ``most`` ever come.
+    Reports before an instance expire before it, so with ``returns`` as many may come again;
+    without, no more than ``most`` ever come.
     """
     best = np.empty(values.shape)
     for i in range(len(who)):
