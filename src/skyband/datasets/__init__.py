@@ -1,1 +1,1 @@
-"""Seeded generators of each paper, and loaders of real data where a folder of it is given."""
+"""Seeded generators of the streams that papers and demonstrations use; loaders of real data."""
