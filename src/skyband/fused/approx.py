@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from skyband.errors import QueryError
 from skyband.fused.eaa import Eaa
+from skyband.fused.live import STRETCH
 from skyband.fused.sketches import Appearances
-from skyband.kernels.fused_sweep import best_values, live_streams, most_likely
+from skyband.kernels.fused_sweep import live_streams, most_likely
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part, Runs
 from skyband.synopsis import Windows
@@ -22,6 +23,9 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+
+_FEW = 6
+"""Streams of which all sets are looked at beforehand."""
 
 
 class EaaApprox(Eaa):
@@ -59,6 +63,7 @@ class EaaApprox(Eaa):
 
     exact = False
     option_names: ClassVar[tuple[str, ...]] = (*Eaa.option_names, "bitmaps", "sketch")
+    usual_slack = STRETCH
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
@@ -73,6 +78,9 @@ class EaaApprox(Eaa):
         self.lost_best = np.zeros(0)
         """The best score that any such instance of this pane or a newer one could come to."""
         self._missed: list[Floats] = []
+        self.shares: Floats | None = None
+        self.shared = 0
+        """The first pane of the window that the shares are of."""
 
     def _observe(self, part: Part, pane: Ints, row: int, upto: int) -> None:
         super()._observe(part, pane, row, upto)
@@ -81,32 +89,47 @@ class EaaApprox(Eaa):
 
     def _best(self, who: Codes, values: Floats, seen: Codes) -> Floats:
         """The values that instances are likely to come to at best."""
-        masks, place = np.unique(
-            live_streams(who, self.links, self.log[4], self.log[1]), return_inverse=True
-        )
-        share = self.sketch.conditionals(masks, self.first)
-        told = self.query.returns
+        masks = live_streams(who, self.links, self.log[4], self.log[1])
+        if len(self.low) > _FEW:
+            masks, place = np.unique(masks, return_inverse=True)
+            share = self.sketch.conditionals(masks, self.first)
+        else:
+            place, share = masks, self._shares()
+        returns = self.query.returns
         return most_likely(
-            who, values, seen, self.ever, told, self._most(seen), self.low, self.high, share, place
+            who,
+            values,
+            seen,
+            self.ever,
+            returns,
+            self._most(seen),
+            self.low,
+            self.high,
+            share,
+            place,
         )
 
-    def _leave(self, who: Codes, offsets: Ints, values: Floats, seen: Codes, lost: Mask) -> None:
+    def _shares(self) -> Floats:
+        """The conditional shares of all sets of streams, made anew as the window moves on."""
+        if self.shares is None or self.first - self.shared >= self.panes.per_window // 16:
+            self.shares = self.sketch.conditionals(np.arange(1 << len(self.low)), self.first)
+            self.shared = self.first
+        return self.shares
+
+    def _leave(
+        self, who: Codes, panes: Ints, offsets: Ints, values: Floats, seen: Codes, lost: Mask
+    ) -> None:
         """Remember how good the instances to be dropped could have become."""
         if not lost.any():
             return
         if self.self_join is None:
-            best = self.score(
-                best_values(
-                    who, values, seen, self.ever, self.query.returns, self._most(seen), self.low,
-                    self.high,
-                )
-            )  # fmt: skip
+            best = self.score(super()._best(who, values, seen))
         else:
             best = np.full(len(who), np.inf)  # nobody knows how often they would have reported
-        current = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        first = np.flatnonzero(np.append(True, np.diff(self.log[3][self.head : self.size]) > 0))
-        pane = self.log[3][self.head + first][current]
-        self._remember(pane[lost], best[lost])
+        best[~lost] = -np.inf
+        best = np.maximum.reduceat(best, offsets[:-1])
+        some = best > -np.inf
+        self._remember(panes[some], best[some])
 
     def _remember(self, pane: Ints, best: Floats) -> None:
         live = self.lost_pane >= self.first
@@ -161,6 +184,8 @@ class EaaApprox(Eaa):
             "stamps": self.sketch.stamps,
             "lost_pane": self.lost_pane,
             "lost_best": self.lost_best,
+            "shared": np.array([self.shared]),
+            "shares": np.zeros((0, 0)) if self.shares is None else self.shares,
         }
         return super().snapshot() | {name: array.copy() for name, array in own.items()}
 
@@ -168,6 +193,8 @@ class EaaApprox(Eaa):
         super().restore(arrays)
         self.sketch.stamps = arrays["stamps"].copy()
         self.lost_pane, self.lost_best = arrays["lost_pane"].copy(), arrays["lost_best"].copy()
+        self.shared = int(arrays["shared"][0])
+        self.shares = arrays["shares"].copy() if arrays["shares"].size else None
 
     def stats(self) -> dict[str, int | float]:
         found = super().stats()

@@ -156,7 +156,9 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         numbers = to_numpy(pc.fill_null(places, -1))
         if not pa.types.is_dictionary(column.type):
             return numbers
-        indices = pc.fill_null(column.indices.cast(pa.int64()), len(numbers))
+        indices = column.indices
+        if indices.null_count:
+            indices = pc.fill_null(indices.cast(pa.int64()), len(numbers))
         return np.append(numbers, np.int32(-1))[to_numpy(indices)]
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from skyband.fused.live import NEVER, STRETCH, LiveReports, under
 from skyband.fused.sketches import SelfJoin
+from skyband.kernels.fused import retire
 from skyband.kernels.fused_sweep import best_values, compact, dominated, instances
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part
@@ -53,10 +54,12 @@ class Eaa(LiveReports):
     """
 
     option_names: ClassVar[tuple[str, ...]] = (*LiveReports.option_names, "slack")
+    usual_slack: ClassVar[int] = STRETCH // 2
+    """Reports that may gather beyond twice what the last sweep left."""
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
-        self.slack = self._option("slack", STRETCH, 0)
+        self.slack = self._option("slack", self.usual_slack, 0)
         self.swept = 0
         """Reports right after the last sweep."""
         self.first = NEVER
@@ -79,31 +82,37 @@ class Eaa(LiveReports):
             self.first = max(self.first, int(first[-1]))
 
     def _room(self) -> int:
-        return max(2 * self.swept + self.slack - (self.size - self.head), 1)
+        # Some more than there is: reports expire while others come.
+        return max(2 * self.swept + self.slack - (self.size - self.head), self.slack // 2, 1)
 
     def _drop(self) -> None:
-        if self.size - self.head > 2 * self.swept + self.slack:
+        # At three quarters of the room, because a stretch ends before it is full.
+        if 4 * (self.size - self.head) > 3 * (2 * self.swept + self.slack):
             self.sweep()
 
     def sweep(self) -> None:
         """Drop every report that can no longer be part of an answer."""
-        who, owner, offsets, values, seen = self._instances()
+        who, owner, panes, offsets, values, seen = self._instances()
         lost, work = self._lost(who, offsets, values, seen)
-        self._leave(who, offsets, values, seen, lost)
-        kept, hit = compact(self.log, self.head, self.size, lost, owner, self.links, who)
+        self._leave(who, panes, offsets, values, seen, lost)
+        kept, dead, hit = compact(self.log, self.head, self.size, lost, owner, self.links, who)
         self.work["dropped"] += self.size - self.head - kept
         self.work["sweeps"] += 1
         self.work["comparisons"] += work
         self.head, self.size, self.swept = 0, kept, kept
+        retire(dead, self.points, self.view, self.place, self.counters)
+        self.index.release(dead)
+        self.ever[dead] = 0
         self._rescore(hit)
-        self._release(hit)
 
-    def _leave(self, who: Codes, offsets: Ints, values: Floats, seen: Codes, lost: Mask) -> None:
-        """Told of instances before they are dropped."""
+    def _leave(
+        self, who: Codes, panes: Ints, offsets: Ints, values: Floats, seen: Codes, lost: Mask
+    ) -> None:
+        """Told of the instances before some of them are dropped."""
 
-    def _instances(self) -> tuple[Codes, Codes, Ints, Floats, Codes]:
+    def _instances(self) -> tuple[Codes, Codes, Ints, Ints, Floats, Codes]:
         found = instances(self.log, self.head, self.size, self.mark, self.serial, self.low)
-        self.serial += len(found[2])
+        self.serial += len(found[3])
         return found
 
     def _lost(self, who: Codes, offsets: Ints, values: Floats, seen: Codes) -> tuple[Mask, int]:
@@ -128,7 +137,7 @@ class Eaa(LiveReports):
         """Instances that are not dominated, as a sweep would leave them now."""
         if self.head == self.size:
             return 0
-        who, _, offsets, values, seen = self._instances()
+        who, _, _, offsets, values, seen = self._instances()
         lost, _ = self._lost(who, offsets, values, seen)
         return int(len(who) - lost.sum())
 

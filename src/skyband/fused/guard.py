@@ -80,26 +80,37 @@ class Guard:
         return bad, used, table
 
     def _wider(self, used: int, table: Table, oldest: int) -> tuple[int, Table]:
-        """A table of the pairs that still have a report of pane ``oldest`` or later, half empty."""
-        live = int(((table[1] >= 0) & (table[2].max(axis=1) >= oldest)).sum())
-        wider = self._empty(2 * live + 512)
-        live_slots(table, oldest, wider)
+        """A table of the pairs that still have a report of pane ``oldest`` or later.
+
+        At most a quarter of it is in use, at least a sixteenth, so that it lasts for a while.
+        """
+        slots = len(table[0])
+        wider = self._empty(slots // 2)
+        live = live_slots(table, oldest, wider)
+        if not slots // 16 <= live + 16 <= slots // 4:
+            return live, self._moved(wider, live)
         return live, wider
 
+    def _moved(self, table: Table, live: int) -> Table:
+        target = self._empty(2 * live + 64)
+        live_slots(table, int(np.iinfo(np.int64).min), target)
+        return target
+
     def _empty(self, keys: int) -> Table:
-        slots = 1 << max(2 * keys - 1, 15).bit_length()
+        slots = 1 << max(2 * keys - 1, 127).bit_length()
         return (
             np.zeros(slots, np.uint64),
-            np.full(slots, -1, np.int32),
+            np.zeros(slots if self.most > 1 else 1, np.int32),
             np.zeros((slots, self.most), np.int64),
         )
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Flat arrays for a snapshot."""
-        used = self.table[1] >= 0
+        used = self.table[0] > 0
         names = ("keys", "turn", "panes")
-        columns: tuple[npt.NDArray[Any], ...] = self.table
-        return {name: column[used] for name, column in zip(names, columns, strict=True)}
+        keys, turn, panes = self.table
+        turn = turn if self.most > 1 else np.zeros(len(keys), np.int32)
+        return dict(zip(names, (keys[used], turn[used], panes[used]), strict=True))
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over a snapshot."""
@@ -110,6 +121,7 @@ class Guard:
 
     def _check(self) -> None:
         keys, turn, panes = self.table
-        assert self.used == int((turn >= 0).sum()) <= len(keys) // 2
-        assert len(np.unique(keys[turn >= 0])) == self.used
+        assert self.used == int((keys > 0).sum()) <= len(keys) // 2
+        assert len(np.unique(keys[keys > 0])) == self.used
+        assert ((turn >= 0) & (turn < self.most)).all()
         assert panes.shape == (len(keys), self.most)

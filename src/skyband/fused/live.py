@@ -46,7 +46,7 @@ Mask = npt.NDArray[np.bool_]
 Log = tuple[Codes, Codes, Floats, Ints, Codes]
 
 NEVER = int(np.iinfo(np.int64).min)
-STRETCH = 4096
+STRETCH = 8192
 """Rows that are taken at once, where there are as many: enough to spread the cost of a call."""
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from skyband.fused.guard import frozen
-from skyband.kernels.fused_sketch import count_reports, lowest_unset, stamp_bits
+from skyband.kernels.fused_sketch import (
+    count_reports,
+    highest_set,
+    lowest_unset,
+    stamp_bits,
+)
 
 __all__ = ["Appearances", "SelfJoin"]
 
@@ -49,10 +54,11 @@ class Appearances:
         """Take reports, ordered by pane."""
         stamp_bits(frozen(hashes), frozen(stream), frozen(pane), self.stamps)
 
-    def union(self, streams: Iterable[int], first: int) -> float:
-        """Distinct objects in any of the streams since pane ``first``."""
-        bits = np.asarray((self.stamps[list(streams)] >= first).any(axis=0))
-        return _hyperloglog(bits) if self.estimator == "hll" else _flajolet_martin(bits)
+    def union(self, mask: int, first: int) -> float:
+        """Distinct objects in any stream of a mask (a bit each) since pane ``first``."""
+        if self.estimator == "hll":
+            return _hyperloglog(highest_set(self.stamps, mask, first))
+        return _flajolet_martin(lowest_unset(self.stamps, mask, first))
 
     def conditional(self, mask: int, first: int) -> npt.NDArray[np.float64]:
         """For each stream, its share of the objects that all other streams of a mask have."""
@@ -77,8 +83,7 @@ class _Estimates:
 
     def union(self, mask: int) -> float:
         if mask not in self.unions:
-            streams = [s for s in range(self.streams) if mask >> s & 1]
-            self.unions[mask] = self.sketch.union(streams, self.first)
+            self.unions[mask] = self.sketch.union(mask, self.first)
         return self.unions[mask]
 
     def intersection(self, mask: int) -> float:
@@ -108,15 +113,14 @@ def _fewer(mask: int, most: int = 6) -> int:
     return mask
 
 
-def _flajolet_martin(bits: npt.NDArray[np.bool_]) -> float:
-    mean = float(lowest_unset(bits).mean())
-    return float(len(bits) / _PHI * (2.0**mean - 2.0 ** (-_SMALL * mean)))
+def _flajolet_martin(unset: Ints) -> float:
+    mean = float(unset.mean())
+    return float(len(unset) / _PHI * (2.0**mean - 2.0 ** (-_SMALL * mean)))
 
 
-def _hyperloglog(bits: npt.NDArray[np.bool_]) -> float:
-    m, levels = bits.shape
-    highest = np.where(bits.any(axis=1), levels - np.argmax(bits[:, ::-1], axis=1), 0)
-    estimate = 0.7213 / (1 + 1.079 / m) * m * m / float((2.0**-highest).sum())
+def _hyperloglog(highest: Ints) -> float:
+    m = len(highest)
+    estimate = 0.7213 / (1 + 1.079 / m) * m * m / float((2.0 ** -highest.astype(np.float64)).sum())
     empty = int((highest == 0).sum())
     if estimate <= 2.5 * m and empty:
         return float(m * np.log(m / empty))

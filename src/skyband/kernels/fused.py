@@ -23,7 +23,16 @@ import numpy.typing as npt
 
 from skyband.kernels.jit import jit
 
-__all__ = ["advance", "any_outside", "dead_of", "prefix_keys", "relink", "settle", "values_of"]
+__all__ = [
+    "advance",
+    "any_outside",
+    "dead_of",
+    "prefix_keys",
+    "relink",
+    "retire",
+    "settle",
+    "values_of",
+]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -79,6 +88,21 @@ def dead_of(touched: Codes, links: Codes, mark: Ints, serial: int) -> Codes:
             dead[count] = code
             count += 1
     return dead[:count]
+
+
+@jit
+def retire(codes: Codes, score: Floats, view: Codes, place: Codes, counters: Ints) -> None:
+    """Take objects that have no report left out of the scores and the view."""
+    for code in codes:
+        score[code] = np.nan
+        counters[LIVE] -= 1
+        at = place[code]
+        if at >= 0:
+            counters[VIEW] -= 1
+            last = view[counters[VIEW]]
+            view[at] = last
+            place[last] = at
+            place[code] = -1
 
 
 @jit

@@ -1,7 +1,7 @@
 """A table from (object, stream) to the panes of its last m reports, with linear probing.
 
-``turn[slot]`` is -1 where a slot is free, else the column of ``panes[slot]`` that the next report
-overwrites, which is the oldest of the m.
+A key of 0 marks a free slot. ``turn[slot]`` is the column of ``panes[slot]`` that the next report
+overwrites, which is the oldest of the m; with m = 1 there is but one and nobody asks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Mask = npt.NDArray[np.bool_]
 Table = tuple[Hashes, Codes, Ints]
 
 _NEVER = np.iinfo(np.int64).min
-_ONE = np.uint64(1)
+_FREE, _ONE = np.uint64(0), np.uint64(1)
 _APART = np.uint64(0xC2B2AE3D27D4EB4F)  # odd: hashes of neighbours do not meet in another stream
 
 
@@ -30,16 +30,16 @@ def guard_keys(hashes: Hashes, stream: Codes) -> Hashes:
     """One key for an object and a stream."""
     keys = np.empty(len(hashes), np.uint64)
     for row in range(len(hashes)):
-        keys[row] = mix(hashes[row] + np.uint64(stream[row] + 1) * _APART)
+        keys[row] = max(mix(hashes[row] + np.uint64(stream[row] + 1) * _APART), _ONE)
     return keys
 
 
 @jit
-def _slot(key: np.uint64, keys: Hashes, turn: Codes) -> int:
+def _slot(key: np.uint64, keys: Hashes) -> int:
     """The slot of a key, or the free one where it would go."""
     wrap = np.uint64(len(keys)) - _ONE
     at = key & wrap
-    while turn[at] >= 0 and keys[at] != key:
+    while keys[at] != _FREE and keys[at] != key:
         at = (at + _ONE) & wrap
     return int(at)
 
@@ -57,19 +57,21 @@ def remember(
     most = panes.shape[1]
     count = 0
     for row in range(first, last):
-        at = _slot(fresh[row], keys, turn)
-        if turn[at] < 0:
+        at = _slot(fresh[row], keys)
+        if keys[at] == _FREE:
             keys[at] = fresh[row]
-            turn[at] = 0
+            if most > 1:
+                turn[at] = 0
             for i in range(most):
                 panes[at, i] = _NEVER
             count += 1
-        column = turn[at]
+        column = turn[at] if most > 1 else 0
         if panes[at, column] >= oldest[row]:
             bad[row] = True
         else:
             panes[at, column] = pane[row]
-            turn[at] = (column + 1) % most
+            if most > 1:
+                turn[at] = (column + 1) % most
     return count
 
 
@@ -81,14 +83,15 @@ def live_slots(table: Table, oldest: int, wider: Table) -> int:
     most = panes.shape[1]
     count = 0
     for slot in range(len(keys)):
-        if turn[slot] < 0:
+        if keys[slot] == _FREE:
             continue
-        newest = (turn[slot] + most - 1) % most
-        if panes[slot, newest] < oldest:
+        next_ = turn[slot] if most > 1 else 0
+        if panes[slot, (next_ + most - 1) % most] < oldest:
             continue
-        at = _slot(keys[slot], new_keys, new_turn)
+        at = _slot(keys[slot], new_keys)
         new_keys[at] = keys[slot]
-        new_turn[at] = turn[slot]
+        if most > 1:
+            new_turn[at] = next_
         new_panes[at] = panes[slot]
         count += 1
     return count

@@ -7,6 +7,8 @@ are.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -52,6 +54,20 @@ def move_in_lists(
 
 
 @jit
+def _close(column: npt.NDArray[Any], at: int, size: int) -> None:
+    """Move what follows an entry to its place."""
+    for i in range(at, size - 1):
+        column[i] = column[i + 1]
+
+
+@jit
+def _open(column: npt.NDArray[Any], at: int, size: int) -> None:
+    """Make room for an entry."""
+    for i in range(size, at, -1):
+        column[i] = column[i - 1]
+
+
+@jit
 def _move(
     code: int, known: Floats, row: Floats, values: Floats, codes: Codes, sizes: Ints, work: Ints
 ) -> None:
@@ -62,16 +78,14 @@ def _move(
         size = sizes[s]
         if not np.isnan(was):
             at = _find(was, code, values[s], codes[s], size)
-            for i in range(at, size - 1):
-                values[s, i] = values[s, i + 1]
-                codes[s, i] = codes[s, i + 1]
+            _close(values[s], at, size)
+            _close(codes[s], at, size)
             size -= 1
             work[1] += 1
         if not np.isnan(now):
             at = _find(now, code, values[s], codes[s], size)
-            for i in range(size, at, -1):
-                values[s, i] = values[s, i - 1]
-                codes[s, i] = codes[s, i - 1]
+            _open(values[s], at, size)
+            _open(codes[s], at, size)
             values[s, at] = now
             codes[s, at] = code
             size += 1

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from skyband.kernels.hashing import mix
 from skyband.kernels.jit import jit
 
-__all__ = ["count_reports", "lowest_unset", "stamp_bits"]
+__all__ = ["count_reports", "highest_set", "lowest_unset", "stamp_bits"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -46,13 +46,34 @@ def stamp_bits(hashes: Hashes, stream: Codes, pane: Ints, stamps: Ints) -> None:
 
 
 @jit
-def lowest_unset(bits: Mask) -> Ints:
-    """The lowest level that is not set, of each bitmap."""
-    found = np.empty(len(bits), np.int64)
-    for bitmap in range(len(bits)):
+def _is_set(stamps: Ints, mask: int, first: int, bitmap: int, level: int) -> bool:
+    """Whether a stream of the mask has set a bit since pane ``first``."""
+    for s in range(len(stamps)):
+        if mask >> s & 1 and stamps[s, bitmap, level] >= first:
+            return True
+    return False
+
+
+@jit
+def lowest_unset(stamps: Ints, mask: int, first: int) -> Ints:
+    """The lowest level that no stream of a mask has set, of each bitmap."""
+    found = np.empty(stamps.shape[1], np.int64)
+    for bitmap in range(len(found)):
         level = 0
-        while level < bits.shape[1] and bits[bitmap, level]:
+        while level < stamps.shape[2] and _is_set(stamps, mask, first, bitmap, level):
             level += 1
+        found[bitmap] = level
+    return found
+
+
+@jit
+def highest_set(stamps: Ints, mask: int, first: int) -> Ints:
+    """One more than the highest level that some stream of a mask has set, of each bitmap."""
+    found = np.empty(stamps.shape[1], np.int64)
+    for bitmap in range(len(found)):
+        level = stamps.shape[2]
+        while level > 0 and not _is_set(stamps, mask, first, bitmap, level - 1):
+            level -= 1
         found[bitmap] = level
     return found
 

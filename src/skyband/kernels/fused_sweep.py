@@ -34,8 +34,8 @@ def instances(
     mark: Ints,
     serial: int,
     low: Floats,
-) -> tuple[Codes, Codes, Ints, Floats, Codes]:
-    """The instances of a log: object, owner of each report, pane offsets, values and reports seen.
+) -> tuple[Codes, Codes, Ints, Ints, Floats, Codes]:
+    """The instances of a log: object, owner of each report, panes, offsets, values, reports seen.
 
     ``values`` are the sums of the reports at or after the instance (lower bounds where there are
     none), ``seen`` how many those are. ``mark`` holds no number beyond ``serial``.
@@ -45,6 +45,7 @@ def instances(
     who = np.empty(room, np.int32)
     owner = np.empty(room, np.int32)
     offsets = np.zeros(room + 1, np.int64)
+    stamps = np.empty(room, np.int64)
     values = np.zeros((room, len(low)))
     seen = np.zeros((room, len(low)), np.int32)
     latest = np.empty(len(mark), np.int32)
@@ -53,6 +54,7 @@ def instances(
     for report in range(head, size):
         if report == head or pane[report] != pane[report - 1]:
             offsets[panes] = count
+            stamps[panes] = pane[report]
             panes += 1
         object_ = code[report]
         now = serial + panes
@@ -72,7 +74,7 @@ def instances(
             count += 1
         owner[report - head] = latest[object_]
     offsets[panes] = count
-    return who[:count], owner, offsets[: panes + 1], values[:count], seen[:count]
+    return who[:count], owner, stamps[:panes], offsets[: panes + 1], values[:count], seen[:count]
 
 
 @jit
@@ -202,8 +204,8 @@ def compact(
     owner: Codes,
     links: Codes,
     who: Codes,
-) -> tuple[int, Codes]:
-    """Drop the reports of lost instances and move the log to its start; who lost some.
+) -> tuple[int, Codes, Codes]:
+    """Drop the reports of lost instances and move the log to its start; who lost all, who some.
 
     Only the oldest instances of an object are dropped: one stays while an older one does.
     """
@@ -243,4 +245,13 @@ def compact(
         links[object_, 1] = report
     for report in range(kept - 1, -1, -1):
         links[code[report], 0] = report
-    return kept, hit[:hits]
+    dead = np.empty(hits, np.int32)
+    gone, left = 0, 0
+    for i in range(hits):
+        if links[hit[i], 0] < 0:
+            dead[gone] = hit[i]
+            gone += 1
+        else:
+            hit[left] = hit[i]
+            left += 1
+    return kept, dead[:gone], hit[:left]
