@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-__all__ = ["correlated_reports"]
+from skyband.datasets.real import real
+from skyband.window import parse_duration
+
+__all__ = ["cache_clients", "correlated_reports"]
 
 
 def correlated_reports(
@@ -64,4 +68,46 @@ def correlated_reports(
             pa.array(stream.astype(np.int32)), [f"s{i}" for i in range(streams)]
         ),
         "value": values,
+    })  # fmt: skip
+
+
+def cache_clients(streams: int = 2, chunk: str = "5 s", rows: int | None = None) -> pa.Table:
+    """Bytes that clients read from the busiest cache sites, summed in chunks of time (real data).
+
+    As the paper does with WorldCup98: a site is a stream, a report is what one client read there
+    in one chunk, and a client that reports again in a stream counts as another one. Columns as of
+    ``correlated_reports``; ``value`` is the share of the 99th percentile of bytes, at most 1.
+    """
+    log = real("osdf_access_log", ["ts", "client_id", "site", "bytes_read"])
+    log = log.filter(pc.is_valid(log["client_id"]))
+    site = log["site"].cast(pa.string())
+    counts = sorted(pc.value_counts(site).to_pylist(), key=lambda each: -each["counts"])
+    names = [each["values"] for each in counts[:streams]]
+    number = pc.index_in(site, pa.array(names))
+    log = log.append_column("stream", number).filter(pc.is_valid(number))
+    moment = pc.divide(log["ts"].cast(pa.int64()), parse_duration(chunk, "chunk"))
+    reports = (
+        log.append_column("chunk", moment)
+        .group_by(["chunk", "stream", "client_id"], use_threads=False)
+        .aggregate([("bytes_read", "sum")])
+        .sort_by([("chunk", "ascending"), ("client_id", "ascending"), ("stream", "ascending")])
+    )
+    reports = reports if rows is None else reports.slice(0, rows)
+    stream = reports["stream"].to_numpy()
+    client = reports["client_id"].to_numpy().astype(np.int64)
+    pair = client * streams + stream
+    order = np.argsort(pair, kind="stable")
+    ranked = pair[order]
+    first = np.append(True, ranked[1:] != ranked[:-1])
+    starts = np.maximum.accumulate(np.where(first, np.arange(len(pair)), 0))
+    turn = np.empty(len(pair), np.int64)
+    turn[order] = np.arange(len(pair)) - starts
+    size = reports["bytes_read_sum"].to_numpy().astype(np.float64)
+    return pa.table({
+        "seq": np.arange(len(pair)),
+        "object": client + turn * 1_000_000,
+        "stream": pa.DictionaryArray.from_arrays(
+            pa.array(stream.astype(np.int32)), [f"s{i}" for i in range(streams)]
+        ),
+        "value": np.minimum(size / np.quantile(size, 0.99), 1.0),
     })  # fmt: skip
