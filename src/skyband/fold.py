@@ -423,11 +423,11 @@ class Fold:
 
     def mark(self) -> tuple[Any, ...]:
         """What a failed push has to put back."""
-        return list(self.open), dict(self.time.seen), self.count.counts.copy()
+        return list(self.open), dict(self.time.seen), self.count.counts.copy(), self.newest.copy()
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Put back what ``mark`` saw."""
-        self.open, self.time.seen, self.count.counts = mark
+        self.open, self.time.seen, self.count.counts, self.newest = mark
 
     @property
     def nbytes(self) -> int:

@@ -78,6 +78,7 @@ register("UncertainTopK", "csq", "skyband.uncertain.csq:CompactSetQueue")
 
 register("FusedTopK", "sla", "skyband.fused.sla:Sla")
 register("FusedTopK", "eaa", "skyband.fused.eaa:Eaa")
+register("FusedTopK", "eaa-approx", "skyband.fused.approx:EaaApprox")
 
 register("Skyline", "sfs", "skyband.skyline.sfs:Sfs")
 register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")
