@@ -132,8 +132,11 @@ class PaneLists(FrequencySynopsis):
             self.old[:known], self.fresh[:known], self.refs[:known], windows.first, windows.end,
             members, groups, self.order_key[:known], self.query.k, self.decided,
         )  # fmt: skip
-        numbers = np.repeat(windows.number, per_window)
-        answers = self._answers(numbers, ended, offsets_of(np.diff(end, prepend=0)), code, value)
+        which = np.repeat(np.arange(len(windows)), per_window)
+        asked = Windows(
+            windows.number[which], windows.first[which], windows.end[which], windows.ranks, ended
+        )
+        answers = self._answers(asked, offsets_of(np.diff(end, prepend=0)), code, value)
         self._expire(place)
         return answers if len(windows) else None
 
@@ -224,7 +227,7 @@ class PaneLists(FrequencySynopsis):
             key = (owner << _PANE_BITS) + stamp
             low = np.searchsorted(key, (groups << _PANE_BITS) + windows.first)
             high = np.searchsorted(key, (groups << _PANE_BITS) + windows.end)
-            answers = self._recounted(windows.number, windows.group, code, value, low, high)
+            answers = self._recounted(windows, code, value, low, high)
             # The last window of a group tells what it still needs.
             needed = np.zeros(int(max(owner.max(initial=0), groups.max())) + 1, np.int64)
             panes_of = self.query.window.panes
@@ -239,12 +242,12 @@ class PaneLists(FrequencySynopsis):
         return answers
 
     def _recounted(
-        self, number: Ints, group: Array, code: Array, value: Array, low: Ints, high: Ints
+        self, asked: Windows, code: Array, value: Array, low: Ints, high: Ints
     ) -> Runs:
         known = self.index.bound
         keys = self.order_key[:known]
         found, sums, end = recount(code, value, low, high, known, keys, self.query.k, self.decided)
-        return self._answers(number, group, offsets_of(np.diff(end, prepend=0)), found, sums)
+        return self._answers(asked, offsets_of(np.diff(end, prepend=0)), found, sums)
 
     # Answers ----------------------------------------------------------------------------------
 
@@ -265,16 +268,18 @@ class PaneLists(FrequencySynopsis):
         cuts = np.flatnonzero(np.diff(owner)) + 1
         low = np.append(0, cuts) if len(code) else np.zeros(0, np.int64)
         high = np.append(cuts, len(code)) if len(code) else low
-        return self._recounted(np.zeros(len(low), np.int64), owner[low], code, value, low, high)
+        whole = np.full(len(low), first), np.full(len(low), end)
+        asked = Windows(np.zeros(len(low), np.int64), *whole, _NONE, owner[low])
+        return self._recounted(asked, code, value, low, high)
 
-    def _answers(
-        self, number: Ints, group: Array, offsets: Ints, code: Array, value: Array
-    ) -> Runs:
+    def _answers(self, asked: Windows, offsets: Ints, code: Array, value: Array) -> Runs:
+        """Answers with the best codes and their sums, one of each group that a window asks for."""
         columns: dict[str, Any] = {"count": value[:, 0], **self.store.gather(code)}
         part = Part(offsets, columns)
         if not self.decided:
             part = ranked(part, self.items, self.query.k)
-        return Runs(number, group.astype(np.int32), {"items": part})
+        assert asked.group is not None
+        return Runs(asked.number, asked.group, {"items": part})
 
     # State ------------------------------------------------------------------------------------
 
