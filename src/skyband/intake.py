@@ -115,6 +115,13 @@ class Intake:
             greatest = int(ticks.max())
         return Taken(source, batch, ticks, rows_in, faults, greatest)
 
+    def refuse_bad(self, table: pa.Table) -> None:
+        """Raise DataError if a table has bad rows."""
+        ((source, schema),) = self.bound.items()
+        faults = self.synopsis.validate(source, _one_batch(table.select(schema.names)))
+        if faults is not None:
+            refuse(faults)
+
     def place(self, taken: Taken, groups: GroupTable, sealed: int) -> Placed:
         """Rows of a time window by pane and group, without the late and the unused ones."""
         ticks, batch = taken.ticks, taken.batch
@@ -154,7 +161,6 @@ class Intake:
             arrival = arrival_numbers(codes, clock.counts)
             touched = np.flatnonzero(clock.counts != before)
         else:
-            codes = np.zeros(batch.num_rows, np.int32)
             before = clock.counts.copy()
             first = int(before[0])
             clock.counts[0] += batch.num_rows
@@ -162,6 +168,7 @@ class Intake:
             if not self.panes.gaps:
                 rows = self._count_runs(taken, first)
                 return rows, touched, before[touched], 0
+            codes = np.zeros(batch.num_rows, np.int32)
             arrival = np.arange(first, first + batch.num_rows)
         pane = self.panes.pane_of(arrival)
         used = self.panes.used(pane)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
 
-__all__ = ["arrival_numbers", "counting_order", "ranks_within"]
+__all__ = ["arrival_numbers", "counting_order", "fold_sign", "ranks_within", "spread"]
 
 Ints = npt.NDArray[np.int64]
+_LOW_BITS = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
 
 @jit
@@ -38,6 +41,29 @@ def arrival_numbers(groups: npt.NDArray[np.int32], counts: Ints) -> Ints:
         numbers[row] = counts[group]
         counts[group] += 1
     return numbers
+
+
+@jit
+def fold_sign(bits: Ints, flip: bool) -> Ints:
+    """Bits of doubles as integers in the doubles' order, reversed by ``flip``; its own inverse."""
+    folded = np.empty(len(bits), np.int64)
+    mask = np.int64(-1) if flip else np.int64(0)
+    for i in range(len(bits)):
+        folded[i] = bits[i] ^ ((bits[i] >> 63) & _LOW_BITS) ^ mask
+    return folded
+
+
+@jit
+def spread(values: npt.NDArray[Any], lengths: Ints) -> npt.NDArray[Any]:
+    """Each value as often as its stretch is long."""
+    found = np.empty(lengths.sum(), values.dtype)
+    at = 0
+    for run in range(len(lengths)):
+        value = values[run]
+        for _ in range(lengths[run]):
+            found[at] = value
+            at += 1
+    return found
 
 
 @jit
