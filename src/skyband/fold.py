@@ -248,7 +248,7 @@ class Fold:
         )
         self.before = self.before | answers.last() if self.counting else answers.last()
         self.windows_out += len(answers)
-        self._forget(windows)
+        self.forget(windows)
         return answers
 
     # Answers -----------------------------------------------------------------------------------
@@ -374,7 +374,7 @@ class Fold:
             grown[: len(self.newest)] = self.newest
             self.newest = grown
 
-    def _forget(self, windows: Windows) -> None:
+    def forget(self, windows: Windows) -> None:
         """Free the groups without live rows, once the groups have doubled since the last time."""
         if self.counting or not self.groups.names or len(self.groups) < 2 * self.known_groups:
             return
