@@ -25,18 +25,18 @@ _NONE = np.zeros(0, np.int64)
 
 
 class Fsp(SketchSynopsis, PaneLists):
-    """FSP: a list of ``capacity`` items of each pane, made by FSS, and the full list that adds them up.
+    """FSP: FSS makes a list of ``capacity`` items of each pane, a full list adds them up.
 
-    Cost: O(1) a row; O(capacity) a pane when it comes and when it leaves; one pass over the full list
-    for each answer. State: a list a live pane, a full list of at most capacity times the panes, and
-    ``cells`` while a pane is counted. Guarantee: the true count of an answered item lies within
-    [count − error, count]: what it may have had in panes whose list lacks it is added to both (items
-    are ranked by the estimate before that). An answer is ``exact`` where no live pane's list lacks
-    anything.
+    Cost: O(1) a row; O(capacity) a pane when it comes and when it leaves; one pass over the full
+    list for each answer. State: a list a live pane, a full list of at most capacity times the
+    panes, and ``cells`` while a pane is counted. Guarantee: the true count of an answered item lies
+    within [count − error, count]: what it may have had in panes whose list lacks it is added to
+    both (items are ranked by the estimate before that). An answer is ``exact`` where no live pane's
+    list lacks anything.
 
-    Homem and Carvalho, section 3. What a list lacks is bounded by its greatest cell, which is at most
-    the paper's μ. The full list is brought up to date when a pane ends, as it is read only then; it is
-    the same list as after each row.
+    Homem and Carvalho, section 3. What a list lacks is bounded by its greatest cell, which is at
+    most the paper's μ. The full list is brought up to date when a pane ends, as it is read only
+    then; it is the same list as after each row.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
@@ -61,11 +61,10 @@ class Fsp(SketchSynopsis, PaneLists):
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         panes = self.reduced(panes)
-        arrays = self.unpacked(panes)
-        arrays.pop("stamp")
+        pushed = self.unpacked(panes)
         words, shift = table_size(self.capacity)
         hashes, rows, values, absent, offsets = list_panes(
-            *arrays.values(), self.capacity, self.cells, words, shift, self.total
+            *pushed[1:], self.capacity, self.cells, words, shift, self.total
         )
         columns: dict[str, Any] = {"hash": hashes, "count": values[:, 0], "error": values[:, 1]}
         columns["absent"] = np.repeat(absent, np.diff(offsets))

@@ -36,16 +36,16 @@ _KEPT = (
 
 
 class SpaceSaving(SketchSynopsis):
-    """Space-Saving: ``capacity`` counters; a newcomer takes the least one over and inherits its count.
+    """Space-Saving: of ``capacity`` counters a newcomer takes the least over, and its count.
 
     Cost: O(1) a row for each instance, and there is one a slide. State: capacity counters for each.
-    Guarantee: the true count of an answered item lies within [count − error, count]; every item with
-    more than total / capacity occurrences in the window is among the counters; an answer is ``exact``
-    where no error has been made.
+    Guarantee: the true count of an answered item lies within [count − error, count]; every item
+    with more than total / capacity occurrences in the window is among the counters; an answer is
+    ``exact`` where no error has been made.
 
-    Metwally et al. as Homem and Carvalho run it (section 9): one instance is started at each pane that
-    a window starts with and lives for that window; the oldest answers. Panes without rows start none,
-    as it would equal the next.
+    Metwally et al. as Homem and Carvalho run it (section 9): one instance is started at each pane
+    that a window starts with and lives for that window; the oldest answers. Panes without rows
+    start none, as it would equal the next.
 
     >>> import pyarrow as pa, skyband as sb
     >>> letters = pa.table({"letter": list("aabbc")})
@@ -95,7 +95,7 @@ class SpaceSaving(SketchSynopsis):
         shape = self.query.window.panes
         self.control[:, 1] = 0  # heaps are not part of a snapshot, so none may outlive a call
         slots, rows, values, ends, proven = fold_instances(
-            *self.unpacked(panes).values(), windows.first, windows.end, self.query.k, self.filtered,
+            *self.unpacked(panes), windows.first, windows.end, self.query.k, self.filtered,
             shape.per_window, shape.per_slide, self.last, self.started, self.control, self.item,
             self.row, self.f, self.err, self.alpha, self.heap, self.low, self.slack, self.table,
             self.shift, self.total, self.ended,
@@ -116,7 +116,9 @@ class SpaceSaving(SketchSynopsis):
         if not fresh.any():
             return kept
         pushed = self.item_columns(panes, rows[fresh])
-        place = np.where(fresh, np.cumsum(fresh) - 1 + len(slots) - fresh.sum(), np.cumsum(~fresh) - 1)
+        place = np.where(
+            fresh, np.cumsum(fresh) - 1 + len(slots) - fresh.sum(), np.cumsum(~fresh) - 1
+        )
         return {
             name: pa.concat_arrays([kept[name], pushed[name]]).take(pa.array(place))
             for name in pushed

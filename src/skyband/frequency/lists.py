@@ -1,7 +1,7 @@
 """A window of pane lists: the state that ``exact`` and ``fsp`` share.
 
-Each sealed pane is a list of items with their values (a count; for lists with error more). A code is
-given to each (group, item) that is live; kernels work on codes only.
+Each sealed pane is a list of items with their values (a count; for lists with error more). A code
+is given to each (group, item) that is live; kernels work on codes only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 
 
 class Tape:
-    """Columns of equal length that grow at the end and shrink at the front, both in O(1) amortised."""
+    """Columns that grow at the end and shrink at the front, both in O(1) amortised."""
 
     def __init__(self, columns: Mapping[str, Array]) -> None:
         self._columns = {name: np.array(column) for name, column in columns.items()}
@@ -48,7 +48,7 @@ class Tape:
         room = len(next(iter(self._columns.values())))
         if self._high + count > room:
             live = len(self)
-            size = room if 2 * (live + count) <= room else 2 * (live + count)
+            size = max(room, 2 * (live + count))
             for name, column in self._columns.items():
                 moved = np.zeros((size, *column.shape[1:]), column.dtype)
                 moved[:live] = column[self._low : self._high]
@@ -241,9 +241,7 @@ class PaneLists(FrequencySynopsis):
         self.pane = stamp
         return answers
 
-    def _recounted(
-        self, asked: Windows, code: Array, value: Array, low: Ints, high: Ints
-    ) -> Runs:
+    def _recounted(self, asked: Windows, code: Array, value: Array, low: Ints, high: Ints) -> Runs:
         known = self.index.bound
         keys = self.order_key[:known]
         found, sums, end = recount(code, value, low, high, known, keys, self.query.k, self.decided)

@@ -104,7 +104,7 @@ def _feed_pane(
     item: Hashes, row: Ints, f: Values, err: Values, nil: Values, alpha: Values, heap: Slots,
     low: Values, slack: Values, table: Hashes, shift: np.uint64, marked: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """A pane's items counted before, then its rows; what the former lack is bounded by ``missing``."""
+    """A pane's items counted before, then its rows; ``missing`` bounds what the former lack."""
     none = errors[:0]
     if known_stop > known_start:
         _feed(
@@ -144,9 +144,9 @@ def fold_instances(
 ) -> tuple[Slots, Ints, Values, Ints, NDArray[np.bool_]]:  # fmt: skip
     """Push panes and read windows: an instance starts at each pane that a window starts with.
 
-    The oldest instance that a window covers answers it. Returns the answers: slots (numbered through
-    all instances), the rows they were inserted by, (count, error); the end of each window's answers,
-    and whether it is proven exact.
+    The oldest instance that a window covers answers it. Returns the answers: slots (numbered
+    through all instances), the rows they were inserted by, (count, error); the end of each window's
+    answers, and whether it is proven exact.
     """
     capacity = item.shape[1]
     nil = np.zeros(capacity, f.dtype)
@@ -237,7 +237,7 @@ def list_panes(
     known_offsets: Ints, missing: Values, capacity: int, cells: int, words: int, shift: np.uint64,
     total: Ints,
 ) -> tuple[Hashes, Ints, Values, Values, Ints]:  # fmt: skip
-    """The list that filtered Space-Saving keeps of each pane: hashes, rows, (count, error), μ, offsets.
+    """FSS's list of each pane: hashes, rows, (count, error), μ, offsets.
 
     μ bounds how often an item that the list lacks occurred in the pane.
     """
