@@ -130,7 +130,8 @@ class PaneLists(FrequencySynopsis):
         code, value, ended, end, per_window = fold_lists(
             self.tape["code"], self.tape["value"], self.tape["rest"], self.pane, self.starts, place,
             self.old[:known], self.fresh[:known], self.refs[:known], windows.first, windows.end,
-            members, groups, self.order_key[:known], self.query.k, self.decided,
+            members, groups, self._sequence(len(groups) - 1, windows), self.order_key[:known],
+            self.query.k, self.decided,
         )  # fmt: skip
         which = np.repeat(np.arange(len(windows)), per_window)
         asked = Windows(
@@ -188,6 +189,14 @@ class PaneLists(FrequencySynopsis):
             return np.zeros(0, np.int64), np.array([0, known], np.int64)
         owners = self.group[:known].astype(np.int64)
         return counting_order(owners, int(owners.max()) + 1 if known else 0)
+
+    @staticmethod
+    def _sequence(many: int, windows: Windows) -> Ints:
+        """Groups in the order of their keys, as answers show them."""
+        ranks = windows.ranks[:many]
+        if len(ranks) < many or many <= 1:
+            return np.arange(many)
+        return np.argsort(ranks, kind="stable")
 
     def _expire(self, place: Ints) -> None:
         """Drop the entries of panes that left the window, and the items that left with them."""

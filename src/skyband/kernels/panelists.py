@@ -129,6 +129,7 @@ def fold_lists(
     end: Ints,
     members: Ints,
     groups: Ints,
+    sequence: Ints,
     order_key: Ints,
     k: int,
     decided: bool,
@@ -136,12 +137,12 @@ def fold_lists(
     """Push panes and read windows.
 
     ``place`` holds the numbers of the first live, first fresh and first unpushed pane, and moves
-    on. ``members[groups[g]:groups[g + 1]]`` are the codes of group g. Returns codes and sums of the
-    answers, the group and the end of each answer, how many answers each window has. In the end all
-    panes are in, and codes without live entries have no refs.
+    on. ``members[groups[g]:groups[g + 1]]`` are the codes of group g; groups answer in
+    ``sequence``. Returns codes and sums of the answers, the group and the end of each answer, how
+    many answers each window has. In the end all panes are in, and codes without live entries have
+    no refs.
     """
     columns = value.shape[1]
-    many = len(groups) - 1
     found = np.empty_like(old)
     heap = np.empty(len(refs) if not decided else min(k, len(refs)), np.int64)
     out_code = np.empty(1024, np.int32)
@@ -178,7 +179,7 @@ def fold_lists(
         for v in range(columns):
             for c in range(len(refs)):
                 found[c, v] = old[c, v] + fresh[c, v]
-        for group in range(many):
+        for group in sequence:
             size = best_of(
                 members, groups[group], groups[group + 1], refs, found, order_key, k, decided, heap
             )
