@@ -111,11 +111,11 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
         runs = np.arange(len(rows.pane))
         while len(runs):
             part, whole = self._best(rows, score, prob, tie, runs, look)
+            if self.keeps_all:
+                return rows.runs({"rows": part})
             ends = prune_runs(self.rule, part["prob"], part.offsets)
             done = whole | (ends >= 0)
             lengths = np.where(ends >= 0, ends, part.lengths)
-            if self.keeps_all:
-                lengths = part.lengths
             kept = expand(part.offsets[:-1][done], lengths[done])
             pieces.append((runs[done], part.rows(kept, offsets_of(lengths[done]))))
             runs, look = runs[~done], 4 * look

@@ -21,6 +21,8 @@ class QueueSynopsis(WindowedSynopsis):
     """Compact sets of the newest panes, as many as the algorithm keeps of them."""
 
     code: ClassVar[int]
+    head_counts: ClassVar[bool] = False
+    """Whether the window's own compact set is kept beside the entries, not among them."""
 
     def __init__(self, query: UncertainTopK) -> None:
         super().__init__(query)
@@ -105,9 +107,10 @@ class QueueSynopsis(WindowedSynopsis):
 
     def _retained(self) -> int:
         """Rows as the paper counts them: one in every list that has it."""
-        low, high = self._used()
-        num = self._queue.num
-        return int(high - low + num[q.HIGH] - num[q.TAIL])
+        _, entry, _, num = self._queue
+        lists = int(entry[num[q.FIRST] : num[q.LAST], q.SIZE : q.OLDEST].sum())
+        head = int(num[q.HEAD]) if self.head_counts else 0
+        return lists + head + int(num[q.HIGH] - num[q.TAIL])
 
     def _largest(self) -> int:
         """The size of the largest compact set."""
@@ -132,7 +135,7 @@ class QueueSynopsis(WindowedSynopsis):
         live = entry[num[q.FIRST] : num[q.LAST]]
         assert num[q.TAIL] <= num[q.HIGH] == len(self.store)
         ends = live[:, : q.OLDEST].sum(axis=1)
-        assert (live[1:, q.BEGIN] == ends[:-1]).all()
+        assert (live[1:, q.BEGIN] >= ends[:-1]).all()
         oldest = live[:, q.OLDEST]
         assert (oldest[1:] > oldest[:-1]).all(), "two entries are the same set"
         for slots, pane in zip(self._sets(), oldest, strict=True):

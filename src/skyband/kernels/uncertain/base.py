@@ -65,11 +65,15 @@ def _roomy(s: Sorted) -> Sorted:
     if s.num[BLOCKS] < size:
         return s
     block = np.empty((2 * size, BLOCK), np.int64)
-    block[:size] = s.block
-    count = np.zeros(2 * size, np.int64)
-    count[:size] = s.count
-    chain = np.arange(2 * size)
-    chain[:size] = s.chain
+    count = np.empty(2 * size, np.int64)
+    chain = np.empty(2 * size, np.int64)
+    for b in range(size):
+        for i in range(BLOCK):
+            block[b, i] = s.block[b, i]
+        count[b] = s.count[b]
+        chain[b] = s.chain[b]
+        count[size + b] = 0
+        chain[size + b] = size + b
     return Sorted(block, count, chain, s.head, s.num)
 
 
@@ -232,7 +236,8 @@ def fold_sorted(
             found = grown(found, at + count)
             if final:
                 more = np.empty(len(found))
-                more[: len(chance)] = chance
+                for j in range(at):
+                    more[j] = chance[j]
                 chance = more
         for j in range(count):
             found[at + j] = shown[j]

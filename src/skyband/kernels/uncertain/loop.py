@@ -6,33 +6,55 @@ import numpy as np
 
 from skyband.kernels.jit import jit
 from skyband.kernels.uncertain.compact import answer, compact_end
-from skyband.kernels.uncertain.csq import csq_find, csq_take
+from skyband.kernels.uncertain.ccsq import ccsq_set, ccsq_take
+from skyband.kernels.uncertain.csq import csq_take
 from skyband.kernels.uncertain.queue import (
-    ALGORITHM, CSQ, FIRST, FRESH, HEAD, HEAD_OLDEST, HIGH, LAST, OPEN, REBUILT, STALE, TAIL,
-    Queue, after_pane, push_head, set_head, set_of, without,
+    ALGORITHM, BUFFER, CCSQ, CSQ, FIRST, FRESH, HEAD, HEAD_OLDEST, HIGH, LAST, OLDEST, OPEN, REBUILT,
+    SCSQ, STALE, TAIL, Queue, after_pane, push_head, set_head, set_of, without,
 )  # fmt: skip
+from skyband.kernels.uncertain.scsq import buffer_take, scsq_expire, scsq_set, scsq_take
 from skyband.kernels.uncertain.types import KEEP, Floats, Ints, Rows, Rule, grown, sort_slots
 
-__all__ = ["fold_queue", "read_queue"]
+__all__ = ["expire_queue", "fold_queue", "read_queue"]
 
 
 @jit
 def _take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
     q.num[HIGH] = high
     q = push_head(rule, rows, q, low, high)
-    return csq_take(rule, rows, q, low, high)
+    algorithm = q.num[ALGORITHM]
+    if algorithm == BUFFER:
+        return buffer_take(rule, rows, q, high)
+    q.num[FRESH] = high
+    if algorithm == CSQ:
+        return csq_take(rule, rows, q, low, high)
+    if algorithm == CCSQ:
+        return ccsq_take(rule, rows, q, low, high)
+    return scsq_take(rule, rows, q, low, high)
+
+
+@jit
+def _find(q: Queue, first: int) -> int:
+    """The entry for windows that start with pane ``first``; ``LAST`` where the tail is all."""
+    e = q.num[FIRST]
+    while e < q.num[LAST] and q.entry[e, OLDEST] < first:
+        e += 1
+    return e
 
 
 @jit
 def _rebuilt(rule: Rule, rows: Rows, q: Queue, first: int) -> tuple[Ints, int, int]:
     """The compact set of the panes from ``first`` on, its size, whether it is open instead."""
     num = q.num
-    e = csq_find(rows, q, first)
+    e = _find(q, first)
     if e == num[LAST]:
-        low = after_pane(rows, num[TAIL], num[HIGH], first - 1)
-        slots = sort_slots(rows, low, num[HIGH])
-    else:
+        slots = sort_slots(rows, after_pane(rows, num[TAIL], num[HIGH], first - 1), num[HIGH])
+    elif num[ALGORITHM] == CSQ:
         slots = set_of(q, e).copy()
+    elif num[ALGORITHM] == CCSQ:
+        slots = ccsq_set(rows, q, e)
+    else:
+        slots = scsq_set(rows, q, e, first)
     end = compact_end(rule, rows.prob, slots, len(slots), KEEP)
     if end > 0:
         return slots, end, 0
@@ -42,15 +64,17 @@ def _rebuilt(rule: Rule, rows: Rows, q: Queue, first: int) -> tuple[Ints, int, i
 @jit
 def _expire(rule: Rule, rows: Rows, q: Queue, first: int) -> Queue:
     num = q.num
-    num[FIRST] = csq_find(rows, q, first)
+    num[FIRST] = _find(q, first)
     num[TAIL] = after_pane(rows, num[TAIL], num[HIGH], first - 1)
     num[FRESH] = max(num[FRESH], num[TAIL])
+    if num[ALGORITHM] >= SCSQ:
+        q = scsq_expire(rows, q, first)
     if num[HEAD] == 0 or num[HEAD_OLDEST] >= first:
         return q
     if num[OPEN] == 1:
         left = np.empty(num[HEAD], np.int64)
         n = without(rows, q.head, num[HEAD], first, left)
-        return set_head(rows, q, left, n, 1)
+        return set_head(rows, q, left, n, num[OPEN])
     num[REBUILT] += 1
     slots, n, is_open = _rebuilt(rule, rows, q, first)
     return set_head(rows, q, slots, n, is_open)
@@ -101,7 +125,8 @@ def fold_queue(
             found = grown(found, at + count)
             if final:
                 more = np.empty(len(found))
-                more[: len(chance)] = chance
+                for j in range(at):
+                    more[j] = chance[j]
                 chance = more
         for j in range(count):
             found[at + j] = shown[j]

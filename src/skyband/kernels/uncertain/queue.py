@@ -116,16 +116,18 @@ def set_head(rows: Rows, q: Queue, head: Ints, n: int, is_open: int) -> Queue:
 def push_head(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
     """Take the rows of a new pane into the window's own compact set, where they matter."""
     n = q.num[HEAD]
-    if q.num[OPEN] == 0:
-        if not better(rows, low, q.head[n - 1]):
-            return q
-        out = np.empty(n + high - low, np.int64)
-        n = updated(rule, rows, q.head, n, slot_range(low, high), high - low, out)
-        return set_head(rows, q, out, n, 0)
-    out = np.empty(n + high - low, np.int64)
-    total = merged(rows, q.head, n, slot_range(low, high), high - low, out)
-    end = compact_end(rule, rows.prob, out, total, KEEP)
-    return set_head(rows, q, out, total if end < 0 else end, 1 if end < 0 else 0)
+    is_open = q.num[OPEN]
+    if is_open == 0 and not better(rows, low, q.head[n - 1]):
+        return q
+    fresh = slot_range(low, high)
+    count = len(fresh) if is_open == 1 else before(rows, fresh, len(fresh), q.head[n - 1])
+    out = np.empty(n + count, np.int64)
+    n = merged(rows, q.head, n, fresh, count, out)
+    end = compact_end(rule, rows.prob, out, n, KEEP)
+    if end > 0:
+        n = end
+        is_open = 0
+    return set_head(rows, q, out, n, is_open)
 
 
 @jit
@@ -149,13 +151,13 @@ def used(q: Queue) -> int:
 
 
 @jit
-def roomy(q: Queue, slots: int, entries: int) -> Queue:
-    """Room for so many more slots and entries at the end; what expired in front is given back."""
+def roomy(q: Queue, slots: int) -> Queue:
+    """Room for one more entry of so many slots; what expired in front is given back."""
     num = q.num
     first, last = num[FIRST], num[LAST]
     start = q.entry[first, BEGIN] if first < last else 0
     end = used(q)
-    fits = end + slots <= len(q.arena) and last + entries <= len(q.entry)
+    fits = end + slots <= len(q.arena) and last < len(q.entry)
     if fits and (first < 64 or first < last - first):
         return q
     arena = q.arena
@@ -164,8 +166,8 @@ def roomy(q: Queue, slots: int, entries: int) -> Queue:
     for i in range(end - start):
         arena[i] = q.arena[start + i]
     entry = q.entry
-    if last - first + entries > len(entry):
-        entry = np.empty((2 * (last - first + entries), 4), np.int64)
+    if last - first >= len(entry):
+        entry = np.empty((2 * len(entry) + 4, 4), np.int64)
     for e in range(last - first):
         for column in range(4):
             entry[e, column] = q.entry[first + e, column]
@@ -178,7 +180,7 @@ def roomy(q: Queue, slots: int, entries: int) -> Queue:
 @jit
 def append(q: Queue, one: Ints, n: int, two: Ints, m: int, oldest: int) -> Queue:
     """Add an entry at the newest end."""
-    q = roomy(q, n + m, 1)
+    q = roomy(q, n + m)
     begin = used(q)
     last = q.num[LAST]
     for i in range(n):
@@ -191,6 +193,13 @@ def append(q: Queue, one: Ints, n: int, two: Ints, m: int, oldest: int) -> Queue
     q.entry[last, OLDEST] = oldest
     q.num[LAST] = last + 1
     return q
+
+
+@jit
+def append_set(rows: Rows, q: Queue, slots: Ints, n: int) -> Queue:
+    """Add a compact set without a second list."""
+    none = n - n  # not the literal, for which numba would compile the callee once more
+    return append(q, slots, n, slots, none, oldest_pane(rows, slots, n))
 
 
 @jit

@@ -9,7 +9,18 @@ import numpy.typing as npt
 
 from skyband.kernels.jit import jit
 
-__all__ = ["KEEP", "READ", "Floats", "Ints", "Rows", "Rule", "better", "grown", "merged", "sort_slots"]
+__all__ = [
+    "KEEP",
+    "READ",
+    "Floats",
+    "Ints",
+    "Rows",
+    "Rule",
+    "better",
+    "grown",
+    "merged",
+    "sort_slots",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -73,14 +84,13 @@ def merged(rows: Rows, a: Ints, na: int, b: Ints, nb: int, out: Ints) -> int:
 
 @jit
 def sort_slots(rows: Rows, low: int, high: int) -> Ints:
-    """The slots [low, high) in row order. Panes are sorted already, so they are merged."""
-    n = high - low
-    a = np.empty(n, np.int64)
+    """The slots [low, high) in row order; stretches that are sorted, as panes are, are merged."""
+    a = np.arange(low, high)
+    n = len(a)
     edge = np.empty(n + 1, np.int64)
     runs = 0
     for i in range(n):
-        a[i] = low + i
-        if i == 0 or not better(rows, low + i - 1, low + i):
+        if i == 0 or not better(rows, a[i - 1], a[i]):
             edge[runs] = i
             runs += 1
     edge[runs] = n
@@ -106,5 +116,6 @@ def grown(array: Ints, need: int) -> Ints:
     if need <= len(array):
         return array
     more = np.empty(max(need, 2 * len(array)), np.int64)
-    more[: len(array)] = array
+    for i in range(len(array)):
+        more[i] = array[i]
     return more
