@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skyband.kernels.uncertain import queue
-from skyband.kernels.uncertain.ccsq import ccsq_set
+from skyband.kernels.uncertain.ccsq import ccsq_fold, ccsq_read, ccsq_set
 from skyband.uncertain.queue import QueueSynopsis
 from skyband.uncertain.windowed import Ints
 
@@ -26,7 +26,8 @@ class CompressedQueue(QueueSynopsis):
     [5, 6]
     """
 
-    code = queue.CCSQ
+    fold_kernel = staticmethod(ccsq_fold)
+    read_kernel = staticmethod(ccsq_read)
     head_counts = True
 
     def _sets(self) -> list[Ints]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.kernels.uncertain import queue
+from skyband.kernels.uncertain.scsq import buffer_fold, scsq_fold, scsq_read
 from skyband.uncertain.queue import QueueSynopsis
 
 __all__ = ["BufferedQueue", "SegmentalQueue"]
@@ -27,14 +28,15 @@ class SegmentalQueue(QueueSynopsis):
     [5, 6]
     """
 
-    code = queue.SCSQ
+    fold_kernel = staticmethod(scsq_fold)
+    read_kernel = staticmethod(scsq_read)
     head_counts = True
 
     def _check(self) -> None:
         super()._check()
         if not self.schemas:
             return
-        arena, entry, _, num = self._queue
+        arena, entry, num = self._queue
         rows = self.store.rows
         live = entry[num[queue.FIRST] : num[queue.LAST]]
         sizes = live[:, queue.MORE]
@@ -73,4 +75,4 @@ class BufferedQueue(SegmentalQueue):
     [5, 6]
     """
 
-    code = queue.BUFFER
+    fold_kernel = staticmethod(buffer_fold)

@@ -11,12 +11,12 @@ import numpy as np
 from skyband.kernels.jit import jit
 from skyband.kernels.uncertain.csq import newest_set
 from skyband.kernels.uncertain.queue import (
-    BEGIN, FIRST, LAST, MORE, OLDEST, SIZE, TAIL, UPDATED, Queue, after_pane, append, append_set,
-    more_of, oldest_pane, set_of, slot_range, updated, used,
+    BEGIN, FIRST, FRESH, HIGH, LAST, MORE, OLDEST, SIZE, TAIL, UPDATED, Queue, after_pane, append,
+    append_set, drop_old, find, more_of, set_of, slot_range, tail_from, updated, used,
 )  # fmt: skip
-from skyband.kernels.uncertain.types import Ints, Rows, Rule, better, grown
+from skyband.kernels.uncertain.types import Ints, Rows, Rule, better, grown, oldest_pane
 
-__all__ = ["ccsq_set", "ccsq_take"]
+__all__ = ["ccsq_fold", "ccsq_read", "ccsq_set"]
 
 
 @jit
@@ -139,10 +139,11 @@ def _update(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> Queue:
 
 
 @jit
-def ccsq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
-    """Take a pane."""
-    q = _update(rule, rows, q, slot_range(low, high), high)
+def _take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
     num = q.num
+    num[HIGH] = high
+    num[FRESH] = high
+    q = _update(rule, rows, q, slot_range(low, high), high)
     while True:
         slots, n = newest_set(rule, rows, q, high)
         if n < 0:
@@ -157,3 +158,20 @@ def ccsq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
             num[LAST] = last
             q = append(q, plus, n_plus, minus, n_minus, q.entry[last, OLDEST])
         q = append_set(rows, q, slots, n)
+
+
+@jit
+def ccsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
+    """Take panes; before pane i, those before ``gone[i]`` have expired, after the last the others."""
+    for i in range(len(offsets) - 1):
+        drop_old(rows, q, gone[i])
+        q = _take(rule, rows, q, offsets[i], offsets[i + 1])
+    drop_old(rows, q, gone[-1])
+    return q
+
+
+@jit
+def ccsq_read(rows: Rows, q: Queue, first: int) -> Ints:
+    """Rows among which is the compact set of the panes from ``first`` on, in row order."""
+    e = find(q, first)
+    return tail_from(rows, q, first) if e == q.num[LAST] else ccsq_set(rows, q, e)

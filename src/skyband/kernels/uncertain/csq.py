@@ -7,12 +7,14 @@ import numpy as np
 from skyband.kernels.jit import jit
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.queue import (
-    BEGIN, FIRST, LAST, MADE, MORE, OLDEST, SIZE, TAIL, UPDATED, Queue, after_pane, append, append_set,
-    before, more_of, oldest_pane, set_of, slot_range, updated, used,
+    BEGIN, FIRST, FRESH, HIGH, LAST, MADE, MORE, OLDEST, SIZE, TAIL, UPDATED, Queue, after_pane,
+    append, append_set, drop_old, find, more_of, set_of, slot_range, tail_from, updated, used,
 )  # fmt: skip
-from skyband.kernels.uncertain.types import KEEP, Ints, Rows, Rule, better, sort_slots
+from skyband.kernels.uncertain.types import (
+    KEEP, Ints, Rows, Rule, before, better, oldest_pane, sort_slots, without,
+)  # fmt: skip
 
-__all__ = ["csq_take", "newest_set", "update_entries"]
+__all__ = ["csq_fold", "csq_read", "csq_take", "newest_set", "update_entries"]
 
 
 @jit
@@ -33,8 +35,6 @@ def newest_set(rule: Rule, rows: Rows, q: Queue, high: int) -> tuple[Ints, int]:
 @jit
 def update_entries(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> Queue:
     """Update the compact sets that sorted new rows enter; sets that became equal are made one.
-
-    Segments (the second lists) lose the rows that their set has left behind.
     """
     num = q.num
     first, last = num[FIRST], num[LAST]
@@ -54,8 +54,12 @@ def update_entries(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> 
         oldest = oldest_pane(rows, spare[at:], n)
         if kept > 0 and marks[kept - 1, OLDEST] == oldest:
             continue  # the same set as the older one before it, whose segment goes further back
+        # Its segment loses the rows that the set ends before, and those of panes that the older
+        # set now covers.
         segment = more_of(q, i)
         more = before(rows, segment, len(segment), spare[at + n - 1])
+        if kept > 0:
+            more = without(rows, segment, more, marks[kept - 1, OLDEST] + 1, segment)
         for j in range(more):
             spare[at + n + j] = segment[j]
         marks[kept, BEGIN] = at
@@ -76,9 +80,28 @@ def update_entries(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> 
 @jit
 def csq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
     """Take a pane (algorithm 1)."""
+    q.num[HIGH] = high
+    q.num[FRESH] = high
     q = update_entries(rule, rows, q, slot_range(low, high), high)
     while True:
         slots, n = newest_set(rule, rows, q, high)
         if n < 0:
             return q
         q = append_set(rows, q, slots, n)
+
+
+@jit
+def csq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
+    """Take panes; before pane i, those before ``gone[i]`` have expired, after the last the others."""
+    for i in range(len(offsets) - 1):
+        drop_old(rows, q, gone[i])
+        q = csq_take(rule, rows, q, offsets[i], offsets[i + 1])
+    drop_old(rows, q, gone[-1])
+    return q
+
+
+@jit
+def csq_read(rows: Rows, q: Queue, first: int) -> Ints:
+    """Rows among which is the compact set of the panes from ``first`` on, in row order."""
+    e = find(q, first)
+    return tail_from(rows, q, first) if e == q.num[LAST] else set_of(q, e).copy()

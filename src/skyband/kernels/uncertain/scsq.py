@@ -13,21 +13,21 @@ from skyband.kernels.jit import jit
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.csq import csq_take, update_entries
 from skyband.kernels.uncertain.queue import (
-    BEGIN, FIRST, FLUSHED, FRESH, HEAD, HIGH, LARGEST, LAST, MADE, MERGED, MORE, OLDEST, ROOM, SIZE,
-    TAIL, Queue, after_pane, append, before, more_of, oldest_pane, set_of, used, without,
+    BEGIN, FIRST, FLUSHED, FRESH, HIGH, LARGEST, LAST, MADE, MERGED, MORE, OLDEST, ROOM, SIZE, TAIL,
+    Queue, after_pane, append, drop_old, find, more_of, set_of, tail_from, used,
 )  # fmt: skip
 from skyband.kernels.uncertain.types import (
-    KEEP, Ints, Rows, Rule, grown, merged, sort_slots,
+    KEEP, Ints, Rows, Rule, before, grown, merged, oldest_pane, sort_slots, without,
 )  # fmt: skip
 
-__all__ = ["buffer_take", "scsq_expire", "scsq_set", "scsq_take", "settle"]
+__all__ = ["buffer_fold", "scsq_fold", "scsq_read"]
 
 
 @jit
 def _size_up(q: Queue) -> None:
     """Renew H where the largest compact set has changed by a factor of two (footnote 1)."""
     num = q.num
-    largest = num[HEAD]
+    largest = 0
     for e in range(num[FIRST], num[LAST]):
         largest = max(largest, q.entry[e, SIZE])
     if largest > 2 * num[LARGEST] or 2 * largest < num[LARGEST]:
@@ -35,7 +35,7 @@ def _size_up(q: Queue) -> None:
 
 
 @jit
-def settle(rows: Rows, q: Queue) -> Queue:
+def _settle(rows: Rows, q: Queue) -> Queue:
     """Merge neighbouring segments with fewer than H rows together (invariant 7)."""
     _size_up(q)
     num = q.num
@@ -96,33 +96,36 @@ def settle(rows: Rows, q: Queue) -> Queue:
 
 
 @jit
-def scsq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
-    """Take a pane: as in CSQ, then merge segments."""
-    return settle(rows, csq_take(rule, rows, q, low, high))
+def _expire(rows: Rows, q: Queue, first: int) -> None:
+    """Panes before ``first`` are gone; only the oldest segment can have rows of them."""
+    drop_old(rows, q, first)
+    e = q.num[FIRST]
+    if e < q.num[LAST]:
+        segment = more_of(q, e)
+        q.entry[e, MORE] = without(rows, segment, len(segment), first, segment)
 
 
 @jit
-def scsq_expire(rows: Rows, q: Queue, first: int) -> Queue:
-    """Drop the rows of panes before ``first`` from the oldest segment, the only one to have any."""
-    num = q.num
-    e = num[FIRST]
-    if e == num[LAST]:
-        return q
-    segment = more_of(q, e)
-    kept = without(rows, segment, len(segment), first, segment)
-    if kept == len(segment):
-        return q
-    q.entry[e, MORE] = kept
-    return settle(rows, q)
+def scsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
+    """Take panes as in CSQ, then merge segments; ``gone`` as there."""
+    for i in range(len(offsets)):
+        _expire(rows, q, gone[i])
+        if i + 1 < len(offsets):
+            q = csq_take(rule, rows, q, offsets[i], offsets[i + 1])
+        q = _settle(rows, q)
+    return q
 
 
 @jit
-def scsq_set(rows: Rows, q: Queue, e: int, first: int) -> Ints:
+def scsq_read(rows: Rows, q: Queue, first: int) -> Ints:
     """Rows among which is the compact set of the panes from ``first`` on, in row order.
 
     The entry's set, its segment, and of the rows that wait in the buffer those before its lowest.
     """
     num = q.num
+    e = find(q, first)
+    if e == num[LAST]:
+        return tail_from(rows, q, first)
     own, segment = set_of(q, e), more_of(q, e)
     both = np.empty(len(own) + len(segment), np.int64)
     n = merged(rows, own, len(own), segment, len(segment), both)
@@ -149,19 +152,23 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
             starts[panes] = slot
             panes += 1
     starts[panes] = high
-    # The last pane from which on the newest rows admit a compact set.
+    # The last pane from which on the newest rows admit a compact set, and that set.
     low, top = -1, panes
+    middle = 0
+    slots = starts
+    n = -1
     while low + 1 < top:
-        middle = (low + top) // 2
-        slots = sort_slots(rows, starts[middle], high)
-        if compact_end(rule, rows.prob, slots, len(slots), KEEP) > 0:
+        newer = sort_slots(rows, starts[middle], high)
+        end = compact_end(rule, rows.prob, newer, len(newer), KEEP)
+        if end > 0:
             low = middle
+            slots = newer
+            n = end
         else:
             top = middle
+        middle = (low + top) // 2
     if low < 0:
         return q
-    slots = sort_slots(rows, starts[low], high)
-    n = compact_end(rule, rows.prob, slots, len(slots), KEEP)
     num[MADE] += 1
     most = max(num[LARGEST], n)
     stage = np.empty(4 * (high - tail), np.int64)
@@ -218,15 +225,23 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
 
 
 @jit
-def buffer_take(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
-    """Empty the buffer where it is full (algorithm 2): kH rows, or as many as admit no set."""
+def buffer_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
+    """Take panes into the buffer; empty it when it has kH rows, or as many as admit no set."""
     num = q.num
-    if high - num[FRESH] < num[ROOM]:
-        return q
-    num[FLUSHED] += 1
-    q = update_entries(rule, rows, q, sort_slots(rows, num[FRESH], high), high)
-    q = _segments(rule, rows, q, high)
-    num[FRESH] = high
-    q = settle(rows, q)
-    num[ROOM] = max(rule.k * num[LARGEST], high - num[TAIL], rule.k)
+    for i in range(len(offsets)):
+        last = i + 1 == len(offsets)
+        high = num[HIGH] if last else offsets[i + 1]
+        num[HIGH] = high
+        full = not last and high - num[FRESH] >= num[ROOM]
+        if full or last:
+            _expire(rows, q, gone[i])
+        if full:  # algorithm 2
+            num[FLUSHED] += 1
+            q = update_entries(rule, rows, q, sort_slots(rows, num[FRESH], high), high)
+            q = _segments(rule, rows, q, high)
+            num[FRESH] = high
+        if full or last:
+            q = _settle(rows, q)
+        if full:
+            num[ROOM] = max(rule.k * num[LARGEST], high - num[TAIL], rule.k)
     return q

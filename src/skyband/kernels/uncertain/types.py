@@ -10,16 +10,20 @@ import numpy.typing as npt
 from skyband.kernels.jit import jit
 
 __all__ = [
+    "FAR",
     "KEEP",
     "READ",
     "Floats",
     "Ints",
     "Rows",
     "Rule",
+    "before",
     "better",
     "grown",
     "merged",
+    "oldest_pane",
     "sort_slots",
+    "without",
 ]
 
 Ints = npt.NDArray[np.int64]
@@ -29,6 +33,9 @@ Floats = npt.NDArray[np.float64]
 # ever take back, so that a reader, who asks for none, always finds its own end inside.
 KEEP = 2.0**-30
 READ = 0.0
+
+
+FAR = np.iinfo(np.int64).max
 
 
 class Rule(NamedTuple):
@@ -55,6 +62,28 @@ def better(rows: Rows, a: int, b: int) -> bool:
     if rows.pane[a] != rows.pane[b]:
         return rows.pane[a] > rows.pane[b]  # every row of a later pane is later
     return a < b
+
+
+@jit
+def oldest_pane(rows: Rows, slots: Ints, n: int) -> int:
+    """The oldest pane among these rows."""
+    oldest = FAR
+    for i in range(n):
+        oldest = min(oldest, rows.pane[slots[i]])
+    return oldest
+
+
+@jit
+def before(rows: Rows, slots: Ints, n: int, last: int) -> int:
+    """How many of n sorted rows stand before a given one."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if better(rows, slots[middle], last):
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @jit
@@ -119,3 +148,14 @@ def grown(array: Ints, need: int) -> Ints:
     for i in range(len(array)):
         more[i] = array[i]
     return more
+
+
+@jit
+def without(rows: Rows, slots: Ints, n: int, first: int, out: Ints) -> int:
+    """Only the rows of panes from ``first`` on."""
+    kept = 0
+    for i in range(n):
+        if rows.pane[slots[i]] >= first:
+            out[kept] = slots[i]
+            kept += 1
+    return kept
