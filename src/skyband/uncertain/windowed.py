@@ -110,7 +110,7 @@ class WindowedSynopsis(UncertainSynopsis):
 
     def answers(self, panes: Runs, windows: Windows) -> Runs | None:
         slots, chance, ends = self._run(panes, windows.first, windows.end, final=True)
-        part = self._shown(self.store.gather(slots, ends), chance)
+        part = self._shown(self.store.gather(slots, ends, ("key", "prob")), chance)
         self._clean()
         return _runs(part, windows) if len(windows) else None
 

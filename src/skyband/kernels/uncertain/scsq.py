@@ -17,7 +17,7 @@ from skyband.kernels.uncertain.queue import (
     Queue, after_pane, append, drop_old, find, more_of, set_of, tail_from, used,
 )  # fmt: skip
 from skyband.kernels.uncertain.types import (
-    KEEP, Ints, Rows, Rule, before, grown, merged, oldest_pane, sort_slots, without,
+    KEEP, Ints, Rows, Rule, before, better, grown, merged, oldest_pane, sort_slots, without,
 )  # fmt: skip
 
 __all__ = ["buffer_fold", "scsq_fold", "scsq_read"]
@@ -137,9 +137,21 @@ def scsq_read(rows: Rows, q: Queue, first: int) -> Ints:
 
 
 @jit
-def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
+def _since(slots: Ints, start: int) -> Ints:
+    """Only the slots from ``start`` on, in the order they have."""
+    kept = np.empty(len(slots), np.int64)
+    n = 0
+    for i in range(len(slots)):
+        kept[n] = slots[i]
+        n += slots[i] >= start
+    return kept[:n]
+
+
+@jit
+def _segments(rule: Rule, rows: Rows, q: Queue, newest: Ints, high: int) -> Queue:
     """Build compact sets and segments over the newest rows, from the newest back (lines 5 and 6).
 
+    ``newest`` are those rows in row order, and perhaps a few older ones.
     The rows after the newest set's oldest pane stay: the paper empties the buffer, but windows
     that start among them will need them.
     """
@@ -158,7 +170,7 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
     slots = starts
     n = -1
     while low + 1 < top:
-        newer = sort_slots(rows, starts[middle], high)
+        newer = _since(newest, starts[middle])
         end = compact_end(rule, rows.prob, newer, len(newer), KEEP)
         if end > 0:
             low = middle
@@ -185,6 +197,8 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
         pane -= 1
         count = 0
         if pane >= 0:
+            if not better(rows, starts[pane], slots[n - 1]):
+                continue
             entering = np.arange(starts[pane], starts[pane + 1])
             count = before(rows, entering, len(entering), slots[n - 1])
             if m + count <= most:
@@ -237,8 +251,9 @@ def buffer_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> 
             _expire(rows, q, gone[i])
         if full:  # algorithm 2
             num[FLUSHED] += 1
-            q = update_entries(rule, rows, q, sort_slots(rows, num[FRESH], high), high)
-            q = _segments(rule, rows, q, high)
+            newest = sort_slots(rows, num[TAIL], high)
+            q = update_entries(rule, rows, q, _since(newest, num[FRESH]), high)
+            q = _segments(rule, rows, q, newest, high)
             num[FRESH] = high
         if full or last:
             q = _settle(rows, q)
