@@ -78,6 +78,9 @@ register("HeavyHitters", "fsw-f", "skyband.frequency.fsw:FswF")
 
 register("UncertainTopK", "bs", "skyband.uncertain.bs:BaseSynopsis")
 register("UncertainTopK", "csq", "skyband.uncertain.csq:CompactSetQueue")
+register("UncertainTopK", "ccsq", "skyband.uncertain.ccsq:CompressedQueue")
+register("UncertainTopK", "scsq", "skyband.uncertain.scsq:SegmentalQueue")
+register("UncertainTopK", "scsq-buffer", "skyband.uncertain.scsq:BufferedQueue")
 
 register("FusedTopK", "sla", "skyband.fused.sla:Sla")
 register("FusedTopK", "eaa", "skyband.fused.eaa:Eaa")
