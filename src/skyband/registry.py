@@ -67,3 +67,4 @@ def choose(query: Any) -> str:
 register("TopK", "skyband", "skyband.topk.skyband:Skyband")
 register("TopK", "mintopk", "skyband.topk.mintopk:MinTopK")
 register("TopK", "sma", "skyband.topk.sma:Sma")
+register("TopK", "pabf", "skyband.topk.pabf:Pabf")
