@@ -17,7 +17,6 @@ from skyband.kernels.pabf_merge import (
     BUCKETS,
     FIRST,
     FLOOR,
-    FRESH_BEST,
     KEY,
     OLDEST,
     PANE,
@@ -34,14 +33,14 @@ from skyband.kernels.pabf_tahm import expire, insert, refill
 __all__ = ["fold_candidates", "new_candidates"]
 
 Ints = npt.NDArray[np.int64]
-_ROOM = 32
+_ROOM = 16
 """Fresh rows, in multiples of k, that wait for a Local-Merge."""
 
 
 def new_candidates(k: int) -> Candidates:
     """An empty state."""
-    meta = np.zeros(14, np.int64)
-    for name in (FIRST, FLOOR, AT_FLOOR, ABOVE_FLOOR, FRESH_BEST):
+    meta = np.zeros(13, np.int64)
+    for name in (FIRST, FLOOR, AT_FLOOR, ABOVE_FLOOR):
         meta[name] = LOWEST
     meta[OLDEST] = np.iinfo(np.int64).max
     return Candidates(
@@ -98,7 +97,7 @@ def fold_candidates(
                 rows[at, SLOT] = slot[i]
                 rows[at, PANE] = run_pane[at_run]
             meta[USED] = start + high - low
-            insert(state, k, start, width, whole, chosen, spare)
+            insert(state, k, key, low, high, width, whole, chosen, spare)
             at_run += 1
         if not reading:
             break

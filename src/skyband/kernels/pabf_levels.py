@@ -41,13 +41,15 @@ def level_of(key: int, width: float, whole: int) -> int:
 
 @jit
 def least_key(level: int, width: float, whole: int) -> int:
-    """The least key whose level is at least this one; levels grow with keys."""
+    """The least key whose level is at least this one, the one after all keys if none has it."""
     if whole > 0:
         low, high = np.int64(LOWEST), np.int64(_LOW_BITS)
     else:
         low, high = np.int64(~_INFINITY), np.int64(_INFINITY)
     if level_of(low, width, whole) >= level:
         return low
+    if level_of(high, width, whole) < level:
+        return high + (high < _LOW_BITS)
     while high - 1 != low:
         middle = (low & high) + ((low ^ high) >> 1)  # their mean, without overflow
         if level_of(middle, width, whole) >= level:

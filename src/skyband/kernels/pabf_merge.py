@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
-from skyband.kernels.pabf_levels import LOWEST, level_of
+from skyband.kernels.pabf_levels import level_of
 
 __all__ = ["BUCKETS", "Candidates", "before", "local_merge", "reserve"]
 
@@ -28,9 +28,9 @@ Ints = npt.NDArray[np.int64]
 
 KEY, TIE, SLOT, PANE, LEVEL, DOMINATORS = range(6)
 (
-    USED, FIRST, RESULTS, OLDEST, FLOOR, AT_FLOOR, ABOVE_FLOOR, FRESH_BEST,
+    USED, FIRST, RESULTS, OLDEST, FLOOR, AT_FLOOR, ABOVE_FLOOR,
     LOCAL_MERGES, GLOBAL_MERGES, MERGED, REFILLS, REFILLED, INSERTED,
-) = range(14)  # fmt: skip
+) = range(13)  # fmt: skip
 BUCKETS = 24  # the last would hold e^24 k rows
 GROWTH = 2.718281828459045  # the minimum of phi log_phi(x), formula (4), is at e for every x
 
@@ -53,9 +53,7 @@ def before(rows: Ints, a: int, b: int) -> bool:
         return rows[a, LEVEL] > rows[b, LEVEL]
     if rows[a, PANE] != rows[b, PANE]:
         return rows[a, PANE] > rows[b, PANE]
-    if rows[a, KEY] != rows[b, KEY]:
-        return rows[a, KEY] > rows[b, KEY]
-    return rows[a, TIE] > rows[b, TIE]
+    return rows[a, KEY] > rows[b, KEY]
 
 
 @jit
@@ -88,26 +86,26 @@ def local_merge(state: Candidates, k: int, width: float, whole: int) -> None:
     into = 0
     room = GROWTH * k
     while True:
-        merged = _merge(fresh, rows, state.head[into], cut[into], meta[FIRST], k)
-        meta[MERGED] += len(merged)
-        base = cut[into + 1]
-        end = base + len(merged)
-        rows[base:end] = merged
-        for j in range(into + 1):
-            cut[j] = end
-            state.head[j] = end
-        state.head[into] = base
-        state.newest[into] = newest
-        if len(merged) <= room or into == BUCKETS - 1:
+        if state.head[into] < cut[into]:
+            fresh = _merge(fresh, rows, state.head[into], cut[into], meta[FIRST], k)
+            meta[MERGED] += len(fresh)
+        if len(fresh) <= room or into == BUCKETS - 1:
             break
-        fresh = merged
-        cut[into] = base  # bucket ``into`` is emptied into the next
-        state.head[into] = base
+        cut[into] = cut[into + 1]  # the bucket is full: it is emptied into the next
+        state.head[into] = cut[into]
         into += 1
         room *= GROWTH
         meta[GLOBAL_MERGES] += 1
-    meta[USED] = cut[0]
-    meta[FRESH_BEST] = LOWEST
+    base = cut[into + 1]
+    end = base + len(fresh)
+    for i in range(len(fresh)):
+        _copy(fresh, i, rows, base + i)
+    for j in range(into + 1):
+        cut[j] = end
+        state.head[j] = end
+    state.head[into] = base
+    state.newest[into] = newest
+    meta[USED] = end
 
 
 @jit
@@ -139,36 +137,38 @@ def _sweep(rows: Ints, start: int, end: int, k: int, width: float, whole: int) -
     """
     kept = np.empty(end - start, np.int64)
     age = np.empty(end - start, np.int64)
-    heap = np.empty(k, np.int64)
+    heap = np.empty((k, 4), np.int64)  # level, pane, key, row
     size, count, panes = 0, 0, 0
     pane = rows[end - 1, PANE]
     for at in range(end - 1, start - 1, -1):
+        key = rows[at, KEY]
         if rows[at, PANE] != pane:
             pane = rows[at, PANE]
             panes += 1
-        if size == k and rows[at, KEY] < rows[heap[0], KEY]:
+        if size == k and key < heap[0, 2]:
             continue
-        rows[at, LEVEL] = level_of(rows[at, KEY], width, whole)
+        level = level_of(key, width, whole)
+        rows[at, LEVEL] = level
         age[at - start] = panes
         if size < k:
             place = size
             size += 1
-            while place > 0 and before(rows, heap[(place - 1) >> 1], at):
-                heap[place] = heap[(place - 1) >> 1]
+            while place > 0 and _after(heap, (place - 1) >> 1, level, pane, key):
+                for column in range(4):
+                    heap[place, column] = heap[(place - 1) >> 1, column]
                 place = (place - 1) >> 1
-            heap[place] = at
-        elif before(rows, at, heap[0]):
-            out = heap[0]
-            _sink(rows, heap, size, at)
-            if rows[out, PANE] != pane:
-                kept[count] = out
+            _set(heap, place, level, pane, key, at)
+        elif not _after(heap, 0, level, pane, key):
+            if heap[0, 1] != pane:
+                kept[count] = heap[0, 3]
                 count += 1
+            _sink(heap, size, level, pane, key, at)
     while size > 0:
-        kept[count] = heap[0]
+        kept[count] = heap[0, 3]
         count += 1
         size -= 1
-        if size > 0:
-            _sink(rows, heap, size, heap[size])
+        last = size
+        _sink(heap, size, heap[last, 0], heap[last, 1], heap[last, 2], heap[last, 3])
     # Dominators: rows before this one that are as new. A Fenwick tree counts them by age.
     tree = np.zeros(panes + 2, np.int64)
     sorted_rows = np.empty((count, 6), np.int64)
@@ -189,20 +189,37 @@ def _sweep(rows: Ints, start: int, end: int, k: int, width: float, whole: int) -
 
 
 @jit
-def _sink(rows: Ints, heap: Ints, size: int, row: int) -> None:
+def _after(heap: Ints, place: int, level: int, pane: int, key: int) -> bool:
+    """Whether a row comes after that at a place, or its equal; compared without branches."""
+    one, two, three = heap[place, 0], heap[place, 1], heap[place, 2]
+    return (one > level) | (
+        (one == level) & ((two > pane) | ((two == pane) & (three >= key)))
+    )
+
+
+@jit
+def _set(heap: Ints, place: int, level: int, pane: int, key: int, row: int) -> None:
+    heap[place, 0] = level
+    heap[place, 1] = pane
+    heap[place, 2] = key
+    heap[place, 3] = row
+
+
+@jit
+def _sink(heap: Ints, size: int, level: int, pane: int, key: int, row: int) -> None:
     """Put a row in the place of the top of the heap, where the last row in order stands."""
     place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= size:
+    child = 1
+    while child < size:
+        if child + 1 < size:
+            child += _after(heap, child, heap[child + 1, 0], heap[child + 1, 1], heap[child + 1, 2])
+        if _after(heap, child, level, pane, key):
             break
-        if child + 1 < size and before(rows, heap[child], heap[child + 1]):
-            child += 1
-        if not before(rows, row, heap[child]):
-            break
-        heap[place] = heap[child]
+        for column in range(4):
+            heap[place, column] = heap[child, column]
         place = child
-    heap[place] = row
+        child = 2 * place + 1
+    _set(heap, place, level, pane, key, row)
 
 
 @jit

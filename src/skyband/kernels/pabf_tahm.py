@@ -20,7 +20,6 @@ from skyband.kernels.pabf_merge import (
     BUCKETS,
     FIRST,
     FLOOR,
-    FRESH_BEST,
     INSERTED,
     KEY,
     LEVEL,
@@ -65,21 +64,27 @@ def expire(state: Candidates, first: int) -> None:
 
 @jit
 def insert(
-    state: Candidates, k: int, start: int, width: float, whole: int, chosen: Ints, spare: Ints
+    state: Candidates,
+    k: int,
+    key: Ints,
+    low: int,
+    high: int,
+    width: float,
+    whole: int,
+    chosen: Ints,
+    spare: Ints,
 ) -> None:
-    """Take the fresh rows from ``start`` on that the results want."""
+    """Take those of the last fresh rows, whose keys are ``key[low:high]``, that the results want."""
     rows, best, meta = state.rows, state.best, state.meta
     size = meta[RESULTS]
     # Rows of the floor's own level fill gaps, but never push anything out.
     bound = meta[AT_FLOOR] if size < k + k // 2 else meta[ABOVE_FLOOR]
+    start = meta[USED] - (high - low)
     count = 0
-    top = meta[FRESH_BEST]
-    for at in range(meta[USED] - 1, start - 1, -1):  # later rows first, as ties want them
-        key = rows[at, KEY]
-        chosen[count] = at
-        count += key >= bound
-        top = max(top, key)
-    meta[FRESH_BEST] = top
+    for i in range(high - 1, low - 1, -1):  # later rows first, as ties want them
+        if key[i] >= bound:
+            chosen[count] = start + i - low
+            count += 1
     if count == 0:
         return
     _sort(rows, chosen, spare, count)
@@ -133,11 +138,13 @@ def refill(state: Candidates, k: int, width: float, whole: int) -> None:
         if meta[USED] == cut[0]:
             break
         # Fresh rows matter only if one of them can have a higher level than the last row taken.
-        if count == 2 * k and level_of(meta[FRESH_BEST], width, whole) <= (
-            rows[chosen[count - 1], LEVEL]
-        ):
-            more = True
-            break
+        if count == 2 * k:
+            top = np.int64(LOWEST)
+            for at in range(cut[0], meta[USED]):
+                top = max(top, rows[at, KEY])
+            if level_of(top, width, whole) <= rows[chosen[count - 1], LEVEL]:
+                more = True
+                break
         local_merge(state, k, width, whole)
     floor = rows[chosen[count - 1], LEVEL] if more else np.int64(LOWEST)
     _sort(rows, chosen, spare, count)

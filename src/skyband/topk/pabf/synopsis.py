@@ -211,7 +211,7 @@ class Pabf(SingleGroup):
                 assert rows[:, kernel.PANE].max() < newer
                 newer = int(rows[:, kernel.PANE].min())
         for rows in self._buckets():
-            columns = [~rows[:, c] for c in (kernel.TIE, kernel.KEY, kernel.PANE, kernel.LEVEL)]
+            columns = [~rows[:, c] for c in (kernel.KEY, kernel.PANE, kernel.LEVEL)]
             assert (np.lexsort(columns) == np.arange(len(rows))).all()
             assert (rows[:, kernel.DOMINATORS] < k).all()
             same = np.diff(rows[:, kernel.LEVEL]) == 0
