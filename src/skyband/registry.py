@@ -67,6 +67,7 @@ def choose(query: Any) -> str:
 register("TopK", "skyband", "skyband.topk.skyband:Skyband")
 register("TopK", "mintopk", "skyband.topk.mintopk:MinTopK")
 register("TopK", "sma", "skyband.topk.sma:Sma")
+register("TopK", "pabf", "skyband.topk.pabf:Pabf")
 
 register("HeavyHitters", "exact", "skyband.frequency.exact:Exact")
 register("HeavyHitters", "ss", "skyband.frequency.instances:SpaceSaving")
