@@ -42,11 +42,11 @@ def missing() -> str | None:
     return None
 
 
-def local_session(cores: int = 2, **settings: str) -> Any:
+def local_session(master: str = "local[2]", **settings: str) -> Any:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("skyband tests")
+    builder = SparkSession.builder.master(master).appName("skyband tests")
     for name, value in (SETTINGS | settings).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
