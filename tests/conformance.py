@@ -62,6 +62,14 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"prefer": {"price": "min", "volume": "max"}, "id": "id", "time": "ts"},
         {"prefer": {"price": "max", "weight": "min", "kind": "diff"}, "time": "ts", "by": ("g",)},
     ],
+    "SkylineJoin": [
+        {"left": "trades", "right": "risks", "on": "stock", "time": "ts", "prefer": prefer}
+        for prefer in (
+            {"price": "min", "risk": "max"},
+            {"price": "max", "risks_ts": "min", "trades_ts": "diff"},
+            {"stock": "diff", "risk": "min"},
+        )
+    ],
 }
 
 # Settings that make an algorithm do its work on few rows already.
@@ -71,13 +79,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "eaa-approx": {"kmax": 3, "slack": 0},
 }
 
-SNAPSHOT = "snapshot"
+Sent = streams.Stream | Mapping[str, streams.Stream]
+"""One stream, or one for each source."""
 
 
 def small_streams(
     kind: str, settings: Mapping[str, Any], window: Any, lateness: int = 0
-) -> st.SearchStrategy[streams.Stream]:
+) -> st.SearchStrategy[Any]:
     """Few rows of the columns that a kind of query reads."""
+    if kind == "SkylineJoin":
+        return streams.sides(max_rows=14, lateness=lateness)
     if kind != "FusedTopK":
         return streams.streams(max_rows=14, lateness=lateness)
     return streams.report_streams(
@@ -90,10 +101,10 @@ def small_streams(
     )
 
 
-def long_stream(
-    kind: str, settings: Mapping[str, Any], window: Any, pattern: str
-) -> streams.Stream:
+def long_stream(kind: str, settings: Mapping[str, Any], window: Any, pattern: str) -> Sent:
     """Some hundred rows of the columns that a kind of query reads."""
+    if kind == "SkylineJoin":
+        return streams.two_sides(streams.PATTERNS.index(pattern), 90, lateness=5, batches=9)
     if kind != "FusedTopK":
         return streams.stream(7, 250, pattern=pattern, lateness=5, step=2, gap=40, batches=9)
     return streams.reports(
@@ -112,7 +123,8 @@ def long_stream(
 
 def fits(settings: Mapping[str, Any], window: Any) -> bool:
     """Whether a query of these settings may have this window: several sources have no count."""
-    return not isinstance(window, oracle.CountWindow) or settings.get("stream", "") is not None
+    several = settings.get("stream", "") is None or "left" in settings
+    return not (several and isinstance(window, oracle.CountWindow))
 
 
 @dataclass
@@ -174,18 +186,35 @@ def compare(
     kind: str,
     window: Any,
     settings: Mapping[str, Any],
-    stream: streams.Stream,
+    stream: Sent,
     restarts: bool = False,
 ) -> None:
     """Assert that the engine's answers are the oracle's, to the last change."""
-    tables: Sequence[Any] = stream.batches
-    rows: Sequence[Any] = stream.row_batches
-    if settings.get("stream", "") is None:
-        tables, rows = stream.by_source("stream")
+    tables, rows, table = sent(stream, settings)
     want = oracle.answers(kind, window, rows, **settings)
-    query = query_of(kind, window, settings, stream.table)
+    query = query_of(kind, window, settings, table)
     got = run(query, tables, restarts and not callable(settings.get("combine")))
     check(kind, got, want)
+
+
+def sent(stream: Sent, settings: Mapping[str, Any]) -> tuple[list[Any], list[Any], pa.Table]:
+    """The pushes of a stream as tables and as rows, and a table to see its columns by."""
+    if isinstance(stream, Mapping):
+        rows = pushes({name: each.row_batches for name, each in stream.items()})
+        tables = pushes({name: each.batches for name, each in stream.items()})
+        return tables, rows, next(iter(stream.values())).table
+    if settings.get("stream", "") is None:
+        return *stream.by_source("stream"), stream.table
+    return stream.batches, stream.row_batches, stream.table
+
+
+def pushes(batches: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """Pushes of several streams: by turns one batch of each together, and one after the other."""
+    found: list[dict[str, Any]] = []
+    for number in range(max(len(each) for each in batches.values())):
+        turn = {name: each[number] for name, each in batches.items() if number < len(each)}
+        found += [turn] if number % 2 else [{name: batch} for name, batch in turn.items()]
+    return found
 
 
 def check(kind: str, got: Got, want: oracle.Run) -> None:

@@ -248,8 +248,8 @@ def reports(
 ) -> Stream:
     """Reports of objects on several streams, in one table.
 
-    No window of `size` (in time, or with `count` in arrivals of a group) has more than `recurrences`
-    reports of one object in one stream: a report too many goes to a fresh object.
+    No window of `size` (in time, or with `count` in arrivals of a group) has more than
+    `recurrences` reports of one object in one stream: one too many goes to a fresh object.
     """
     rng = random.Random(seed)
     arrow_id, make_id = ID_TYPES[id_type]

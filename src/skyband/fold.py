@@ -139,13 +139,19 @@ class Fold:
 
     def advance(self, watermark: int) -> Answers | None:
         """Seal the panes that the watermark has reached and answer the windows it ended."""
-        due = self.seal(watermark)
-        if due is None or not len(due.windows):
-            return None
-        return self.answer([] if due.partial is None else [due.partial], due.windows)
+        step = self._step(watermark)
+        return None if step is None else self._answered(*step[:2])
 
     def seal(self, watermark: int) -> Due | None:
         """Seal the panes that the watermark has reached; read the windows it ended, unfinished."""
+        step = self._step(watermark)
+        if step is None:
+            return None
+        sealed, windows, mended = step
+        return Due(windows, self.synopsis.fold(sealed, windows), mended)
+
+    def _step(self, watermark: int) -> tuple[Runs, Windows, Runs | None] | None:
+        """Panes that this watermark seals, windows it ends; panes that lost bad rows, or None."""
         upto = int(self.panes.pane_of(watermark))
         sealed, rest = self._split(lambda runs: runs.stamp < upto)
         taken = sealed
@@ -156,9 +162,8 @@ class Fold:
         if sealed is None and not len(numbers):
             return None
         self._add_totals(sealed, None if sealed is None else sealed.stamp)
-        windows = self.windows(numbers)
         mended = None if sealed is taken else sealed
-        return Due(windows, self._read(sealed, windows), mended)
+        return self._or_blank(sealed), self.windows(numbers), mended
 
     def windows(self, numbers: Ints) -> Windows:
         """Time windows by their numbers."""
@@ -186,10 +191,7 @@ class Fold:
             ranks,
             owners.astype(np.int32) if self.groups.names else None,
         )
-        partial = self._read(sealed, windows)
-        if not len(windows):
-            return None
-        return self.answer([] if partial is None else [partial], windows)
+        return self._answered(self._or_blank(sealed), windows)
 
     def _split(self, is_sealed: Any) -> tuple[Runs | None, list[Runs]]:
         """Open summaries that are sealed, combined, and the others."""
@@ -219,16 +221,23 @@ class Fold:
             self.judge(faults)
         return admitted
 
-    def _read(self, sealed: Runs | None, windows: Windows) -> Runs | None:
-        if sealed is None:
-            assert self.blank is not None
-            sealed = self.blank
-        return self.synopsis.fold(sealed, windows)
+    def _or_blank(self, sealed: Runs | None) -> Runs:
+        if sealed is not None:
+            return sealed
+        assert self.blank is not None
+        return self.blank
+
+    def _answered(self, sealed: Runs, windows: Windows) -> Answers | None:
+        finished = self.synopsis.answers(sealed, windows)
+        return self._finished(finished, windows) if len(windows) else None
 
     def answer(self, partials: Sequence[Runs], windows: Windows) -> Answers:
         """Answers of at least one window from the pieces of all shards, groups by our codes."""
+        return self._finished(self.synopsis.finish(partials) if partials else None, windows)
+
+    def _finished(self, finished: Runs | None, windows: Windows) -> Answers:
         starts, ends = self._edges(windows.number)
-        runs = self.synopsis.finish(partials).ordered(windows.ranks) if partials else None
+        runs = None if finished is None else finished.ordered(windows.ranks)
         answers = self._answers(
             runs,
             self._runs_of(runs, windows),

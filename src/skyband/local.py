@@ -18,7 +18,7 @@ from skyband.sources import batches_of, is_table, sorted_by
 from skyband.times import TimeAxis
 from skyband.window import CountWindow, Duration
 
-__all__ = ["rank", "watch"]
+__all__ = ["rank", "rank_with", "watch", "watch_with"]
 
 Progress = Callable[[int], None]
 
@@ -42,7 +42,12 @@ def rank(
     >>> sb.rank(flows, query)["flow"].to_pylist()
     ['b', 'c']
     """
-    monitor = Monitor(query, on_bad=on_bad)
+    return rank_with(Monitor(query, on_bad=on_bad), source, progress)
+
+
+def rank_with(monitor: Monitor, source: Any, progress: Progress | None = None) -> pa.Table:
+    """As ``rank``, with a fresh Monitor of the caller's, whose stats tell what was left out."""
+    query = monitor.query
     tables = [answers.table for answers in _run(source, monitor, progress)]
     if monitor._fold is None:
         return _unbound(query)
@@ -66,8 +71,12 @@ def watch(
     source: Any, query: Query, on_bad: str = "raise", idle: Duration | float | None = None
 ) -> Iterator[Answer]:
     """Answers as they come, over a source of any kind; a finite one is flushed at its end."""
-    monitor = Monitor(query, on_bad=on_bad, idle=idle)
-    return (answer for answers in _run(source, monitor, None) for answer in answers.views())
+    return watch_with(Monitor(query, on_bad=on_bad, idle=idle), source)
+
+
+def watch_with(monitor: Monitor, source: Any, progress: Progress | None = None) -> Iterator[Answer]:
+    """As ``watch``, with a fresh Monitor of the caller's."""
+    return (answer for answers in _run(source, monitor, progress) for answer in answers.views())
 
 
 def _run(source: Any, monitor: Monitor, progress: Progress | None) -> Iterator[Answers]:

@@ -67,5 +67,20 @@ def choose(query: Any) -> str:
 register("TopK", "skyband", "skyband.topk.skyband:Skyband")
 register("TopK", "mintopk", "skyband.topk.mintopk:MinTopK")
 register("TopK", "sma", "skyband.topk.sma:Sma")
+
+register("HeavyHitters", "exact", "skyband.frequency.exact:Exact")
+register("HeavyHitters", "fsw", "skyband.frequency.fsw:Fsw")
+register("HeavyHitters", "fsw-r", "skyband.frequency.fsw:FswR")
+register("HeavyHitters", "fsw-f", "skyband.frequency.fsw:FswF")
+
+register("UncertainTopK", "bs", "skyband.uncertain.bs:BaseSynopsis")
+register("UncertainTopK", "csq", "skyband.uncertain.csq:CompactSetQueue")
+
 register("FusedTopK", "sla", "skyband.fused.sla:Sla")
 register("FusedTopK", "eaa", "skyband.fused.eaa:Eaa")
+
+register("Skyline", "sfs", "skyband.skyline.sfs:Sfs")
+register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")
+
+register("SkylineJoin", "naive", "skyband.skyline.naive:Naive")
+register("SkylineJoin", "gsj", "skyband.skyline.gsj:GroupSkylines")

@@ -80,6 +80,10 @@ class Part:
         positions = expand(starts, lengths)
         return self.map(lambda column: _take(column, positions), offsets_of(lengths))
 
+    def rows(self, positions: npt.NDArray[Any], offsets: Ints) -> Part:
+        """The rows at these positions, cut anew."""
+        return self.map(lambda column: _take(column, positions), offsets)
+
     def slice(self, start: int, stop: int) -> Part:
         low, high = int(self.offsets[start]), int(self.offsets[stop])
         return self.map(lambda column: column[low:high], self.offsets[start : stop + 1] - low)

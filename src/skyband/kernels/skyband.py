@@ -67,15 +67,8 @@ class Skyband:
     >>> one = np.zeros(3, np.int32)
     >>> keys = np.array([5, 9, 7, 6])
     >>> tops = band.fold(
-    ...     np.arange(3),
-    ...     one,
-    ...     np.array([0, 2, 3, 4]),
-    ...     keys,
-    ...     np.arange(4),
-    ...     np.arange(4),
-    ...     np.array([0, 1]),
-    ...     np.array([2, 3]),
-    ...     np.zeros(1, np.int32),
+    ...     np.arange(3), one, np.array([0, 2, 3, 4]), keys, np.arange(4), np.arange(4),
+    ...     np.array([0, 1]), np.array([2, 3]), np.zeros(1, np.int32),
     ... )
     >>> tops.window, tops.offsets, tops.key
     (array([0, 1], dtype=int32), array([0, 2, 4]), array([9, 7, 7, 6]))
@@ -176,15 +169,7 @@ class Skyband:
         run_at = np.zeros(n_windows + 1, np.int64)
         if n_windows:
             _count(
-                self.rows,
-                self.groups,
-                self.k,
-                plan,
-                runs[0],
-                runs[2],
-                win_first,
-                win_end,
-                row_at,
+                self.rows, self.groups, self.k, plan, runs[0], runs[2], win_first, win_end, row_at,
                 run_at,
             )
             np.cumsum(row_at, out=row_at)
@@ -203,16 +188,8 @@ class Skyband:
         windows = (win_first, win_end, row_at, run_at)
         while True:
             lacking = _fold(
-                self.rows,
-                self.order,
-                self.groups,
-                self.k,
-                plan,
-                runs,
-                windows,
-                tops,
-                self._scratch,
-                cursor,
+                self.rows, self.order, self.groups, self.k, plan, runs, windows, tops,
+                self._scratch, cursor,
             )
             self.used, self.garbage = int(cursor[_USED]), int(cursor[_GARBAGE])
             if lacking == _NOTHING:
@@ -350,9 +327,7 @@ class Skyband:
 # Scratch: rows picked from a pane and their keys, each with a spare; buckets; the best k; retained rows as
 # positions and as rows; panes.
 Scratch = tuple[Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints32, Ints, Ints]
-Plan = tuple[
-    Ints32, Ints, Ints, Ints, Ints
-]  # group; its runs: starts, index; its windows: low, high
+Plan = tuple[Ints32, Ints, Ints, Ints, Ints]  # group; its runs: starts, index; its windows: low, high
 Runs = tuple[Ints, Ints32, Ints, Ints, Ints, Ints]  # as the arguments of Skyband.fold
 Windows = tuple[Ints, Ints, Ints, Ints]  # first and end; places for rows and runs of the answers
 
@@ -568,18 +543,7 @@ def _fold(
                 (back >= _ROOM * k and back >= front) or rows[base + front, _PANE] < first
             ):
                 _sweep(
-                    rows,
-                    group,
-                    first,
-                    k,
-                    pick,
-                    spare,
-                    pick_key,
-                    spare_key,
-                    buckets,
-                    list_,
-                    retained,
-                    kept,
+                    rows, group, first, k, pick, spare, pick_key, spare_key, buckets, list_, retained, kept,
                     panes,
                 )
                 size = group[_FRONT] + n
@@ -619,18 +583,8 @@ def _fold(
                 group[_NEWEST] = pane
                 if picked > 0:
                     _enlist(
-                        rows,
-                        base,
-                        order,
-                        base,
-                        best,
-                        pick,
-                        spare,
-                        pick_key,
-                        spare_key,
-                        buckets,
-                        picked,
-                        k,
+                        rows, base, order, base, best, pick, spare, pick_key, spare_key, buckets,
+ picked, k
                     )
                     group[_BEST] = best + picked if best + picked < k else k
                     changed = True
@@ -654,7 +608,9 @@ def _fold(
                 best += base
                 for out in range(at, end):
                     row = i
-                    if j < best and (i == top or rows[base + order[j], _KEY] >= rows[i, _KEY]):
+                    if j < best and (
+                        i == top or rows[base + order[j], _KEY] >= rows[i, _KEY]
+                    ):
                         row = base + order[j]
                         j += 1
                     else:
@@ -879,9 +835,8 @@ def _sweep(
             pick_key[picked] = rows[base + x, _KEY]
             picked += n < k or rows[base + x, _KEY] > worst
         if picked > 0:
-            n = _enlist(
-                rows, base, best, none, n, pick, spare, pick_key, spare_key, buckets, picked, k
-            )
+            n = _enlist(rows, base, best, none, n, pick, spare, pick_key, spare_key, buckets,
+ picked, k)
             while n > k:
                 n -= 1
                 if best[n] >= i:  # not of this very pane
@@ -990,18 +945,7 @@ def _sweep_all(rows: Ints, groups: Ints, first: int, k: int, scratch: Scratch) -
     for g in range(len(groups)):
         if groups[g, _FRONT] + groups[g, _BACK] > 0:
             _sweep(
-                rows,
-                groups[g],
-                first,
-                k,
-                pick,
-                spare,
-                pick_key,
-                spare_key,
-                buckets,
-                best,
-                retained,
-                kept,
+                rows, groups[g], first, k, pick, spare, pick_key, spare_key, buckets, best, retained, kept,
                 panes,
             )
 

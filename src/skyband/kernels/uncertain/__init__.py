@@ -1,0 +1,1 @@
+"""Kernels of UncertainTopK: one file a semantics, then rows, compact sets and the synopses."""

@@ -1,0 +1,55 @@
+"""PT-k: every row that is among the best k with at least the threshold's probability.
+
+Definition 5.1, but the compact set ends at the first d where the probability of fewer than k rows
+falls *below* the threshold: with "at most", rows whose chance equals the threshold would be lost.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.kernels.jit import jit
+from skyband.kernels.uncertain.pk import likeliest
+from skyband.kernels.uncertain.poisson import add_row, fewer
+from skyband.kernels.uncertain.types import Floats, Ints
+
+__all__ = ["pt_answer", "pt_end"]
+
+
+@jit
+def _scan(
+    prob: Floats, slots: Ints, n: int, k: int, threshold: float, slack: float, chance: Floats
+) -> int:
+    r = np.zeros(k)
+    r[0] = 1.0
+    under = 1.0
+    for i in range(n):
+        p = prob[slots[i]]
+        chance[i] = p if i < k else p * under
+        add_row(r, k, p)
+        if i + 1 >= k:
+            under = fewer(r, k, under)
+            if under * (1.0 + slack) < threshold:
+                return i + 1
+    return -1
+
+
+@jit
+def pt_end(prob: Floats, slots: Ints, n: int, k: int, threshold: float, slack: float) -> int:
+    """Rows of the compact set of sorted rows; -1 where they admit none."""
+    if n < k:
+        return -1
+    return _scan(prob, slots, n, k, threshold, slack, np.empty(n))
+
+
+@jit
+def pt_answer(
+    prob: Floats, slots: Ints, n: int, k: int, threshold: float, found: Ints, chance: Floats
+) -> int:
+    """The answer's slots in its order, with their chances; returns how many."""
+    chances = np.empty(n)
+    end = _scan(prob, slots, n, k, threshold, 0.0, chances)
+    count = likeliest(chances, n if end < 0 else end, slots, found, chance, n)
+    while count > 0 and chance[count - 1] < threshold:
+        count -= 1
+    return count

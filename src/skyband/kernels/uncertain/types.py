@@ -1,0 +1,110 @@
+"""What the kernels of UncertainTopK pass to each other."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.kernels.jit import jit
+
+__all__ = ["KEEP", "READ", "Floats", "Ints", "Rows", "Rule", "better", "grown", "merged", "sort_slots"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# How much a compact set must exceed its condition. What is kept exceeds it by more than rounding can
+# ever take back, so that a reader, who asks for none, always finds its own end inside.
+KEEP = 2.0**-30
+READ = 0.0
+
+
+class Rule(NamedTuple):
+    """A semantics with its parameters: all that kernels know of a query."""
+
+    kind: int
+    k: int
+    threshold: float
+
+
+class Rows(NamedTuple):
+    """Rows by slot; panes ascend with the slots, and within a pane slots run from best to worst."""
+
+    key: Ints
+    prob: Floats
+    pane: Ints
+
+
+@jit
+def better(rows: Rows, a: int, b: int) -> bool:
+    """Whether slot a stands before slot b in row order."""
+    if rows.key[a] != rows.key[b]:
+        return rows.key[a] > rows.key[b]
+    if rows.pane[a] != rows.pane[b]:
+        return rows.pane[a] > rows.pane[b]  # every row of a later pane is later
+    return a < b
+
+
+@jit
+def merged(rows: Rows, a: Ints, na: int, b: Ints, nb: int, out: Ints) -> int:
+    """Two sorted lists of slots, without common ones, as one."""
+    i = 0
+    j = 0
+    n = 0
+    while i < na and j < nb:
+        if better(rows, b[j], a[i]):
+            out[n] = b[j]
+            j += 1
+        else:
+            out[n] = a[i]
+            i += 1
+        n += 1
+    while i < na:
+        out[n] = a[i]
+        i += 1
+        n += 1
+    while j < nb:
+        out[n] = b[j]
+        j += 1
+        n += 1
+    return n
+
+
+@jit
+def sort_slots(rows: Rows, low: int, high: int) -> Ints:
+    """The slots [low, high) in row order. Panes are sorted already, so they are merged."""
+    n = high - low
+    a = np.empty(n, np.int64)
+    edge = np.empty(n + 1, np.int64)
+    runs = 0
+    for i in range(n):
+        a[i] = low + i
+        if i == 0 or not better(rows, low + i - 1, low + i):
+            edge[runs] = i
+            runs += 1
+    edge[runs] = n
+    b = np.empty(n, np.int64)
+    while runs > 1:
+        made = 0
+        for run in range(0, runs, 2):
+            start = edge[run]
+            middle = edge[run + 1]
+            end = edge[run + 2] if run + 1 < runs else middle
+            merged(rows, a[start:middle], middle - start, a[middle:end], end - middle, b[start:end])
+            edge[made] = start
+            made += 1
+        edge[made] = n
+        runs = made
+        a, b = b, a
+    return a
+
+
+@jit
+def grown(array: Ints, need: int) -> Ints:
+    """The array itself where it has room, else a copy of at least twice its length."""
+    if need <= len(array):
+        return array
+    more = np.empty(max(need, 2 * len(array)), np.int64)
+    more[: len(array)] = array
+    return more

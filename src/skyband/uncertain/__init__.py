@@ -1,0 +1,12 @@
+"""The likeliest top k of uncertain rows: four semantics, five synopses over the same summaries."""
+
+from __future__ import annotations
+
+from skyband.query.uncertain import UncertainTopK
+
+__all__ = ["choose"]
+
+
+def choose(query: UncertainTopK) -> str:
+    """The algorithm for a query that names none."""
+    return "csq"

@@ -1,0 +1,64 @@
+"""A semantics as one small object: does a set admit a compact set, where does it end, what is answered.
+
+Synopses pass its ``rule`` to their kernels and know nothing else of it. Another semantics is another
+file beside ``kernels/uncertain/pk.py``, named in ``kernels/uncertain/compact.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.kernels.uncertain.compact import KINDS, answer, compact_end
+from skyband.kernels.uncertain.types import READ, Rule
+from skyband.query.uncertain import UncertainTopK
+
+__all__ = ["Semantics"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class Semantics:
+    """The compact sets of one semantics, over probabilities of rows in row order.
+
+    The paper's readings 8, 6, 5 and 2, with the probabilities of its table 1:
+
+    >>> pk = Semantics("pk-topk", 2)
+    >>> pk.end([0.4, 0.5, 0.8, 0.4])
+    3
+    >>> pk.admits([0.4, 0.5])
+    False
+    >>> positions, chances = pk.answer([0.4, 0.5, 0.8, 0.4])
+    >>> positions.tolist(), chances.round(6).tolist()
+    ([2, 1], [0.64, 0.5])
+    """
+
+    def __init__(self, kind: str, k: int, threshold: float | None = None) -> None:
+        self.rule = Rule(KINDS.index(kind), k, 0.0 if threshold is None else float(threshold))
+
+    @classmethod
+    def of(cls, query: UncertainTopK) -> Semantics:
+        """The semantics that a query asks for."""
+        return cls(query.semantics, query.k, query.threshold)
+
+    def end(self, probabilities: Sequence[float] | Floats, slack: float = READ) -> int | None:
+        """How many rows the compact set has; None where there is none."""
+        given = np.asarray(probabilities, np.float64)
+        found = compact_end(self.rule, given, np.arange(len(given)), len(given), slack)
+        return None if found < 0 else int(found)
+
+    def admits(self, probabilities: Sequence[float] | Floats) -> bool:
+        """Whether these rows have a compact set at all."""
+        return self.end(probabilities) is not None
+
+    def answer(
+        self, probabilities: Sequence[float] | Floats
+    ) -> tuple[npt.NDArray[np.int64], Floats]:
+        """Positions of the answered rows in the answer's order, and their chances."""
+        given = np.asarray(probabilities, np.float64)
+        room = max(len(given), self.rule.k)
+        found, chance = np.empty(room, np.int64), np.empty(room)
+        count = answer(self.rule, given, np.arange(len(given)), len(given), found, chance)
+        return found[:count], chance[:count]

@@ -1,0 +1,100 @@
+"""Retained rows by slot: flat arrays, and the ids in a column store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.columns import ColumnStore
+from skyband.kernels.uncertain.types import Rows
+from skyband.runs import Part, Runs
+
+__all__ = ["RowStore"]
+
+Ints = npt.NDArray[np.int64]
+_COLUMNS = {"key": np.int64, "tie": np.int64, "prob": np.float64, "pane": np.int64}
+
+
+class RowStore:
+    """Rows in order of their panes, and within a pane in row order; dead ones go when half are.
+
+    Appending costs the rows appended (arrays double), ``keep`` the rows kept.
+    """
+
+    def __init__(self, id_type: pa.DataType | None) -> None:
+        self.length = 0
+        self.arrays: dict[str, npt.NDArray[Any]] = {n: np.zeros(0, d) for n, d in _COLUMNS.items()}
+        self.ids = None if id_type is None else ColumnStore(id_type)
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def nbytes(self) -> int:
+        own = sum(array.nbytes for array in self.arrays.values())
+        return own + (0 if self.ids is None else self.ids.nbytes)
+
+    @property
+    def rows(self) -> Rows:
+        """What kernels see."""
+        return Rows(*(self.arrays[name][: self.length] for name in ("key", "prob", "pane")))
+
+    def append(self, panes: Runs) -> Ints:
+        """Take the rows of sealed panes; the slots at which they begin, and the end."""
+        part = panes.parts["rows"]
+        start, end = self.length, self.length + len(part)
+        if end > len(self.arrays["key"]):
+            for name, array in self.arrays.items():
+                more = np.empty(max(end, 2 * len(array)), array.dtype)
+                more[:start] = array[:start]
+                self.arrays[name] = more
+        if end > start:
+            for name in ("key", "tie", "prob"):
+                self.arrays[name][start:end] = part[name]
+            self.arrays["pane"][start:end] = np.repeat(panes.stamp, part.lengths)
+            if self.ids is not None:
+                self.ids.append(part["shown"])
+        self.length = end
+        return np.asarray(part.offsets + start)
+
+    def gather(self, slots: Ints, offsets: Ints) -> Part:
+        """The rows of these slots, cut by ``offsets``."""
+        columns: dict[str, Any] = {n: self.arrays[n][slots] for n in ("key", "tie", "prob")}
+        if self.ids is not None:
+            columns["shown"] = self.ids.gather(slots)
+        return Part(offsets, columns)
+
+    def keep(self, slots: Ints) -> None:
+        """Keep only these slots (ascending), which become 0, 1, 2, …"""
+        self.arrays = {name: array[slots] for name, array in self.arrays.items()}
+        if self.ids is not None:
+            self.ids.compact(slots)
+        self.length = len(slots)
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """A copy of everything, as flat arrays."""
+        state = {name: array[: self.length].copy() for name, array in self.arrays.items()}
+        if self.ids is not None:
+            state |= {f"ids/{name}": array for name, array in self.ids.state().items()}
+        return state
+
+    def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what ``state`` gave."""
+        self.arrays = {name: np.array(state[name], dtype) for name, dtype in _COLUMNS.items()}
+        self.length = len(self.arrays["key"])
+        if self.ids is not None:
+            ids = {name[4:]: array for name, array in state.items() if name.startswith("ids/")}
+            self.ids = ColumnStore.from_state(self.ids.type, ids)
+
+    def _check(self) -> None:
+        pane, key = self.arrays["pane"][: self.length], self.arrays["key"][: self.length]
+        assert (pane[1:] >= pane[:-1]).all()
+        same = pane[1:] == pane[:-1]
+        assert (key[1:][same] <= key[:-1][same]).all()
+        prob = self.arrays["prob"][: self.length]
+        assert ((prob > 0) & (prob <= 1)).all()
+        assert self.ids is None or len(self.ids) == self.length
