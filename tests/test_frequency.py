@@ -102,7 +102,9 @@ def test_bounds_hold_over_time_windows(algorithm: str, data: st.DataObject) -> N
     if data.draw(st.booleans()):
         more["by"] = ("g",)
     more["options"] = {"raw_rows": data.draw(st.sampled_from((2, 5, 100)))}
-    query = small(algorithm, data.draw(st.integers(1, capacity)), capacity, window, stream.table, **more)
+    query = small(
+        algorithm, data.draw(st.integers(1, capacity)), capacity, window, stream.table, **more
+    )
     check_promises(query, window, stream, data.draw(st.booleans()))
 
 
@@ -179,7 +181,12 @@ def test_answers_do_not_depend_on_batches(algorithm: str) -> None:
     stream = STREAMS["zipf"]
     for raw_rows in (50, 100_000):
         query = small(
-            algorithm, 5, 12, oracle.TimeWindow(40, 10), stream.table, options={"raw_rows": raw_rows}
+            algorithm,
+            5,
+            12,
+            oracle.TimeWindow(40, 10),
+            stream.table,
+            options={"raw_rows": raw_rows},
         )
         whole = sb.rank(stream.table, query)
         one_by_one = sb.rank((stream.table.slice(i, 37) for i in range(0, 1500, 37)), query)

@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import faulty
 import pyarrow as pa
 import pytest
 
 import clusters
-import faulty
 import skyband as sb
 import streams
 

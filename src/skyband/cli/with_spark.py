@@ -50,17 +50,15 @@ def _engine() -> Any:
 
 
 def _session(master: str | None) -> Any:
-    sql = import_module("pyspark.sql")
-    builder = sql.SparkSession.builder.appName("skyband").master(master or "local[*]")
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "true",
         "spark.sql.session.timeZone": "UTC",
     }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
     try:
-        session = builder.getOrCreate()
+        session = _engine().session(master, **settings)
+    except EngineError:
+        raise
     except Exception as problem:
         first = str(problem).strip().splitlines()[0] if str(problem).strip() else repr(problem)
         raise EngineError(f"Spark did not start ({first}); is Java 17 installed?") from problem

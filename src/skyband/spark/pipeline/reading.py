@@ -96,7 +96,8 @@ def _parsed(frame: Any, name: str, source: Section) -> tuple[Any, Any | None]:
         if source["schema"] is None:
             raise QueryError("JSON values need schema, for example 'ts timestamp, id string'")
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-        value = F.from_json(F.col("value").cast("string"), f"{source['schema']}, {_CORRUPT} string", options)
+        schema = f"{source['schema']}, {_CORRUPT} string"
+        value = F.from_json(F.col("value").cast("string"), schema, options)
         parsed = frame.withColumn("parsed", value)
         bad = F.col("parsed").isNull() | F.col(f"parsed.{_CORRUPT}").isNotNull()
     elif kind == "text":

@@ -34,8 +34,8 @@ def run(job: Job, session: Any = None) -> None:
         pass
     except StreamingQueryException as problem:
         raise EngineError(
-            f"the pipeline stopped: {cause_of(problem)}. Mend the cause and start it again: it goes "
-            f"on from {job.checkpoint!r}; if the checkpoint itself is damaged, use a copy of it or "
+            f"the pipeline stopped: {cause_of(problem)}. Mend the cause and start it again: it "
+            f"goes on from {job.checkpoint!r}; if the checkpoint itself is damaged, use a copy of it or "
             "an empty folder"
         ) from problem
     finally:
