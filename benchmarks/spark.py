@@ -195,7 +195,7 @@ class Benchmark:
 
     @staticmethod
     def native_score(frame: Any) -> Any:
-        """The best rows of a window: Spark has no streaming top-k, so each window's are collected."""
+        """Spark has no streaming top-k, so each window's rows are collected and sorted."""
         from pyspark.sql import functions as F  # noqa: N812
 
         marked = frame.withWatermark("ts", "0 seconds")

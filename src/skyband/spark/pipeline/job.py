@@ -95,7 +95,8 @@ def parse_job(told: Mapping[str, Any], folder: Path | None = None) -> Job:
         if trigger.get("once"):
             raise QueryError("[trigger]: give either every or once")
         parse_duration(trigger["every"], "[trigger] every")
-    METRICS.check("[metrics]", told.get("metrics", {}))
+    if "metrics" in told:
+        METRICS.check("[metrics]", told["metrics"])
     letters = told.get("dead_letters")
     spark = told.get("spark", {})
     return Job(

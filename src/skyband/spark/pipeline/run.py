@@ -35,8 +35,8 @@ def run(job: Job, session: Any = None) -> None:
     except StreamingQueryException as problem:
         raise EngineError(
             f"the pipeline stopped: {cause_of(problem)}. Mend the cause and start it again: it "
-            f"goes on from {job.checkpoint!r}; if the checkpoint itself is damaged, use a copy of it or "
-            "an empty folder"
+            f"goes on from {job.checkpoint!r}; if the checkpoint itself is damaged, use a copy "
+            "of it or an empty folder"
         ) from problem
     finally:
         for query in queries:
