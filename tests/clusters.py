@@ -22,6 +22,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
+    "spark.python.authenticate.socketTimeout": "120s",  # a busy machine starts workers slowly
     "spark.sql.session.timeZone": "America/Sao_Paulo",  # answers must not depend on it
     "spark.sql.streaming.stateStore.stateSchemaCheck": "true",
 }
