@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,6 +136,24 @@ def test_explain(tmp_path: Path) -> None:
         assert part in text
     secret = parse_job(job(sink={"kind": "postgres", "path": None, "table": "t", "dsn": "secret"}))
     assert "secret" not in explain(secret)
+
+
+def test_the_verb_explains_and_complains(tmp_path: Path) -> None:
+    pytest.importorskip("typer", reason="the command line is an extra")
+    (tmp_path / "job.toml").write_text(JOB)
+    command = [sys.executable, "-m", "skyband", "pipeline", str(tmp_path / "job.toml")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    shown = subprocess.run(
+        [*command, "--explain"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.startswith("pipeline best\n")
+    (tmp_path / "job.toml").write_text(JOB.replace("k = 2", "k = 0"))
+    refused = subprocess.run(
+        [*command, "--explain"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode != 0
+    assert "at least 1" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 @pytest.mark.spark
