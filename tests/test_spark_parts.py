@@ -18,7 +18,7 @@ import simulated
 import skyband as sb
 import streams
 from skyband import registry
-from skyband.spark.bucket import Bucket, check_identity
+from skyband.spark.bucket import FOLDS, Bucket, check_identity
 from skyband.spark.parcels import pack_table, unpack_table
 
 CASES = [
@@ -188,6 +188,19 @@ class TestState:
         store.blob = store.blob[:-1] + bytes([store.blob[-1] ^ 1])
         with pytest.raises(sb.EngineError, match="damaged"):
             Bucket(plan, store)
+
+    def test_a_process_keeps_its_folds_while_nothing_else_writes(self) -> None:
+        table = some_rows()
+        plan = simulated.plan_of(topk(), {"": table})
+        job = simulated.Job(plan)
+        FOLDS.kept.clear()
+        job.push({"": table})
+        (store,) = job.stores.values()
+        (kept,) = FOLDS.kept.values()
+        idle = Bucket(plan, store)
+        assert not len(idle.step(job.watermark, []).windows)
+        idle.save(idle.head["timer"])
+        assert list(FOLDS.kept.values()) == [kept]
 
     def test_expired_panes_leave_the_store(self) -> None:
         table = some_rows()

@@ -20,7 +20,7 @@ DEPENDENCY = (
 )
 
 
-class Missing(Exception):
+class MissingError(Exception):
     """Something that cannot be had here; the message says what."""
 
 
@@ -28,7 +28,7 @@ def jars_of(folder: Path, *artifacts: str) -> list[Path]:
     """The jars of artifacts and of what they need at run time."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise Missing("no Maven client (mvn)")
+        raise MissingError("no Maven client (mvn)")
     folder.mkdir(parents=True)
     wanted = "".join(DEPENDENCY.format(*artifact.split(":")) for artifact in artifacts)
     (folder / "pom.xml").write_text(POM.format(wanted))
@@ -43,7 +43,7 @@ def jars_of(folder: Path, *artifacts: str) -> list[Path]:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     found = sorted((folder / "jars").glob("*.jar"))
     if done.returncode or not found:
-        raise Missing(f"Maven could not get {', '.join(artifacts)}: {done.stdout[-300:]}")
+        raise MissingError(f"Maven could not get {', '.join(artifacts)}: {done.stdout[-300:]}")
     return found
 
 
@@ -54,12 +54,12 @@ def connector_version(artifact: str, spark: str) -> str:
         with urllib.request.urlopen(url, timeout=30) as page:
             text = page.read().decode()
     except OSError as problem:
-        raise Missing(f"Maven Central cannot be reached: {problem}") from None
+        raise MissingError(f"Maven Central cannot be reached: {problem}") from None
     known = [tuple(map(int, v.split("."))) for v in re.findall(r"<version>(\d+\.\d+\.\d+)<", text)]
     now = tuple(map(int, spark.split(".")[:3]))
     usable = [version for version in known if version[0] == now[0] and version <= now]
     if not usable:
-        raise Missing(f"there is no {artifact} for Spark {spark}")
+        raise MissingError(f"there is no {artifact} for Spark {spark}")
     return ".".join(map(str, max(usable)))
 
 

@@ -33,7 +33,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         ]
         jars = kafkas.jars_of(folder / "spark", *artifacts)
         broker = kafkas.Broker(folder)
-    except kafkas.Missing as problem:
+    except kafkas.MissingError as problem:
         pytest.skip(str(problem))
     try:
         servers = broker.start()
