@@ -155,6 +155,9 @@ class TestFormats:
         pq.write_table(table().slice(0, 0), path)
         for extra in (("--limit", 2), ("--changes",)):
             assert "no window has any rows" in good("topk", path, *TIMED, *extra)
+        header = good("topk", path, *TIMED, "--changes", "-f", "csv")
+        names = ("window_start", "window_end", "change", "flow", "from_rank", "to_rank")
+        assert header.strip() == ",".join(f'"{name}"' for name in names)
 
     def test_changes(self, flows: Path) -> None:
         rows = [
