@@ -28,13 +28,13 @@ def rank_on_spark(
 ) -> pa.Table:
     """Every answer of a query, computed by Spark, in the order of the embedded engine."""
     engine = _engine()
-    session = engine.session(
-        master,
-        spark__log__level="ERROR",
-        spark__ui__enabled="false",
-        spark__ui__showConsoleProgress=str(sys.stderr.isatty()).lower(),
-        spark__sql__session__timeZone="UTC",
-    )
+    settings = {
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
+        "spark.sql.session.timeZone": "UTC",
+    }
+    session = engine.session(master, **settings)
     try:
         if isinstance(source, Mapping):
             read: Any = {name: _read(session, paths) for name, paths in source.items()}
