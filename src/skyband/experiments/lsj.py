@@ -273,7 +273,7 @@ def _windows(report: Report, scale: float, progress: Progress) -> list[list[Any]
         report.text("Figure 11 needs the rooms: SKYBAND_DATA names no folder.")
         return []
     base = max(30, int(90 * scale))
-    rows = []
+    rows: list[list[Any]] = []
     progress("Figure 11: window and shift over the rooms")
     for size, slide in (
         *((base // 2, base // 10), (base, base // 10), (2 * base, base // 10)),
@@ -291,7 +291,7 @@ def _windows(report: Report, scale: float, progress: Progress) -> list[list[Any]
 
 
 def _distributions(report: Report, size: int, progress: Progress) -> list[list[Any]]:
-    rows = []
+    rows: list[list[Any]] = []
     counts: list[list[Any]] = []
     for distribution in DISTRIBUTIONS:
         progress(f"Figure 12: {distribution}")
@@ -322,7 +322,7 @@ def _distributions(report: Report, size: int, progress: Progress) -> list[list[A
 
 
 def _join_rates(report: Report, size: int, slide: int, progress: Progress) -> list[list[Any]]:
-    rows = []
+    rows: list[list[Any]] = []
     for distribution in ("correlated", "independent"):
         for rate in (0.005, 0.02, 0.1):
             progress(f"Figure 13: {distribution}, join rate {rate}")
@@ -343,7 +343,7 @@ def _join_rates(report: Report, size: int, slide: int, progress: Progress) -> li
 
 
 def _shapes(report: Report, size: int, progress: Progress) -> list[list[Any]]:
-    rows = []
+    rows: list[list[Any]] = []
     for what, sizes in (
         ("shift", [(size, size // 20, 2), (size, size // 10, 2), (size, size // 4, 2)]),
         ("volume", [(size // 4, size // 40, 2), (size, size // 10, 2), (2 * size, size // 5, 2)]),
