@@ -22,7 +22,9 @@ __all__ = ["Lsj"]
 
 Ints = npt.NDArray[np.int64]
 _PAYS = 0.5
-"""Rows that a layer shares with the window before, from which on sharing pays."""
+"""The share of rows in common with the window before from which on sharing pays."""
+_FEW = 256
+"""Rows that are sorted and filtered faster than they are matched with those before."""
 
 
 class _LocalSky:
@@ -58,8 +60,8 @@ class Lsj(Isj):
     Layer 1 is a stream whose rows expire in order, so its local skylines are the roots of a
     dominance graph (StabSky). Higher layers lose rows by pruning and get old ones back, so there
     every row stays, parked under one dominator. ``layers`` says how many layers share;
-    ``layers=None`` shares in all of them, but from the first layer on that has less than half of
-    its rows in common with the window before it recomputes.
+    ``layers=None`` shares in all of them, but recomputes from the first layer on that is small or
+    has less than half of its rows in common with the window before.
 
     Time: that of isj, but the sort-filter of a shared layer gives way to O(r s) comparisons, r
     being the rows that are new there or lost their parent and s its skyline. State: all live rows,
@@ -142,7 +144,7 @@ class Lsj(Isj):
         if self.query.layers is None:
             overlap = sky.overlap(numbers)
             self.shared.append(overlap)
-            if layer >= self.stop or overlap < _PAYS:
+            if layer >= self.stop or overlap < _PAYS or len(active) < _FEW:
                 self.stop = min(self.stop, layer)
                 sky.known, sky.parents = numbers, None
                 return super().local(layer, at, active, first)
