@@ -203,7 +203,10 @@ def joined_best(left: list[Any], right: list[Any], diff: bool = False) -> list[t
 
 @pytest.mark.parametrize("how", ["correlated", "independent", "anti", "tied"])
 @pytest.mark.parametrize("diff", [False, True])
-def test_every_slide_of_every_algorithm(how: str, diff: bool) -> None:
+def test_every_slide_of_every_algorithm(
+    how: str, diff: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skyband.skyline.lsj._FEW", 0)  # small layers share, too
     sources = two(3, 130, how)
     rows = {side: table.to_pylist() for side, table in sources.items()}
     prefer = PAIR | ({"kind_l": "diff", "kind_r": "diff"} if diff else {})
