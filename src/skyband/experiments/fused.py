@@ -254,8 +254,8 @@ def figure_5(report: Report, evaluations: int, progress: Progress) -> list[str]:
         verdicts += [
             f"""EAA keeps less as correlation grows (window {window:,}): {_said(falls)},
             {found[0].retained["eaa"]:.0f} → {found[-1].retained["eaa"]:.0f}.""",
-            f"""The approximation's memory at window {window:,} as correlation grows, {theirs} in the
-            paper: {_said(near)}, ours is {ours[0]} → {ours[-1]}.""",
+            f"""The approximation's memory at window {window:,} as correlation grows, {theirs} in
+            the paper: {_said(near)}, ours is {ours[0]} → {ours[-1]}.""",
         ]
     low = min(each.precision for each in all_found)
     enough = sum(each.precision >= 0.8 for each in all_found)

@@ -24,9 +24,6 @@ Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-_FEW = 6
-"""Streams of which all sets are looked at beforehand."""
-
 
 class EaaApprox(Eaa):
     """EAA that expects of a silent stream only what its correlation with the others promises.
@@ -78,9 +75,6 @@ class EaaApprox(Eaa):
         self.lost_best = np.zeros(0)
         """The best score that any such instance of this pane or a newer one could come to."""
         self._missed: list[Floats] = []
-        self.shares: Floats | None = None
-        self.shared = 0
-        """The first pane of the window that the shares are of."""
 
     def _observe(self, part: Part, pane: Ints, row: int, upto: int) -> None:
         super()._observe(part, pane, row, upto)
@@ -90,11 +84,8 @@ class EaaApprox(Eaa):
     def _best(self, who: Codes, values: Floats, seen: Codes) -> Floats:
         """The values that instances are likely to come to at best."""
         masks = live_streams(who, self.links, self.log[4], self.log[1])
-        if len(self.low) > _FEW:
-            masks, place = np.unique(masks, return_inverse=True)
-            share = self.sketch.conditionals(masks, self.first)
-        else:
-            place, share = masks, self._shares()
+        masks, place = np.unique(masks, return_inverse=True)
+        share = self.sketch.conditionals(masks, self.first)
         returns = self.query.returns
         return most_likely(
             who,
@@ -108,13 +99,6 @@ class EaaApprox(Eaa):
             share,
             place,
         )
-
-    def _shares(self) -> Floats:
-        """The conditional shares of all sets of streams, made anew as the window moves on."""
-        if self.shares is None or self.first - self.shared >= self.panes.per_window // 16:
-            self.shares = self.sketch.conditionals(np.arange(1 << len(self.low)), self.first)
-            self.shared = self.first
-        return self.shares
 
     def _leave(
         self, who: Codes, panes: Ints, offsets: Ints, values: Floats, seen: Codes, lost: Mask
@@ -184,8 +168,6 @@ class EaaApprox(Eaa):
             "stamps": self.sketch.stamps,
             "lost_pane": self.lost_pane,
             "lost_best": self.lost_best,
-            "shared": np.array([self.shared]),
-            "shares": np.zeros((0, 0)) if self.shares is None else self.shares,
         }
         return super().snapshot() | {name: array.copy() for name, array in own.items()}
 
@@ -193,8 +175,6 @@ class EaaApprox(Eaa):
         super().restore(arrays)
         self.sketch.stamps = arrays["stamps"].copy()
         self.lost_pane, self.lost_best = arrays["lost_pane"].copy(), arrays["lost_best"].copy()
-        self.shared = int(arrays["shared"][0])
-        self.shares = arrays["shares"].copy() if arrays["shares"].size else None
 
     def stats(self) -> dict[str, int | float]:
         found = super().stats()
