@@ -13,6 +13,7 @@ from skyband.fused.eaa import Eaa
 from skyband.fused.live import STRETCH
 from skyband.fused.sketches import Appearances
 from skyband.kernels.fused_sweep import live_streams, most_likely
+from skyband.query.base import number
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part, Runs
 from skyband.synopsis import Windows
@@ -38,10 +39,11 @@ class EaaApprox(Eaa):
     above both ``missed`` and its own. ``exact`` is true where the last score shown is above
     ``missed``.
 
-    Section 4 of the paper. We depart in the moment of dropping (at a sweep, never at each arrival),
-    in estimating all cardinalities with the same sketches, whose errors then partly cancel, and in
-    conditioning on six streams at most. Options: ``bitmaps`` (256), ``sketch`` ("fm" or "hll"),
-    ``slack``, ``kmax``.
+    Section 4 of the paper. We depart in the moment of dropping (at a sweep, never at each
+    arrival), in estimating all cardinalities with the same sketches, whose errors then partly
+    cancel, and in conditioning on six streams at most. Options: ``bitmaps`` (1024) and ``sketch``
+    ("fm" or "hll"); ``caution`` (1, the paper's) is a factor to P: with 0.5 a report is expected
+    to be an average one, and a third less is kept; ``slack`` and ``kmax`` as of EAA.
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "s"], "v": [0.5, 0.7, 0.4]})
@@ -59,7 +61,7 @@ class EaaApprox(Eaa):
     """
 
     exact = False
-    option_names: ClassVar[tuple[str, ...]] = (*Eaa.option_names, "bitmaps", "sketch")
+    option_names: ClassVar[tuple[str, ...]] = (*Eaa.option_names, "bitmaps", "sketch", "caution")
     usual_slack = STRETCH
 
     def __init__(self, query: FusedTopK) -> None:
@@ -69,7 +71,9 @@ class EaaApprox(Eaa):
         estimator = query.options.get("sketch", "fm")
         if estimator not in ("fm", "hll"):
             raise QueryError(f"option 'sketch' must be 'fm' or 'hll', not {estimator!r}")
-        self.sketch = Appearances(len(query.streams), self._option("bitmaps", 256, 16), estimator)
+        self.sketch = Appearances(len(query.streams), self._option("bitmaps", 1024, 16), estimator)
+        self.caution = query.options.get("caution", 1.0)
+        number("option 'caution'", self.caution, 0.0, 1.0)
         self.lost_pane = np.zeros(0, np.int64)
         """Panes of which something was dropped that might have been answered, ascending."""
         self.lost_best = np.zeros(0)
@@ -85,7 +89,7 @@ class EaaApprox(Eaa):
         """The values that instances are likely to come to at best."""
         masks = live_streams(who, self.links, self.log[4], self.log[1])
         masks, place = np.unique(masks, return_inverse=True)
-        share = self.sketch.conditionals(masks, self.first)
+        share = self.caution * self.sketch.conditionals(masks, self.first)
         returns = self.query.returns
         return most_likely(
             who,

@@ -19,7 +19,8 @@ Hashes = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 
 NEVER = int(np.iinfo(np.int64).min)
-LEVELS = 40
+LEVELS = 24
+"""Enough for 2^24 objects a bitmap."""
 _FEW = 8
 """Streams of which all sets are estimated at once."""
 _PHI = 0.77351
@@ -30,7 +31,7 @@ _SMALL = 1.75
 class Appearances:
     """How many distinct objects some streams have in common: one stamped sketch a stream.
 
-    Time O(1) a report; state ``bitmaps`` x 40 stamps a stream. The standard error of a union is
+    Time O(1) a report; state ``bitmaps`` x 24 stamps a stream. The standard error of a union is
     about 0.78 / sqrt(bitmaps) with the estimator of Flajolet and Martin ("fm"), 1.04 /
     sqrt(bitmaps) with that of HyperLogLog ("hll") over the same bits; an intersection, by
     inclusion and exclusion, has errors of the size of its unions' errors.
