@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -252,7 +253,7 @@ def figure_5(report: Report, evaluations: int, progress: Progress) -> list[str]:
             report,
             CORRELATIONS,
             "ρ",
-            lambda rho, w=window: synthetic(w, evaluations, correlation=rho),
+            partial(_correlated, window, evaluations),
             progress,
             f"figure 5c, window {window}",
         )
@@ -287,6 +288,10 @@ def figure_5(report: Report, evaluations: int, progress: Progress) -> list[str]:
         figure 5, the least is {low:.2f}."""
     )
     return verdicts
+
+
+def _correlated(window: int, evaluations: int, correlation: float) -> Measured:
+    return synthetic(window, evaluations, correlation=correlation)
 
 
 def _linear(found: Sequence[Measured]) -> list[str]:
