@@ -382,9 +382,12 @@ def test_the_value_column_may_be_called_score() -> None:
 
 
 def test_a_function_that_returns_no_score_an_object() -> None:
-    rows = table([(0, "p", "a", 0.5), (1, "q", "a", 0.5)])
     with pytest.raises(sb.QueryError, match="one score for each of the 2 objects"):
-        sb.rank(rows, fused(sb.TimeWindow(10), combine=lambda values: values))
+        sb.Monitor(fused(sb.TimeWindow(10), combine=lambda values: values))
+    with pytest.raises(sb.QueryError, match="not a number"):
+        sb.Monitor(fused(sb.TimeWindow(10), combine=lambda values: values[:, 0] * np.nan))
+    with pytest.raises(sb.QueryError, match="monotone"):
+        sb.Monitor(fused(sb.TimeWindow(10), combine=lambda values: -values[:, 0]))
 
 
 def test_a_function_of_ones_own_is_given_again_on_restore() -> None:
@@ -392,9 +395,12 @@ def test_a_function_of_ones_own_is_given_again_on_restore() -> None:
         return values.max(axis=1)
 
     monitor = sb.Monitor(fused(sb.TimeWindow(10), combine=combine))
-    monitor.push(table([(0, "p", "a", 0.5)]))
-    with pytest.raises(sb.EngineError, match="combine="):
-        monitor.snapshot()
+    monitor.push(table([(0, "p", "a", 0.5), (1, "p", "b", 0.75)]))
+    blob = monitor.snapshot()
+    with pytest.raises(sb.EngineError, match="give it again"):
+        sb.Monitor.restore(blob)
+    (answer,) = sb.Monitor.restore(blob, combine=combine).flush()
+    assert scores(answer) == [("p", 0.75)]
 
 
 # ---------------------------------------------------------------------------------------------
