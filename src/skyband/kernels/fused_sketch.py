@@ -35,8 +35,7 @@ def stamp_bits(hashes: Hashes, stream: Codes, pane: Ints, stamps: Ints) -> None:
     for row in range(len(hashes)):
         # Shards are chosen by the hash itself, so the bits come from another one.
         bits = mix(hashes[row] ^ _SALT)
-        bitmap = np.int64(bits % np.uint64(bitmaps))
-        bits = bits // np.uint64(bitmaps)
+        bitmap = np.int64(((bits >> _HALF) * np.uint64(bitmaps)) >> _HALF)
         level = 0
         while level < levels - 1 and not bits & _ONE:
             bits = bits >> _ONE
