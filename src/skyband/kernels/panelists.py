@@ -180,6 +180,8 @@ def fold_lists(
             for c in range(len(refs)):
                 found[c, v] = old[c, v] + fresh[c, v]
         for group in sequence:
+            if groups[group] == groups[group + 1]:
+                continue
             size = best_of(
                 members, groups[group], groups[group + 1], refs, found, order_key, k, decided, heap
             )
