@@ -599,3 +599,17 @@ class TestProcess:
         )
         assert done.returncode == 2
         assert done.stderr == "skyband: the command line needs typer: pip install 'skyband[cli]'\n"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_spark_writes_what_the_embedded_engine_writes(flows: Path) -> None:
+    pytest.importorskip("pyspark")
+    pytest.importorskip("skyband.spark")
+    words = [sys.executable, "-m", "skyband", "topk", str(flows), *map(str, TIMED), "-f", "csv"]
+    done = subprocess.run(
+        [*words, "--engine", "spark", "--master", "local[1]"],
+        capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == good("topk", flows, *TIMED, "-f", "csv")

@@ -92,7 +92,7 @@ class TopKSynopsis(Synopsis[TopK]):
     def summarise(self, rows: Rows) -> Runs:
         score = rows.numpy(self.query.score)
         tie = _BY_POSITION if self.counting else rows.tie
-        positions, offsets = select_runs(score, tie, rows.offsets, self.limit, self.query.largest)
+        positions, offsets = self._select(rows, score, tie)
         if self.counting:
             assert rows.arrival is not None
             later = np.repeat(rows.arrival - rows.offsets[:-1], np.diff(offsets)) + positions
@@ -104,6 +104,10 @@ class TopKSynopsis(Synopsis[TopK]):
         }
         columns |= {f"shown:{name}": rows.take(name, positions) for name in self._payload}
         return rows.runs({"rows": self._settled(Part(offsets, columns))})
+
+    def _select(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints]:
+        """Positions of the best k rows of each run and those that tie with the last, offsets."""
+        return select_runs(score, tie, rows.offsets, self.limit, self.query.largest)
 
     def combine(self, runs: Runs) -> Runs:
         fresh = np.flatnonzero(~runs.repeats)
