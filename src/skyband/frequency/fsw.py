@@ -49,6 +49,7 @@ _KEPT = (
         "heap",
     ),
     *("table",),
+    *("low", "slack"),
 )
 
 
@@ -230,7 +231,7 @@ class Fsw(SketchSynopsis):
         if not hasattr(self, "store"):
             return dict.fromkeys((*names, "mu", "counters", "state_bytes"), 0)
         arrays = (*(getattr(self, name) for name in _KEPT), self.fine, self.bits, self.row)
-        held = sum(array.nbytes for array in arrays) + 4 * self.cur.nbytes
+        held = sum(array.nbytes for array in arrays) + 2 * self.cur.nbytes
         m, h, p = self.capacity, self.cells, self.panes
         counters = m * (4 + p) + h * (p + self.ratio) + -(-self.filter_bits // 16)
         found: dict[str, int | float] = {n: int(self.control[at]) for n, at in names.items()}
