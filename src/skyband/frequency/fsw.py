@@ -68,11 +68,11 @@ class Fsw(SketchSynopsis):
     it; its bound is read before the eviction it causes; and its error is that of its own buckets.
 
     >>> import pyarrow as pa, skyband as sb
-    >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
-    >>> window = sb.CountWindow(4, slide=2)
-    >>> query = sb.HeavyHitters(k=1, item="word", window=window, algorithm="fsw", capacity=2)
-    >>> sb.rank(words, query).select(["word", "count", "error"]).to_pylist()[-1]
-    {'word': 'be', 'count': 2, 'error': 1}
+    >>> words = pa.table({"word": "a rose is a rose is a rose and a bud".split()})
+    >>> window, sizes = sb.CountWindow(11), {"capacity": 2, "cells": 3}
+    >>> query = sb.HeavyHitters(k=2, item="word", window=window, algorithm="fsw", **sizes)
+    >>> sb.rank(words, query).select(["word", "count", "error"]).to_pylist()
+    [{'word': 'a', 'count': 4, 'error': 3}, {'word': 'rose', 'count': 3, 'error': 0}]
     """
 
     default_ratio = 1
