@@ -131,18 +131,17 @@ class PaneLists(FrequencySynopsis):
 
         A window is answered by a pass over all codes, so those of panes far ahead must wait.
         """
-        offsets, start, asked = panes.parts["items"].offsets, 0, 0
-        while True:
+        offsets, stamp, start, asked = panes.parts["items"].offsets, panes.stamp, 0, 0
+        while start < len(panes):
             most = offsets[start] + max(_STRETCH, len(self.index))
             stop = max(start + 1, int(np.searchsorted(offsets, most, side="right")) - 1)
-            while stop < len(panes) and panes.stamp[stop] == panes.stamp[stop - 1]:
-                stop += 1
-            if stop >= len(panes):
-                yield panes.slice(start, len(panes)), _some(windows, asked, len(windows))
-                return
-            upto = int(np.searchsorted(windows.end, panes.stamp[stop], side="right"))
+            stop = int(np.searchsorted(stamp, stamp[stop - 1], side="right"))
+            if stop == len(panes):
+                break
+            upto = int(np.searchsorted(windows.end, stamp[stop], side="right"))
             yield panes.slice(start, stop), _some(windows, asked, upto)
             start, asked = stop, upto
+        yield panes.slice(start, len(panes)), _some(windows, asked, len(windows))
 
     def _fold_some(self, panes: Runs, windows: Windows) -> Runs:
         part = panes.parts["items"]
