@@ -92,6 +92,7 @@ class PaneLists(FrequencySynopsis):
         self.pane = np.zeros(0, np.int64)
         self.starts = np.zeros(1, np.int64)
         self.flip = 0
+        self.ranks = self.order = _NONE
         self.inserts = self.removals = self.updates = 0
 
     def _new_tape(self, size: int) -> Tape:
@@ -215,13 +216,13 @@ class PaneLists(FrequencySynopsis):
         owners = self.group[:known].astype(np.int64)
         return counting_order(owners, int(owners.max()) + 1 if known else 0)
 
-    @staticmethod
-    def _sequence(many: int, windows: Windows) -> Ints:
+    def _sequence(self, many: int, windows: Windows) -> Ints:
         """Groups in the order of their keys, as answers show them."""
-        ranks = windows.ranks[:many]
-        if len(ranks) < many or many <= 1:
+        if len(windows.ranks) < many or many <= 1:
             return np.arange(many)
-        return np.argsort(ranks, kind="stable")
+        if self.ranks is not windows.ranks:
+            self.ranks, self.order = windows.ranks, np.argsort(windows.ranks, kind="stable")
+        return self.order if many == len(self.order) else self.order[self.order < many]
 
     def _expire(self, place: Ints) -> None:
         """Drop the entries of panes that left the window, and the items that left with them."""
