@@ -176,7 +176,8 @@ def _feed(
     w = cur[0] * 0 + 1
     wrong = cur[0] * 0
     hits = 0
-    past_buckets = np.empty(cell_hist.shape[1], cell_hist.dtype)
+    buckets = cell_hist.shape[1]
+    past_buckets = np.empty(buckets, cell_hist.dtype)
     for i in range(start, stop):
         key = hashes[i]
         if len(weights):
@@ -225,7 +226,8 @@ def _feed(
             active = fine[cell]
             # The newcomer's bound is read before the eviction, which may raise its cell.
             past = hist[coarse]
-            past_buckets[:] = cell_hist[coarse]
+            for b in range(buckets):
+                past_buckets[b] = cell_hist[coarse, b]
             _evict(
                 slot,
                 pane,
@@ -242,14 +244,16 @@ def _feed(
                 table,
                 shift,
             )
-            item_hist[slot] = past_buckets
+            for b in range(buckets):
+                item_hist[slot, b] = past_buckets[b]
         else:
             slot = np.int64(heap[control[SIZE]])
             control[SIZE] += 1
             control[HEAPED] = 0
             active = fine[cell]
             past = hist[coarse]
-            item_hist[slot] = cell_hist[coarse]
+            for b in range(buckets):
+                item_hist[slot, b] = cell_hist[coarse, b]
         control[INSERTS] += 1
         item[slot] = key
         born[slot] = pane
@@ -260,7 +264,8 @@ def _feed(
         # What the filter lets go is slack, not error: it is added when the answer is read.
         err[slot] = past + active + (add - w if add > w else 0) + wrong
         if len(item_err):
-            item_err[slot] = item_hist[slot]
+            for b in range(buckets):
+                item_err[slot, b] = item_hist[slot, b]
             ecur[slot] = active + (add - w if add > w else 0) + wrong
         table_add(table, shift, key, slot)
         if full:
