@@ -137,16 +137,16 @@ def _close(
     item_hist: Values, item_err: Values, cell_hist: Values, hist: Values, fine: Values, held: Ints,
     heap: NDArray[np.int32],
 ) -> None:  # fmt: skip
-    """The pane's counts become a bucket."""
+    """The pane's counts become a bucket, which was emptied when its last pane expired."""
     bucket = pane % len(held)
     held[bucket] = pane
     for at in range(control[SIZE]):
         slot = heap[at]
         if cur[slot] > 0:
             seen[slot] = pane
-        item_hist[slot, bucket] = cur[slot]
-        base[slot] += cur[slot]
-        cur[slot] = 0
+            item_hist[slot, bucket] = cur[slot]
+            base[slot] += cur[slot]
+            cur[slot] = 0
         if len(item_err):
             item_err[slot, bucket] = ecur[slot]
             ecur[slot] = 0
@@ -156,8 +156,9 @@ def _close(
         for cell in range(coarse * ratio + 1, (coarse + 1) * ratio):
             most = max(most, fine[cell])
             fine[cell] = 0
-        cell_hist[coarse, bucket] = most
-        hist[coarse] += most
+        if most > 0:
+            cell_hist[coarse, bucket] = most
+            hist[coarse] += most
 
 
 @jit
