@@ -44,6 +44,7 @@ _KEPT = (
         "item_hist",
         "item_err",
         "cell_hist",
+        "marks",
         "hist",
         "held",
         "heap",
@@ -104,6 +105,7 @@ class Fsw(SketchSynopsis):
         self.item_hist = np.zeros((m, p), self.dtype)
         self.item_err = np.zeros((0, p), self.dtype)
         self.cell_hist = np.zeros((h, p), self.dtype)
+        self.marks = np.zeros((p, h), np.uint8)
         self.hist = np.zeros(h, self.dtype)
         self.fine = np.zeros(h * self.ratio, self.dtype)
         self.bits = np.zeros(-(-self.filter_bits // 8), np.uint8)
@@ -124,9 +126,9 @@ class Fsw(SketchSynopsis):
         if not len(self.item_err) and (pushed.missing.any() or pushed.errors.any()):
             self._keep_errors()
         slots, rows, values, let_go, ends, proven = fold_fsw(
-            *pushed, windows.first, windows.end, self.query.k, self.ratio, self.dtype.kind
-            == "i", self.control, self.item, self.born, self.seen, self.row, self.base, self.cur,
-            self.err, self.ecur, self.item_hist, self.item_err, self.cell_hist, self.hist,
+            *pushed, windows.first, windows.end, self.query.k, self.ratio, self.dtype.kind == "i",
+            self.control, self.item, self.born, self.seen, self.row, self.base, self.cur, self.err,
+            self.ecur, self.item_hist, self.item_err, self.cell_hist, self.marks, self.hist,
             self.fine, self.bits, self.held, self.heap, self.low, self.slack, self.table,
             self.shift,
         )  # fmt: skip
@@ -258,6 +260,7 @@ class Fsw(SketchSynopsis):
         empty = self.held == NEVER
         assert not self.item_hist[live][:, empty].any()
         assert not self.cell_hist[:, empty].any()
+        assert np.array_equal(self.marks.T != 0, self.cell_hist != 0)
         assert (self.err[live] >= 0).all()
         assert (self.err[live] <= self.base[live] * (1 + 1e-12)).all()
         if len(self.item_err):
