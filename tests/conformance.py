@@ -10,11 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from hypothesis import strategies as st
 
 import oracle
 import skyband as sb
 import streams
+
+FUSED = {"id": "object", "stream": "stream", "value": "value", "streams": ("a", "b"), "time": "ts"}
+
+
+def _own_score(values: Any) -> Any:
+    """A user's monotone function: the oracle hands it one object's values, the engine many."""
+    first, second = np.moveaxis(np.asarray(values), -1, 0)
+    return np.maximum(first, 0.5) + 2 * second
+
 
 # One small query of every kind over the columns of ``streams``; algorithms run all of them.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
@@ -37,13 +48,83 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
             {"semantics": "u-topk", "by": ("g",)},
         )
     ],
+    "FusedTopK": [
+        FUSED | {"k": 2},
+        FUSED | {"k": 1, "recurrences": 3, "combine": "min", "bounds": (0.0, 1.0)},
+        FUSED | {"k": 3, "combine": {"b": 0.5, "a": 2.0}, "bounds": {"a": (0, 1), "b": (-1, 2)}},
+        FUSED | {"k": 2, "combine": "max", "by": ("g",)},
+        FUSED | {"k": 2, "combine": "product", "recurrences": 2, "by": ("g",)},
+        FUSED | {"k": 2, "combine": _own_score},
+        FUSED | {"k": 2, "combine": "mean", "stream": None},
+        FUSED | {"k": 1, "recurrences": 2, "stream": None, "by": ("g",)},
+    ],
     "Skyline": [
         {"prefer": {"price": "min", "volume": "max"}, "id": "id", "time": "ts"},
         {"prefer": {"price": "max", "weight": "min", "kind": "diff"}, "time": "ts", "by": ("g",)},
     ],
+    "SkylineJoin": [
+        {"left": "trades", "right": "risks", "on": "stock", "time": "ts", "prefer": prefer}
+        for prefer in (
+            {"price": "min", "risk": "max"},
+            {"price": "max", "risks_ts": "min", "trades_ts": "diff"},
+            {"stock": "diff", "risk": "min"},
+        )
+    ],
 }
 
-SNAPSHOT = "snapshot"
+# Settings that make an algorithm do its work on few rows already.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "sla": {"kmax": 3},
+    "eaa": {"kmax": 3, "slack": 0},
+    "eaa-approx": {"kmax": 3, "slack": 0},
+}
+
+Sent = streams.Stream | Mapping[str, streams.Stream]
+"""One stream, or one for each source."""
+
+
+def small_streams(
+    kind: str, settings: Mapping[str, Any], window: Any, lateness: int = 0
+) -> st.SearchStrategy[Any]:
+    """Few rows of the columns that a kind of query reads."""
+    if kind == "SkylineJoin":
+        return streams.sides(max_rows=14, lateness=lateness)
+    if kind != "FusedTopK":
+        return streams.streams(max_rows=14, lateness=lateness)
+    return streams.report_streams(
+        size=window.size,
+        recurrences=settings.get("recurrences", 1),
+        max_rows=20,
+        lateness=lateness,
+        count=isinstance(window, oracle.CountWindow),
+        grouped=bool(settings.get("by")),
+    )
+
+
+def long_stream(kind: str, settings: Mapping[str, Any], window: Any, pattern: str) -> Sent:
+    """Some hundred rows of the columns that a kind of query reads."""
+    if kind == "SkylineJoin":
+        return streams.two_sides(streams.PATTERNS.index(pattern), 90, lateness=5, batches=9)
+    if kind != "FusedTopK":
+        return streams.stream(7, 250, pattern=pattern, lateness=5, step=2, gap=40, batches=9)
+    return streams.reports(
+        streams.PATTERNS.index(pattern),
+        250,
+        size=window.size,
+        streams=settings["streams"],
+        recurrences=settings.get("recurrences", 1),
+        objects=6 + 10 * streams.PATTERNS.index(pattern),
+        lateness=5,
+        count=isinstance(window, oracle.CountWindow),
+        groups=2 if settings.get("by") else 1,
+        batches=9,
+    )
+
+
+def fits(settings: Mapping[str, Any], window: Any) -> bool:
+    """Whether a query of these settings may have this window: several sources have no count."""
+    several = settings.get("stream", "") is None or "left" in settings
+    return not (several and isinstance(window, oracle.CountWindow))
 
 
 @dataclass
@@ -105,14 +186,35 @@ def compare(
     kind: str,
     window: Any,
     settings: Mapping[str, Any],
-    stream: streams.Stream,
+    stream: Sent,
     restarts: bool = False,
 ) -> None:
     """Assert that the engine's answers are the oracle's, to the last change."""
-    want = oracle.answers(kind, window, stream.row_batches, **settings)
-    query = query_of(kind, window, settings, stream.table)
-    got = run(query, stream.batches, restarts)
+    tables, rows, table = sent(stream, settings)
+    want = oracle.answers(kind, window, rows, **settings)
+    query = query_of(kind, window, settings, table)
+    got = run(query, tables, restarts and not callable(settings.get("combine")))
     check(kind, got, want)
+
+
+def sent(stream: Sent, settings: Mapping[str, Any]) -> tuple[list[Any], list[Any], pa.Table]:
+    """The pushes of a stream as tables and as rows, and a table to see its columns by."""
+    if isinstance(stream, Mapping):
+        rows = pushes({name: each.row_batches for name, each in stream.items()})
+        tables = pushes({name: each.batches for name, each in stream.items()})
+        return tables, rows, next(iter(stream.values())).table
+    if settings.get("stream", "") is None:
+        return *stream.by_source("stream"), stream.table
+    return stream.batches, stream.row_batches, stream.table
+
+
+def pushes(batches: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """Pushes of several streams: by turns one batch of each together, and one after the other."""
+    found: list[dict[str, Any]] = []
+    for number in range(max(len(each) for each in batches.values())):
+        turn = {name: each[number] for name, each in batches.items() if number < len(each)}
+        found += [turn] if number % 2 else [{name: batch} for name, batch in turn.items()]
+    return found
 
 
 def check(kind: str, got: Got, want: oracle.Run) -> None:

@@ -4,7 +4,7 @@ Both give a `Stream`: a pyarrow table and the same rows as dicts, with timestamp
 microseconds, as the oracle wants them, both cut into batches at the same places.
 
     ts  id  g  item  weight  score  p  price  volume  kind        stream, streams
-    ts  object  stream  value                                     reports, report_streams
+    ts  object  g  stream  value                                  reports, report_streams
     ts  key  price | risk                                         two_sides, sides
 
 Rows may be out of order by at most `lateness`, so that none of them is late for a window with that
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 import oracle
@@ -63,6 +64,24 @@ class Stream:
     def row_batches(self) -> list[list[oracle.Row]]:
         return [self.rows[start:end] for start, end in self.edges]
 
+    def by_source(self, column: str) -> tuple[list[dict[str, pa.Table]], list[Any]]:
+        """Batches as mappings from source to rows, by a column that names the source."""
+        tables, rows = [], []
+        for start, end in self.edges:
+            names = list(dict.fromkeys(row[column] for row in self.rows[start:end]))
+            batch = self.table.slice(start, end - start)
+            masks = {name: pc.equal(batch[column], name) for name in names}
+            tables.append({n: batch.filter(mask).drop_columns(column) for n, mask in masks.items()})
+            rows.append({
+                name: [
+                    {c: v for c, v in row.items() if c != column}
+                    for row in self.rows[start:end]
+                    if row[column] == name
+                ]
+                for name in names
+            })  # fmt: skip
+        return tables, rows
+
 
 def rows_of(table: pa.Table) -> list[oracle.Row]:
     """A table as rows for the oracle: every timestamp an integer, in microseconds."""
@@ -103,6 +122,11 @@ def columns_of(
         "volume": pa.float64(),
         "kind": pa.string(),
     }
+
+
+def report_columns(id_type: pa.DataType) -> dict[str, pa.DataType]:
+    texts = {"g": pa.string(), "stream": pa.string()}
+    return {"ts": pa.int64(), "object": id_type, **texts, "value": pa.float64()}
 
 
 def in_arrival_order(
@@ -219,30 +243,35 @@ def reports(
     step: int = 3,
     lateness: int = 0,
     count: bool = False,
+    groups: int = 1,
     batches: int = 1,
 ) -> Stream:
     """Reports of objects on several streams, in one table.
 
-    No window of `size` (in time, or with `count` in arrivals) has more than `recurrences` reports
-    of one object in one stream: a report too many goes to a fresh object.
+    No window of `size` (in time, or with `count` in arrivals of a group) has more than
+    `recurrences` reports of one object in one stream: one too many goes to a fresh object.
     """
     rng = random.Random(seed)
     arrow_id, make_id = ID_TYPES[id_type]
     in_order = [{"ts": time} for time in times(n, rng, step=step)]
     arrived = in_arrival_order(in_order, [rng.randint(0, lateness) for _ in in_order])
-    told: dict[tuple[int, str], list[int]] = {}
+    told: dict[tuple[str, int, str], list[int]] = {}
+    arrivals: dict[str, int] = {}
     fresh = objects
     rows = []
-    for arrival, row in enumerate(arrived):
-        place = arrival if count else row["ts"]
+    for row in arrived:
+        group = f"g{rng.randrange(groups)}"
+        arrivals[group] = arrivals.get(group, 0) + 1
+        place = arrivals[group] if count else row["ts"]
         number, name = rng.randrange(objects), rng.choice(streams)
-        near = [other for other in told.get((number, name), []) if abs(other - place) < size]
+        near = [n for n in told.get((group, number, name), []) if abs(n - place) < size]
         if len(near) >= recurrences:
             number, fresh = fresh, fresh + 1
-        told.setdefault((number, name), []).append(place)
+        told.setdefault((group, number, name), []).append(place)
         value = rng.choice((rng.uniform(*bounds), rng.choice(bounds), sum(bounds) / 2))
-        rows.append({**row, "object": make_id(number), "stream": name, "value": value})
-    schema = {"ts": pa.int64(), "object": arrow_id, "stream": pa.string(), "value": pa.float64()}
+        made = {"object": make_id(number), "g": group, "stream": name, "value": value}
+        rows.append({**row, **made})
+    schema = report_columns(arrow_id)
     return from_rows(rows, schema, random_cuts(n, rng, batches))
 
 
@@ -342,24 +371,28 @@ def report_streams(
     max_rows: int = 12,
     lateness: int = 0,
     count: bool = False,
+    grouped: bool = False,
 ) -> Stream:
     """As `reports`: values in [0, 1], and reports too many for a window of `size` left out."""
+    arrow_id, make_id = ID_TYPES[draw(st.sampled_from(sorted(ID_TYPES)))]
     columns = {
-        "object": st.sampled_from("pqrs"),
+        "object": st.integers(0, 4).map(make_id),
+        "g": st.sampled_from("xy"),
         "stream": st.sampled_from(names),
         "value": st.sampled_from((0.0, 0.25, 0.5, 1.0)),
     }
     rows, cuts = draw(_placed(columns, max_rows, lateness))
     kept: list[oracle.Row] = []
-    places: dict[tuple[str, str], list[int]] = {}
+    places: dict[tuple[Any, ...], list[int]] = {}
     for row in rows:
-        place = len(kept) if count else row["ts"]
-        earlier = places.setdefault((row["object"], row["stream"]), [])
+        group = row["g"] if grouped else ""
+        arrivals = sum(not grouped or other["g"] == group for other in kept)
+        place = arrivals if count else row["ts"]
+        earlier = places.setdefault((group, row["object"], row["stream"]), [])
         if sum(abs(other - place) < size for other in earlier) < recurrences:
             earlier.append(place)
             kept.append(row)
-    schema = {"ts": pa.int64(), "object": pa.string(), "stream": pa.string(), "value": pa.float64()}
-    return from_rows(kept, schema, [min(cut, len(kept)) for cut in cuts])
+    return from_rows(kept, report_columns(arrow_id), [min(cut, len(kept)) for cut in cuts])
 
 
 @st.composite

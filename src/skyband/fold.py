@@ -9,6 +9,7 @@ take(summaries)  ─►  open panes  ─►  advance(watermark)  ─►  combine
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from skyband import registry
 from skyband.answer import Answers
 from skyband.errors import EngineError
 from skyband.groups import GroupTable, PerGroup, under
-from skyband.kernels.arrange import ranks_within
+from skyband.kernels.arrange import ranks_within, spread
 from skyband.query.base import Query
 from skyband.runs import Runs
 from skyband.synopsis import Faults, Synopsis, Windows
@@ -27,7 +28,7 @@ from skyband.times import window_column
 from skyband.watermark import CountClock, TimeClock
 from skyband.window import CountWindow
 
-__all__ = ["Fold", "answer_schema", "make_synopsis"]
+__all__ = ["Due", "Fold", "answer_schema", "make_synopsis"]
 
 Ints = npt.NDArray[np.int64]
 _GROUP_SHIFT = 40
@@ -51,6 +52,16 @@ def answer_schema(query: Query, groups: GroupTable, output: pa.Schema) -> pa.Sch
     shown = [f for f in output if f.name not in groups.names]
     window = [pa.field("window_start", edge), pa.field("window_end", edge)]
     return pa.schema([*window, *by, *rank, *shown])
+
+
+@dataclass(frozen=True, eq=False)
+class Due:
+    """What a step of the watermark brought: windows to answer, and this fold's piece of each."""
+
+    windows: Windows
+    partial: Runs | None
+    mended: Runs | None
+    """Sealed panes that lost bad rows at the last moment; None where they are as they came."""
 
 
 class Fold:
@@ -103,10 +114,48 @@ class Fold:
                 self.open = [self._combined(self.open)]
                 self.combined = _rows(self.open[0])
 
+    def held(self) -> Runs | None:
+        """The open panes, combined; None where nothing was ever taken."""
+        if len(self.open) > 1:
+            self.open = [self._combined(self.open)]
+            self.combined = _rows(self.open[0])
+        return self.open[0] if self.open else self.blank
+
+    def replay(self, sealed: Runs) -> None:
+        """Take back panes that were sealed before, and that a coming window covers.
+
+        The synopsis then answers as if it had been there all along; the clock is restored apart.
+        """
+        if self.blank is None:
+            self.blank = sealed.slice(0, 0)
+        if not len(sealed):
+            return
+        self._reserve_groups()
+        if self.groups.names:
+            np.maximum.at(self.newest, sealed.group, sealed.stamp)
+        sealed = sealed.ordered()
+        self._add_totals(sealed, sealed.stamp)
+        self.synopsis.fold(sealed, self.windows(np.zeros(0, np.int64)))
+
     def advance(self, watermark: int) -> Answers | None:
         """Seal the panes that the watermark has reached and answer the windows it ended."""
+        step = self._step(watermark)
+        return None if step is None else self._answered(*step[:2])
+
+    def seal(self, watermark: int) -> Due | None:
+        """Seal the panes that the watermark has reached; read the windows it ended, unfinished."""
+        step = self._step(watermark)
+        if step is None:
+            return None
+        sealed, windows, mended = step
+        partial = None if sealed is None else self.synopsis.fold(sealed, windows)
+        return Due(windows, partial, mended)
+
+    def _step(self, watermark: int) -> tuple[Runs | None, Windows, Runs | None] | None:
+        """Panes that this watermark seals, windows it ends; panes that lost bad rows, or None."""
         upto = int(self.panes.pane_of(watermark))
         sealed, rest = self._split(lambda runs: runs.stamp < upto)
+        taken = sealed
         sealed = self._admitted(sealed)
         filled = np.unique(sealed.stamp) if sealed is not None else np.zeros(0, np.int64)
         numbers = self.time.advance(watermark, filled)
@@ -114,13 +163,14 @@ class Fold:
         if sealed is None and not len(numbers):
             return None
         self._add_totals(sealed, None if sealed is None else sealed.stamp)
-        windows = Windows(
-            numbers,
-            self.panes.first_pane(numbers),
-            self.panes.end_pane(numbers),
-            self.groups.ranks,
-        )
-        return self._fold(sealed, windows)
+        mended = None if sealed is taken else sealed
+        # Without even a blank this fold was restored after its last pane had expired.
+        return self.blank if sealed is None else sealed, self.windows(numbers), mended
+
+    def windows(self, numbers: Ints) -> Windows:
+        """Time windows by their numbers."""
+        first, end = self.panes.first_pane(numbers), self.panes.end_pane(numbers)
+        return Windows(numbers, first, end, self.groups.ranks)
 
     def advance_counts(self, groups: Ints, before: Ints) -> Answers | None:
         """Seal the panes that these groups have filled since their counts were ``before``."""
@@ -141,9 +191,9 @@ class Fold:
             np.maximum(self.panes.first_pane(numbers), 0),
             self.panes.end_pane(numbers),
             ranks,
-            owners.astype(np.int32),
+            owners.astype(np.int32) if self.groups.names else None,
         )
-        return self._fold(sealed, windows)
+        return self._answered(self.blank if sealed is None else sealed, windows)
 
     def _split(self, is_sealed: Any) -> tuple[Runs | None, list[Runs]]:
         """Open summaries that are sealed, combined, and the others."""
@@ -173,13 +223,15 @@ class Fold:
             self.judge(faults)
         return admitted
 
-    def _fold(self, sealed: Runs | None, windows: Windows) -> Answers | None:
-        if sealed is None:
-            assert self.blank is not None
-            sealed = self.blank
-        finished = self.synopsis.answers(sealed, windows)
-        if not len(windows):
-            return None
+    def _answered(self, sealed: Runs | None, windows: Windows) -> Answers | None:
+        finished = None if sealed is None else self.synopsis.answers(sealed, windows)
+        return self._finished(finished, windows) if len(windows) else None
+
+    def answer(self, partials: Sequence[Runs], windows: Windows) -> Answers:
+        """Answers of at least one window from the pieces of all shards, groups by our codes."""
+        return self._finished(self.synopsis.finish(partials) if partials else None, windows)
+
+    def _finished(self, finished: Runs | None, windows: Windows) -> Answers:
         starts, ends = self._edges(windows.number)
         runs = None if finished is None else finished.ordered(windows.ranks)
         answers = self._answers(
@@ -188,11 +240,11 @@ class Fold:
             starts,
             ends,
             self._totals(windows),
-            windows.group if self.groups.names else None,
+            windows.group,
         )
         self.before = self.before | answers.last() if self.counting else answers.last()
         self.windows_out += len(answers)
-        self._forget(windows)
+        self.forget(windows)
         return answers
 
     # Answers -----------------------------------------------------------------------------------
@@ -239,11 +291,11 @@ class Fold:
     ) -> pa.Table:
         rows, window = finished.parts["rows"], self.query.window
         columns: list[pa.Array] = [
-            window_column(np.repeat(starts, counts), window),
-            window_column(np.repeat(ends, counts), window),
+            window_column(spread(starts, counts), window),
+            window_column(spread(ends, counts), window),
         ]
         if self.groups.names:
-            columns += self.groups.gather(np.repeat(finished.group, rows.lengths))
+            columns += self.groups.gather(spread(finished.group, rows.lengths))
         if self.query.ranked:
             columns.append(pa.array(ranks_within(rows.offsets)))
         columns += [rows[name] for name in schema.names[len(columns) :]]
@@ -260,6 +312,9 @@ class Fold:
             scale = len(windows.ranks) + 1
             runs = runs * scale + windows.ranks[finished.group]
             asked = asked * scale + windows.ranks[windows.group]
+        if len(runs) == len(asked) and (runs == asked).all():
+            first = np.arange(len(runs))
+            return first, first + 1
         return np.searchsorted(runs, asked), np.searchsorted(runs, asked, side="right")
 
     # Totals ------------------------------------------------------------------------------------
@@ -315,7 +370,7 @@ class Fold:
             grown[: len(self.newest)] = self.newest
             self.newest = grown
 
-    def _forget(self, windows: Windows) -> None:
+    def forget(self, windows: Windows) -> None:
         """Free the groups without live rows, once the groups have doubled since the last time."""
         if self.counting or not self.groups.names or len(self.groups) < 2 * self.known_groups:
             return
@@ -364,11 +419,11 @@ class Fold:
 
     def mark(self) -> tuple[Any, ...]:
         """What a failed push has to put back."""
-        return list(self.open), dict(self.time.seen), self.count.counts.copy()
+        return list(self.open), dict(self.time.seen), self.count.counts.copy(), self.newest.copy()
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Put back what ``mark`` saw."""
-        self.open, self.time.seen, self.count.counts = mark
+        self.open, self.time.seen, self.count.counts, self.newest = mark
 
     @property
     def nbytes(self) -> int:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from skyband.columns import output_type
 from skyband.errors import DataError, SchemaError
 from skyband.groups import GroupTable
-from skyband.kernels.arrange import arrival_numbers, counting_order
+from skyband.kernels.arrange import arrival_numbers, counting_order, split_by_code
 from skyband.kernels.scan import is_sorted
 from skyband.query.base import Query
 from skyband.runs import expand
@@ -115,14 +115,21 @@ class Intake:
             greatest = int(ticks.max())
         return Taken(source, batch, ticks, rows_in, faults, greatest)
 
+    def refuse_bad(self, table: pa.Table) -> None:
+        """Raise DataError if a table has bad rows."""
+        ((source, schema),) = self.bound.items()
+        faults = self.synopsis.validate(source, _one_batch(table.select(schema.names)))
+        if faults is not None:
+            refuse(faults)
+
     def place(self, taken: Taken, groups: GroupTable, sealed: int) -> Placed:
         """Rows of a time window by pane and group, without the late and the unused ones."""
         ticks, batch = taken.ticks, taken.batch
         if ticks is None:
             return Placed(None, 0, 0, 0)
         times = self._times(taken)
-        if not groups.names and is_sorted(ticks):
-            return self._place_sorted(taken, ticks, times, sealed)
+        if is_sorted(ticks):
+            return self._place_sorted(taken, groups, ticks, times, sealed)
         pane = self.panes.pane_of(ticks)
         used = self.panes.used(pane)
         late = used & (pane < sealed)
@@ -154,7 +161,6 @@ class Intake:
             arrival = arrival_numbers(codes, clock.counts)
             touched = np.flatnonzero(clock.counts != before)
         else:
-            codes = np.zeros(batch.num_rows, np.int32)
             before = clock.counts.copy()
             first = int(before[0])
             clock.counts[0] += batch.num_rows
@@ -162,6 +168,7 @@ class Intake:
             if not self.panes.gaps:
                 rows = self._count_runs(taken, first)
                 return rows, touched, before[touched], 0
+            codes = np.zeros(batch.num_rows, np.int32)
             arrival = np.arange(first, first + batch.num_rows)
         pane = self.panes.pane_of(arrival)
         used = self.panes.used(pane)
@@ -190,8 +197,10 @@ class Intake:
         group = np.zeros(len(pane), np.int32)
         return Rows(taken.source, taken.batch, pane, group, offsets, None, None, starts)
 
-    def _place_sorted(self, taken: Taken, ticks: Ints, times: Ints | None, sealed: int) -> Placed:
-        """Panes of sorted times are stretches of the batch: nothing is moved."""
+    def _place_sorted(
+        self, taken: Taken, groups: GroupTable, ticks: Ints, times: Ints | None, sealed: int
+    ) -> Placed:
+        """Panes of sorted times are stretches of the batch: nothing is moved but within them."""
         low, high = int(self.panes.pane_of(ticks[0])), int(self.panes.pane_of(ticks[-1]))
         if high - low < len(ticks) // 8:
             pane = np.arange(low, high + 1, dtype=np.int64)
@@ -221,8 +230,12 @@ class Intake:
             batch = batch.take(pa.array(kept))
             times = None if times is None else times[kept]
         offsets = np.append(0, np.cumsum(lengths))
-        group = np.zeros(len(pane), np.int32)
-        rows = Rows(taken.source, batch, pane, group, offsets, None, times)
+        group, index = np.zeros(len(pane), np.int32), None
+        if groups.names:
+            codes = self._codes(batch, groups)
+            index, within, group, offsets = split_by_code(offsets, codes, groups.bound)
+            pane = pane[within]
+        rows = Rows(taken.source, batch, pane, group, offsets, index, times)
         return Placed(rows, *counts, behind)
 
     def _times(self, taken: Taken) -> Ints | None:

@@ -9,18 +9,23 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.answer import Answer, Answers
-from skyband.errors import SchemaError
+from skyband.errors import DataError, SchemaError
 from skyband.intake import as_table
 from skyband.monitor import Monitor
 from skyband.order import order_by_value
 from skyband.query import Query
-from skyband.sources import BATCH_ROWS, batches_of, is_table, sorted_by
+from skyband.sources import batches_of, is_table, sorted_by
 from skyband.times import TimeAxis
 from skyband.window import CountWindow, Duration
 
-__all__ = ["rank", "watch"]
+__all__ = ["rank", "rank_with", "watch", "watch_with"]
 
 Progress = Callable[[int], None]
+
+# A piece of a table costs Python some hundred microseconds, so it should be large; but arrays of
+# answers past 32 MB are given back to the system and paged in again each time.
+_MOST_ROWS = 1 << 22
+_MOST_ANSWERS = 1 << 21
 
 
 def rank(
@@ -37,7 +42,12 @@ def rank(
     >>> sb.rank(flows, query)["flow"].to_pylist()
     ['b', 'c']
     """
-    monitor = Monitor(query, on_bad=on_bad)
+    return rank_with(Monitor(query, on_bad=on_bad), source, progress)
+
+
+def rank_with(monitor: Monitor, source: Any, progress: Progress | None = None) -> pa.Table:
+    """As ``rank``, with a fresh Monitor of the caller's, whose stats tell what was left out."""
+    query = monitor.query
     tables = [answers.table for answers in _run(source, monitor, progress)]
     if monitor._fold is None:
         return _unbound(query)
@@ -61,8 +71,12 @@ def watch(
     source: Any, query: Query, on_bad: str = "raise", idle: Duration | float | None = None
 ) -> Iterator[Answer]:
     """Answers as they come, over a source of any kind; a finite one is flushed at its end."""
-    monitor = Monitor(query, on_bad=on_bad, idle=idle)
-    return (answer for answers in _run(source, monitor, None) for answer in answers.views())
+    return watch_with(Monitor(query, on_bad=on_bad, idle=idle), source)
+
+
+def watch_with(monitor: Monitor, source: Any, progress: Progress | None = None) -> Iterator[Answer]:
+    """As ``watch``, with a fresh Monitor of the caller's."""
+    return (answer for answers in _run(source, monitor, progress) for answer in answers.views())
 
 
 def _run(source: Any, monitor: Monitor, progress: Progress | None) -> Iterator[Answers]:
@@ -79,7 +93,13 @@ def _run(source: Any, monitor: Monitor, progress: Progress | None) -> Iterator[A
     else:
         steps = _single(source, query)
     for step in steps:
-        answers = step if isinstance(step, Answers) else monitor._push(step)
+        try:
+            answers = step if isinstance(step, Answers) else monitor._push(step)
+        except DataError:
+            if is_table(source):
+                # The piece was cut from a table, maybe sorted: tell the rows by the table's own.
+                monitor._intake.refuse_bad(as_table(source))
+            raise
         if answers is not None and len(answers):
             yield answers
         if progress is not None and not isinstance(step, Answers):
@@ -92,7 +112,7 @@ def _run(source: Any, monitor: Monitor, progress: Progress | None) -> Iterator[A
 
 def _single(source: Any, query: Query) -> Iterator[Any]:
     if is_table(source):
-        yield from _slices(_in_time(as_table(source), query, None))
+        yield from _slices(_in_time(as_table(source), query, None), query)
     else:
         yield from batches_of(source)
 
@@ -108,11 +128,15 @@ def _in_time(table: pa.Table, query: Query, source: str | None) -> pa.Table:
     return sorted_by(table, name, axis.ticks)
 
 
-def _slices(table: pa.Table) -> Iterator[pa.Table]:
-    """Pieces of a table that fit a cache; an empty table is one piece, for its columns."""
+def _slices(table: pa.Table, query: Query) -> Iterator[pa.Table]:
+    """Pieces of a table; an empty one is one piece, for its columns."""
     if not table.num_rows:
         yield table
-    for batch in table.to_batches(max_chunksize=BATCH_ROWS):
+    size = _MOST_ROWS
+    if isinstance(query.window, CountWindow):
+        shown = getattr(query, "k", 1)
+        size = min(max(_MOST_ANSWERS * query.window.panes.slide // shown, 1 << 14), _MOST_ROWS)
+    for batch in table.to_batches(max_chunksize=size):
         yield pa.Table.from_batches([batch])
 
 
@@ -130,7 +154,7 @@ def _several(sources: Mapping[str, Any], monitor: Monitor) -> Iterator[Any]:
     streams: dict[str, Iterator[Any]] = {}
     for name, source in sources.items():
         if is_table(source):
-            streams[name] = _slices(_in_time(as_table(source), query, name))
+            streams[name] = _slices(_in_time(as_table(source), query, name), query)
         else:
             streams[name] = batches_of(source)
     monitor._raise_late = not all(is_table(source) for source in sources.values())

@@ -83,6 +83,8 @@ class Monitor:
     def _push(self, data: Any) -> Answers | None:
         batches = self._by_source(data)
         taken = [self._intake.take(source, batch) for source, batch in batches.items()]
+        if not taken:
+            return None  # a mapping without any source
         bad = 0
         for each in taken:
             if each.faults is not None:

@@ -16,10 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.kernels.arrange import fold_sign
+
 __all__ = ["id_ranks", "order_by_value", "row_order", "sortable", "unsortable"]
 
 Ints = npt.NDArray[np.int64]
-_LOW_BITS = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 _TOP_BIT = np.uint64(1 << 63)
 
 
@@ -27,9 +28,8 @@ def sortable(values: npt.NDArray[Any], largest: bool = True) -> Ints:
     """Integers in the order of the values; with ``largest=False`` in the reverse order."""
     if values.dtype.kind == "f":
         # Adding zero turns -0.0 into 0.0: they are equal and must not differ in bits.
-        bits = (values.astype(np.float64, copy=False) + 0.0).view(np.int64)
-        keys = bits ^ ((bits >> 63) & _LOW_BITS)
-    elif values.dtype == np.uint64:
+        return fold_sign((values.astype(np.float64, copy=False) + 0.0).view(np.int64), not largest)
+    if values.dtype == np.uint64:
         keys = (values ^ _TOP_BIT).view(np.int64)
     else:
         keys = values.astype(np.int64, copy=False)
@@ -39,10 +39,10 @@ def sortable(values: npt.NDArray[Any], largest: bool = True) -> Ints:
 def unsortable(keys: Ints, dtype: npt.DTypeLike, largest: bool = True) -> npt.NDArray[Any]:
     """The values that ``sortable`` was given."""
     dtype = np.dtype(dtype)
-    keys = keys if largest else ~keys
     if dtype.kind == "f":
-        bits = keys ^ ((keys >> 63) & _LOW_BITS)
-        return bits.view(np.float64).astype(dtype, copy=False)
+        keys = keys if largest else ~keys
+        return fold_sign(keys, False).view(np.float64).astype(dtype, copy=False)
+    keys = keys if largest else ~keys
     if dtype == np.uint64:
         return keys.view(np.uint64) ^ _TOP_BIT
     return keys.astype(dtype, copy=False)

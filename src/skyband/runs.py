@@ -216,7 +216,7 @@ class Runs:
         return pack(header, arrays | {f"extra/{name}": value for name, value in extra.items()})
 
     @staticmethod
-    def unpack(blob: bytes) -> tuple[Runs, dict[str, npt.NDArray[Any]]]:
+    def unpack(blob: bytes | bytearray) -> tuple[Runs, dict[str, npt.NDArray[Any]]]:
         """The runs and the extra arrays that ``pack`` was given."""
         header, arrays = unpack(blob)
         names: Any = header["extra"]

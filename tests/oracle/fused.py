@@ -62,6 +62,7 @@ def combined(values: list[Any], streams: Sequence[str], combine: Combine) -> Any
     """The values, in the order of the streams, in one number: by name, weights or a function."""
     named: dict[str, Callable[[list[Any]], Any]] = {
         "sum": sum,
+        "mean": lambda each: sum(each) / len(each),
         "min": min,
         "max": max,
         "product": math.prod,

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.kernels.borrow import borrowed
 from skyband.kernels.jit import jit
 
 __all__ = ["Skyband", "Tops"]
@@ -39,7 +40,7 @@ Ints32 = NDArray[np.int32]
 
 _KEY, _TIE, _SLOT, _PANE = range(4)  # columns of rows
 _BASE, _CAP, _TOP, _REST, _FRONT, _BACK, _BEST, _NEWEST = range(8)  # columns of groups
-_ROOM = 16  # the back may hold this many times k rows before a sweep
+_ROOM = 32  # the back may hold this many times k rows before a sweep
 _CHUNK = 12  # rows sorted by insertion
 _LOWEST = -(1 << 63)
 
@@ -73,7 +74,7 @@ class Skyband:
     (array([0, 1], dtype=int32), array([0, 2, 4]), array([9, 7, 7, 6]))
     """
 
-    __slots__ = ("_unit_of", "garbage", "groups", "k", "order", "rows", "used")
+    __slots__ = ("_scratch", "_unit_of", "garbage", "groups", "k", "order", "rows", "used")
 
     def __init__(self, k: int) -> None:
         self.k = k
@@ -82,7 +83,8 @@ class Skyband:
         self.groups: Ints = np.zeros((0, 8), np.int64)
         self.used = 0  # rows[:used] belong to groups, but for the garbage among them
         self.garbage = 0
-        self._unit_of: Ints32 = np.empty(0, np.int32)  # scratch, -1 everywhere between calls
+        self._unit_of: Ints32 = np.empty(0, np.int32)  # -1 everywhere between calls
+        self._scratch = _scratch(64, k)
 
     # Folding ----------------------------------------------------------------------------------
 
@@ -182,11 +184,21 @@ class Skyband:
             np.empty(n_rows, np.int64),
         )
         tops.offsets[n_out] = n_rows
-        self.rows, self.order, self.used, wasted = _fold(
-            self.rows, self.order, self.groups, self.used, self.k, plan, runs, win_first, win_end,
-            row_at, run_at, tops,
-        )
-        self.garbage += wasted
+        cursor = np.array([0, -1, 0, _LOWEST, self.used, self.garbage, 0], np.int64)
+        windows = (win_first, win_end, row_at, run_at)
+        while True:
+            lacking = _fold(
+                self.rows, self.order, self.groups, self.k, plan, runs, windows, tops,
+                self._scratch, cursor,
+            )
+            self.used, self.garbage = int(cursor[_USED]), int(cursor[_GARBAGE])
+            if lacking == _NOTHING:
+                break
+            need = int(cursor[_NEED])
+            if lacking == _ROWS:
+                self._reserve_rows(need + need // 2)
+            else:
+                self._scratch = _scratch(2 * need, self.k)
         if 2 * self.garbage > self.used:
             self._compact()
         return tops
@@ -199,6 +211,11 @@ class Skyband:
             groups[:have] = self.groups
             self.groups = groups
             self._unit_of = np.full(room, -1, np.int32)
+
+    def _reserve_rows(self, n: int) -> None:
+        rows, order = np.empty((n, 4), np.int64), np.empty(n, np.int32)
+        rows[: self.used], order[: self.used] = self.rows[: self.used], self.order[: self.used]
+        self.rows, self.order = rows, order
 
     def _compact(self) -> None:
         self.rows, self.order, self.used = _compact(self.rows, self.order, self.groups)
@@ -228,7 +245,8 @@ class Skyband:
     @property
     def nbytes(self) -> int:
         """Bytes of the state."""
-        return self.rows.nbytes + self.order.nbytes + self.groups.nbytes + self._unit_of.nbytes
+        arrays = (self.rows, self.order, self.groups, self._unit_of, *self._scratch)
+        return sum(array.nbytes for array in arrays)
 
     def slots(self) -> Ints:
         """The slots of all rows that are held, in no particular order."""
@@ -240,7 +258,8 @@ class Skyband:
 
     def sweep(self, first: int) -> None:
         """Drop everything that can no longer be answered in windows that start at ``first``."""
-        _sweep_all(self.rows, self.order, self.groups, first, self.k)
+        largest = int((self.groups[:, _FRONT] + self.groups[:, _BACK]).max(initial=1))
+        _sweep_all(self.rows, self.groups, first, self.k, _scratch(largest, self.k))
 
     def copy(self) -> Skyband:
         """A state that goes on independently, without free room."""
@@ -305,8 +324,29 @@ class Skyband:
                     assert sum(other[_PANE] >= row[_PANE] for other in ahead[:i]) < self.k
 
 
+# Scratch: rows picked from a pane and their keys, each with a spare; buckets; the best k; retained rows as
+# positions and as rows; panes.
+Scratch = tuple[Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints32, Ints, Ints]
 Plan = tuple[Ints32, Ints, Ints, Ints, Ints]  # group; its runs: starts, index; its windows: low, high
 Runs = tuple[Ints, Ints32, Ints, Ints, Ints, Ints]  # as the arguments of Skyband.fold
+Windows = tuple[Ints, Ints, Ints, Ints]  # first and end; places for rows and runs of the answers
+
+_UNIT, _RUN, _WINDOW, _FIRST, _USED, _GARBAGE, _NEED = range(7)  # the cursor: where a call goes on
+_NOTHING, _ROWS, _ROOM_TO_WORK = range(3)  # what a call lacks to go on
+
+
+def _scratch(n: int, k: int) -> Scratch:
+    return (
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n + 1, np.int32),
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+        np.empty((n, 4), np.int64),
+        np.empty(2 * n + k + 1, np.int64),
+    )
 
 
 @jit
@@ -430,32 +470,44 @@ def _fold(
     rows: Ints,
     order: Ints32,
     groups: Ints,
-    used: int,
     k: int,
     plan: Plan,
     runs: Runs,
-    win_first: Ints,
-    win_end: Ints,
-    row_at: Ints,
-    run_at: Ints,
+    windows: Windows,
     tops: Tops,
-) -> tuple[Ints, Ints32, int, int]:
-    units, starts, index, low, high = plan
-    run_pane, _, offsets, key, tie, slot = runs
-    wasted = 0
-    room = 0
-    scratch = np.empty((4, 1), np.int32)
-    kept = np.empty((1, 4), np.int64)
-    panes = np.empty(1, np.int64)
-    for unit in range(len(units)):
+    scratch: Scratch,
+    cursor: Ints,
+) -> int:
+    """Go through the units from the cursor on; return what is lacking to go on from there."""
+    rows, order, groups = borrowed(rows), borrowed(order), borrowed(groups)
+    units, starts, index = borrowed(plan[0]), borrowed(plan[1]), borrowed(plan[2])
+    low, high = borrowed(plan[3]), borrowed(plan[4])
+    run_pane, offsets = borrowed(runs[0]), borrowed(runs[2])
+    key, tie, slot = borrowed(runs[3]), borrowed(runs[4]), borrowed(runs[5])
+    win_first, win_end = borrowed(windows[0]), borrowed(windows[1])
+    row_at, run_at = borrowed(windows[2]), borrowed(windows[3])
+    out_window, out_group, out_offsets = borrowed(tops[0]), borrowed(tops[1]), borrowed(tops[2])
+    out_slot, out_key, out_tie = borrowed(tops[3]), borrowed(tops[4]), borrowed(tops[5])
+    pick, spare = borrowed(scratch[0]), borrowed(scratch[1])
+    pick_key, spare_key = borrowed(scratch[2]), borrowed(scratch[3])
+    buckets = borrowed(scratch[4])
+    list_, retained = borrowed(scratch[5]), borrowed(scratch[6])
+    kept, panes = borrowed(scratch[7]), borrowed(scratch[8])
+
+    used = cursor[_USED]
+    run = cursor[_RUN]
+    w = cursor[_WINDOW]
+    first = cursor[_FIRST]
+    for unit in range(cursor[_UNIT], len(units)):
         group = groups[units[unit]]
-        w = low[unit]
         last = high[unit]
-        run = starts[unit]
         stop = starts[unit + 1]
-        first = np.int64(_LOWEST)
-        changed = True
-        before = 0  # where the last answer of this group stands
+        if run < 0:
+            run = starts[unit]
+            w = low[unit]
+            first = np.int64(_LOWEST)
+        changed = True  # since the last answer, which stands at `before`
+        before = w
         while True:
             pushing = run < stop and (w == last or run_pane[index[run]] < win_end[w])
             if w == last and not pushing:
@@ -463,48 +515,79 @@ def _fold(
             base = group[_BASE]
             front = group[_FRONT]
             back = group[_BACK]
-            start = offsets[0]
-            n = start - start
-            if pushing:
-                start = offsets[index[run]]
-                n = offsets[index[run] + 1] - start
-            else:
+            start = offsets[index[run]] if pushing else base
+            n = offsets[index[run] + 1] - start if pushing else base - base
+            if not pushing:
                 first = win_first[w]
             size = front + back + n
-            if size > room:
-                room = 2 * size
-                scratch = np.empty((4, room), np.int32)
-                kept = np.empty((room, 4), np.int64)
-                panes = np.empty(8 * room + k, np.int64)
+            cap = group[_CAP]
+            lacking = _NOTHING
+            if size > len(pick):
+                lacking = _ROOM_TO_WORK
+                cursor[_NEED] = size
+            elif size > cap:
+                # At the end of all rows a group can grow in place; elsewhere it moves there.
+                cap = size + (size >> 1) + 2
+                place = base if base + group[_CAP] == used else used
+                if place + cap > len(rows):
+                    lacking = _ROWS
+                    cursor[_NEED] = place + cap
+            if lacking != _NOTHING:
+                cursor[_UNIT] = unit
+                cursor[_RUN] = run
+                cursor[_WINDOW] = w
+                cursor[_FIRST] = first
+                cursor[_USED] = used
+                return lacking
             if back > 0 and (
                 (back >= _ROOM * k and back >= front) or rows[base + front, _PANE] < first
             ):
-                _sweep(rows, group, first, k, scratch, kept, panes)
+                _sweep(
+                    rows, group, first, k, pick, spare, pick_key, spare_key, buckets, list_, retained, kept,
+                    panes,
+                )
                 size = group[_FRONT] + n
                 changed = True
 
             if pushing:
-                cap = group[_CAP]
-                if size > cap:
-                    cap = size + (size >> 1) + 2
+                if size > group[_CAP]:
                     if base + group[_CAP] == used:
                         used = base
-                    elif group[_CAP] > 0:
-                        wasted += group[_CAP]
-                    if used + cap > len(rows):
-                        rows, order = _grown(rows, order, used + cap)
-                    if used != base:
+                    else:
+                        cursor[_GARBAGE] += group[_CAP]
                         for i in range(size - n):
                             for c in range(4):
                                 rows[used + i, c] = rows[base + i, c]
                             order[used + i] = order[base + i]
-                    group[_BASE] = used
+                        base = used
+                    group[_BASE] = base
                     group[_CAP] = cap
                     used += cap
-                entered = _push(
-                    rows, order, group, k, run_pane[index[run]], key, tie, slot, start, n, scratch
-                )
-                changed = changed or entered
+                pane = run_pane[index[run]]
+                best = group[_BEST]
+                worst = np.int64(_LOWEST)
+                if best == k:
+                    worst = rows[base + order[base + best - 1], _KEY]
+                at = size - n
+                picked = n - n
+                for i in range(n):
+                    rows[base + at + i, _KEY] = key[start + i]
+                    rows[base + at + i, _TIE] = tie[start + i]
+                    rows[base + at + i, _SLOT] = slot[start + i]
+                    rows[base + at + i, _PANE] = pane
+                for i in range(n - 1, -1, -1):
+                    pick[picked] = at + i
+                    pick_key[picked] = key[start + i]
+                    picked += key[start + i] >= worst
+                group[_BACK] += n
+                group[_NEWEST] = pane
+                if picked > 0:
+                    _enlist(
+                        rows, base, order, base, best, pick, spare, pick_key, spare_key, buckets,
+ picked, k
+                    )
+                    group[_BEST] = best + picked if best + picked < k else k
+                    changed = True
                 run += 1
                 continue
 
@@ -517,8 +600,8 @@ def _fold(
                 w = _first_above(win_end, w, last, run_pane[index[run]])
                 continue
             at = row_at[w]
+            end = at + (k if top + best > k else top + best)
             if changed:
-                end = at + (k if top + best > k else top + best)
                 i = base
                 j = base
                 top += base
@@ -532,131 +615,147 @@ def _fold(
                         j += 1
                     else:
                         i += 1
-                    tops.slot[out] = rows[row, _SLOT]
-                    tops.key[out] = rows[row, _KEY]
-                    tops.tie[out] = rows[row, _TIE]
+                    out_slot[out] = rows[row, _SLOT]
+                    out_key[out] = rows[row, _KEY]
+                    out_tie[out] = rows[row, _TIE]
             else:
-                end = at + (k if top + best > k else top + best)
                 for i in range(end - at):
-                    tops.slot[at + i] = tops.slot[before + i]
-                    tops.key[at + i] = tops.key[before + i]
-                    tops.tie[at + i] = tops.tie[before + i]
+                    out_slot[at + i] = out_slot[before + i]
+                    out_key[at + i] = out_key[before + i]
+                    out_tie[at + i] = out_tie[before + i]
             before = at
             changed = False
-            tops.window[run_at[w]] = w
-            tops.group[run_at[w]] = units[unit]
-            tops.offsets[run_at[w]] = at
+            out_window[run_at[w]] = w
+            out_group[run_at[w]] = units[unit]
+            out_offsets[run_at[w]] = at
             row_at[w] = end
             run_at[w] += 1
             w += 1
-    return rows, order, used, wasted
-
-
-@jit
-def _grown(rows: Ints, order: Ints32, least: int) -> tuple[Ints, Ints32]:
-    size = least + len(rows) // 2
-    more_rows = np.empty((size, 4), np.int64)
-    more_order = np.empty(size, np.int32)
-    for i in range(len(rows)):
-        for c in range(4):
-            more_rows[i, c] = rows[i, c]
-        more_order[i] = order[i]
-    return more_rows, more_order
-
-
-@jit
-def _push(
-    rows: Ints,
-    order: Ints32,
-    group: Ints,
-    k: int,
-    pane: int,
-    key: Ints,
-    tie: Ints,
-    slot: Ints,
-    start: int,
-    n: int,
-    scratch: Ints32,
-) -> bool:
-    """Take the rows of one pane into the back; whether any is among its best k."""
-    base = group[_BASE]
-    best = group[_BEST]
-    at = group[_FRONT] + group[_BACK]
-    full = best == k
-    worst = rows[base + order[base + best - 1], _KEY] if full else np.int64(_LOWEST)
-    pick = scratch[0]
-    picked = n - n
-    for i in range(n):
-        x = key[start + i]
-        rows[base + at, _KEY] = x
-        rows[base + at, _TIE] = tie[start + i]
-        rows[base + at, _SLOT] = slot[start + i]
-        rows[base + at, _PANE] = pane
-        pick[picked] = at
-        picked += x >= worst
-        at += 1
-    group[_BACK] += n
-    group[_NEWEST] = pane
-    if picked > 0:
-        _enlist(rows, base, order[base:], best, scratch, picked, k, True)
-        group[_BEST] = best + picked if best + picked < k else k
-    return picked > 0
+        run = -1 - (run - run)
+    cursor[_USED] = used
+    return _NOTHING
 
 
 @jit
 def _enlist(
-    rows: Ints, base: int, best: Ints32, n: int, scratch: Ints32, picked: int, k: int, newer: bool
+    rows: Ints,
+    base: int,
+    best: Ints32,
+    start: int,
+    n: int,
+    pick: Ints32,
+    spare: Ints32,
+    pick_key: Ints,
+    spare_key: Ints,
+    buckets: Ints32,
+    picked: int,
+    k: int,
 ) -> int:
-    """Sort the picked rows of one pane and merge their best k into ``best[:n]``; the new length."""
-    pick, spare = scratch[0], scratch[1]
-    # Insertion sort of short stretches, then merges; equal rows keep their order.
-    for low in range(0, picked, _CHUNK):
-        high = low + _CHUNK if low + _CHUNK < picked else picked
+    """Sort picked rows of one pane, merge the best k into the n of ``best``; the new length."""
+    # Rows come latest first, and the later of two equal keys mostly has the greater tie: constant
+    # and falling keys are in order already.
+    i = 1
+    while i < picked and (
+        pick_key[i - 1] > pick_key[i]
+        or (
+            pick_key[i - 1] == pick_key[i]
+            and rows[base + pick[i - 1], _TIE] > rows[base + pick[i], _TIE]
+        )
+    ):
+        i += 1
+    stretch = _CHUNK + n - n
+    if i >= picked:
+        stretch = picked
+    elif picked > 2 * _CHUNK:
+        # Keys spread evenly, as most are, go to buckets first: hardly any then stands out of order.
+        least = pick_key[0]
+        most = least
+        for i in range(picked):
+            least = pick_key[i] if pick_key[i] < least else least
+            most = pick_key[i] if pick_key[i] > most else most
+        span = float(most) - float(least)
+        scale = (picked - 1) / span if span > 0.0 else 0.0
+        for i in range(picked + 1):
+            buckets[i] = 0
+        for i in range(picked):
+            buckets[int((float(most) - float(pick_key[i])) * scale) + 1] += 1
+        fullest = 0
+        for i in range(picked):
+            fullest = buckets[i + 1] if buckets[i + 1] > fullest else fullest
+            buckets[i + 1] += buckets[i]
+        if fullest <= _CHUNK:
+            for i in range(picked):
+                bucket = int((float(most) - float(pick_key[i])) * scale)
+                spare[buckets[bucket]] = pick[i]
+                spare_key[buckets[bucket]] = pick_key[i]
+                buckets[bucket] += 1
+            pick, spare = spare, pick
+            pick_key, spare_key = spare_key, pick_key
+            stretch = picked
+    # Insertion sort of stretches, then merges.
+    for low in range(0, picked, stretch):
+        high = low + stretch if low + stretch < picked else picked
         for i in range(low + 1, high):
             x = pick[i]
-            x_key = rows[base + x, _KEY]
+            x_key = pick_key[i]
             j = i
-            while j > low:
+            while j > low and pick_key[j - 1] <= x_key:
                 y = pick[j - 1]
-                y_key = rows[base + y, _KEY]
-                if y_key > x_key or (
-                    y_key == x_key and rows[base + y, _TIE] >= rows[base + x, _TIE]
-                ):
-                    break
+                if pick_key[j - 1] == x_key:
+                    x_tie = rows[base + x, _TIE]
+                    y_tie = rows[base + y, _TIE]
+                    if y_tie > x_tie or (y_tie == x_tie and y < x):
+                        break
                 pick[j] = y
+                pick_key[j] = pick_key[j - 1]
                 j -= 1
             pick[j] = x
-    width = _CHUNK
+            pick_key[j] = x_key
+    width = stretch
     while width < picked:
         for low in range(0, picked, 2 * width):
             middle = low + width if low + width < picked else picked
             high = middle + width if middle + width < picked else picked
             i = low
             j = middle
-            for out in range(low, high):
-                take = i == middle
-                if i < middle and j < high:
-                    x_key = rows[base + pick[i], _KEY]
-                    y_key = rows[base + pick[j], _KEY]
-                    take = y_key > x_key or (
-                        y_key == x_key and rows[base + pick[j], _TIE] > rows[base + pick[i], _TIE]
-                    )
-                spare[out] = pick[j] if take else pick[i]
-                j += take
-                i += not take
+            out = low
+            while i < middle and j < high:
+                later = np.int64(pick_key[j] > pick_key[i])
+                if pick_key[j] == pick_key[i]:
+                    x_tie = rows[base + pick[i], _TIE]
+                    y_tie = rows[base + pick[j], _TIE]
+                    later = np.int64(y_tie > x_tie or (y_tie == x_tie and pick[j] < pick[i]))
+                taken = i + ((j - i) & -later)  # without a branch, which nobody could predict
+                spare_key[out] = pick_key[taken]
+                spare[out] = pick[taken]
+                j += later
+                i += 1 - later
+                out += 1
+            while i < middle:
+                spare_key[out] = pick_key[i]
+                spare[out] = pick[i]
+                i += 1
+                out += 1
+            while j < high:
+                spare_key[out] = pick_key[j]
+                spare[out] = pick[j]
+                j += 1
+                out += 1
         pick, spare = spare, pick
+        pick_key, spare_key = spare_key, pick_key
         width *= 2
     if picked > k:
         picked = k
-    # Merge from the end, so that only what moves is touched. Panes never tie: the newer one wins.
-    i = n - 1
+    # Merge from the end, so that only what moves is touched. Rows of different panes never tie:
+    # the newer one is better, and stands later in the back.
+    i = start + n - 1
     j = picked - 1
-    out = n + picked
+    out = start + n + picked
     while j >= 0:
         out -= 1
-        x_key = rows[base + pick[j], _KEY]
-        y_key = rows[base + best[i], _KEY] if i >= 0 else x_key
-        if i >= 0 and (x_key > y_key or (newer and x_key == y_key)):
+        x_key = pick_key[j]
+        y_key = rows[base + best[i], _KEY] if i >= start else x_key
+        if i >= start and (x_key > y_key or (x_key == y_key and pick[j] > best[i])):
             best[out] = best[i]
             i -= 1
         else:
@@ -695,12 +794,23 @@ def _expire(rows: Ints, group: Ints, first: int, k: int) -> bool:
 
 @jit
 def _sweep(
-    rows: Ints, group: Ints, first: int, k: int, scratch: Ints32, kept: Ints, panes: Ints
+    rows: Ints,
+    group: Ints,
+    first: int,
+    k: int,
+    pick: Ints32,
+    spare: Ints32,
+    pick_key: Ints,
+    spare_key: Ints,
+    buckets: Ints32,
+    best: Ints32,
+    retained: Ints32,
+    kept: Ints,
+    panes: Ints,
 ) -> None:
     """Make one front of front and back, of the rows that can still be answered."""
     base, top, rest, front = group[_BASE], group[_TOP], group[_REST], group[_FRONT]
     stop = front + group[_BACK]
-    pick, best, retained = scratch[0], scratch[2], scratch[3]
 
     # The back, newest pane first. What leaves the best k is worse than all that is left and than
     # what comes, so the retained rows are written from the end.
@@ -708,20 +818,25 @@ def _sweep(
     while low < stop and rows[base + low, _PANE] < first:
         low += 1
     end = stop
-    n = end - end
+    none = end - end
+    n = none
     i = stop
     while i > low:
         pane = rows[base + i - 1, _PANE]
         j = i - 1
         while j > low and rows[base + j - 1, _PANE] == pane:
             j -= 1
-        worst = rows[base + best[n - 1], _KEY] if n == k else 0
-        picked = n - n
-        for x in range(j, i):
+        worst = np.int64(_LOWEST)
+        if n == k:
+            worst = rows[base + best[n - 1], _KEY]
+        picked = none
+        for x in range(i - 1, j - 1, -1):
             pick[picked] = x
+            pick_key[picked] = rows[base + x, _KEY]
             picked += n < k or rows[base + x, _KEY] > worst
         if picked > 0:
-            n = _enlist(rows, base, best, n, scratch, picked, k, False)
+            n = _enlist(rows, base, best, none, n, pick, spare, pick_key, spare_key, buckets,
+ picked, k)
             while n > k:
                 n -= 1
                 if best[n] >= i:  # not of this very pane
@@ -737,7 +852,7 @@ def _sweep(
     # while their pane is above the k-th newest pane of the rows that stand before.
     oldest = first
     newest = first
-    live = 0
+    live = none
     for i in range(front):
         if i < top or i >= rest:
             pane = rows[base + i, _PANE]
@@ -745,14 +860,14 @@ def _sweep(
                 oldest = pane if live == 0 or pane < oldest else oldest
                 newest = pane if live == 0 or pane > newest else newest
                 live += 1
-    counting = live > 0 and newest - oldest < 4 * live
+    counting = live > 0 and newest - oldest < 2 * live
     if counting:
         for i in range(newest - oldest + 1):
             panes[i] = 0
     kth = oldest - 1 if live > 0 else oldest
-    above = 0  # rows in panes above the k-th newest, or rows in the heap
-    m = 0
-    i = 0
+    above = none  # rows in panes above the k-th newest; or, in a heap, the newest so many panes
+    m = none
+    i = none
     while live > 0 and kth < newest:
         if i == top:
             i = rest
@@ -825,17 +940,14 @@ def _keep_newest(heap: Ints, n: int, k: int, pane: int) -> int:
 
 
 @jit
-def _sweep_all(rows: Ints, order: Ints32, groups: Ints, first: int, k: int) -> None:
-    largest = 1
-    for g in range(len(groups)):
-        size = groups[g, _FRONT] + groups[g, _BACK]
-        largest = size if size > largest else largest
-    scratch = np.empty((4, largest), np.int32)
-    kept = np.empty((largest, 4), np.int64)
-    panes = np.empty(8 * largest + k, np.int64)
+def _sweep_all(rows: Ints, groups: Ints, first: int, k: int, scratch: Scratch) -> None:
+    pick, spare, pick_key, spare_key, buckets, best, retained, kept, panes = scratch
     for g in range(len(groups)):
         if groups[g, _FRONT] + groups[g, _BACK] > 0:
-            _sweep(rows, groups[g], first, k, scratch, kept, panes)
+            _sweep(
+                rows, groups[g], first, k, pick, spare, pick_key, spare_key, buckets, best, retained, kept,
+                panes,
+            )
 
 
 @jit

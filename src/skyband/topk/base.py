@@ -8,7 +8,7 @@ order of their ids, so that after this module position decides ties and no kerne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +29,18 @@ __all__ = ["TopKSynopsis"]
 
 Ints = npt.NDArray[np.int64]
 _BY_POSITION = np.zeros(0, np.int64)
+_ALL = 1 << 31
 
 
 class TopKSynopsis(Synopsis[TopK]):
     """Everything of TopK but the state over sealed panes."""
 
+    keeps_all: ClassVar[bool] = False
+    """Whether a summary holds every row, not only the best k of each pane."""
+
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
+        self.limit = _ALL if self.keeps_all else query.k
         self.counting = isinstance(query.window, CountWindow)
 
     # Columns ----------------------------------------------------------------------------------
@@ -87,7 +92,7 @@ class TopKSynopsis(Synopsis[TopK]):
     def summarise(self, rows: Rows) -> Runs:
         score = rows.numpy(self.query.score)
         tie = _BY_POSITION if self.counting else rows.tie
-        positions, offsets = select_runs(score, tie, rows.offsets, self.query.k, self.query.largest)
+        positions, offsets = self._select(rows, score, tie)
         if self.counting:
             assert rows.arrival is not None
             later = np.repeat(rows.arrival - rows.offsets[:-1], np.diff(offsets)) + positions
@@ -100,6 +105,10 @@ class TopKSynopsis(Synopsis[TopK]):
         columns |= {f"shown:{name}": rows.take(name, positions) for name in self._payload}
         return rows.runs({"rows": self._settled(Part(offsets, columns))})
 
+    def _select(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints]:
+        """Positions of the best k rows of each run and those that tie with the last, offsets."""
+        return select_runs(score, tie, rows.offsets, self.limit, self.query.largest)
+
     def combine(self, runs: Runs) -> Runs:
         fresh = np.flatnonzero(~runs.repeats)
         part = self._best(_merged(runs.parts["rows"], fresh))
@@ -108,13 +117,12 @@ class TopKSynopsis(Synopsis[TopK]):
 
     def _best(self, part: Part) -> Part:
         """The best k rows of each run."""
-        positions, offsets = select_runs(part["key"], part["tie"], part.offsets, self.query.k, True)
+        positions, offsets = select_runs(part["key"], part["tie"], part.offsets, self.limit, True)
         kept = part.map(lambda column: _pick(column, positions), offsets)
         return self._settled(kept)
 
     def _settled(self, part: Part) -> Part:
         """Runs without ties that position does not decide, and with at most k rows each."""
-        k = self.query.k
         if self.counting or not len(part):
             return part
         key, tie, offsets = part["key"], part["tie"], part.offsets
@@ -130,9 +138,9 @@ class TopKSynopsis(Synopsis[TopK]):
             )
             order[rows] = rows[placed]
             part = part.map(lambda column: _pick(column, order), offsets)
-        if part.lengths.max() > k:
+        if part.lengths.max() > self.limit:
             # Only tied runs are longer, and those are sorted now.
-            lengths = np.minimum(part.lengths, k)
+            lengths = np.minimum(part.lengths, self.limit)
             kept = expand(offsets[:-1], lengths)
             part = part.map(lambda column: _pick(column, kept), offsets_of(lengths))
         return part

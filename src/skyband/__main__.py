@@ -1,0 +1,25 @@
+"""The command line: ``python -m skyband``, or ``skyband``; without arguments, the demo."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        import rich  # noqa: F401
+        import typer  # noqa: F401
+    except ImportError as missing:
+        hint = f"the command line needs {missing.name}: pip install 'skyband[cli]'"
+        print(f"skyband: {hint}", file=sys.stderr)
+        raise SystemExit(2) from None
+    from skyband.cli.app import app
+
+    app(sys.argv[1:] or ["demo"], prog_name="skyband")
+
+
+if __name__ == "__main__":
+    main()

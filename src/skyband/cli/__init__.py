@@ -1,0 +1,1 @@
+"""The command line; the modules here need the ``cli`` extra."""

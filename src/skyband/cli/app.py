@@ -1,0 +1,60 @@
+"""The command ``skyband``: a verb a query, the demo, and the project's own measurements."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from skyband.cli.demo import add_demo
+from skyband.cli.pipelines import add_pipelines
+from skyband.cli.verbs import add_verb
+from skyband.cli.work import add_work
+from skyband.query import (
+    FusedTopK,
+    HeavyHitters,
+    Query,
+    Skyline,
+    SkylineJoin,
+    TopK,
+    UncertainTopK,
+)
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="skyband",
+    help="Continuous ranking queries over sliding windows of data streams.",
+    epilog="Start with `skyband demo`; `skyband VERB --help` shows what a verb takes.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"skyband {version('skyband')}")
+        raise typer.Exit
+
+
+@app.callback()
+def skyband(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Continuous ranking queries over sliding windows of data streams."""
+
+
+add_demo(app)
+# The six in the order of the documentation; a query of a later day joins them by itself.
+_FIRST = (TopK, HeavyHitters, UncertainTopK, FusedTopK, Skyline, SkylineJoin)
+for _kind in dict.fromkeys((*_FIRST, *Query.__subclasses__())):
+    add_verb(app, _kind)
+add_pipelines(app)
+add_work(app)

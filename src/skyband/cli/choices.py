@@ -1,0 +1,30 @@
+"""What options let one choose from; light, so that help shows at once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["Engine", "Format", "OnBad"]
+
+
+class Engine(StrEnum):
+    """Where a query runs."""
+
+    local = "local"
+    spark = "spark"
+
+
+class Format(StrEnum):
+    """How answers are written."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    parquet = "parquet"
+
+
+class OnBad(StrEnum):
+    """What happens to bad and late rows."""
+
+    raise_ = "raise"
+    skip = "skip"

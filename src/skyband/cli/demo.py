@@ -1,0 +1,224 @@
+"""The demo: a stream of network flows, and the ranking of its largest, live."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from skyband import registry
+from skyband.cli.explain import explained
+from skyband.query import HeavyHitters, Query, TopK
+from skyband.window import TimeWindow
+
+if TYPE_CHECKING:
+    from skyband.answer import Answer
+    from skyband.monitor import Monitor
+
+__all__ = ["add_demo"]
+
+STEPS = 66
+PER_STEP = 20_000
+SECONDS = 13.0
+SIDE_BY_SIDE = 154
+"""Columns of a terminal from which two tables stand beside each other."""
+
+_WINDOW = TimeWindow("5 minutes", slide="30 seconds")
+_SAVED = "flows.parquet"
+
+
+def add_demo(app: typer.Typer) -> None:
+    """Give an app the demo."""
+    app.command("demo")(explained(demo))
+
+
+def demo(
+    seconds: Annotated[float, typer.Option(help="How long it takes.", min=0)] = SECONDS,
+    seed: Annotated[int, typer.Option(help="Another stream for every number.")] = 7,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the stream to a Parquet file instead of showing it.")
+    ] = None,
+) -> None:
+    """Watch a ranking move over a generated stream of network flows."""
+    if save is not None:
+        _save(save, seed)
+        return
+    console = Console(highlight=False)
+    show = _Show(console)
+    show.warm_up()
+    terminal = console.is_terminal
+    pause = seconds / STEPS if terminal else 0.0
+    live = Live(console=console, auto_refresh=False) if terminal else nullcontext()
+    with live as view:
+        due = time.perf_counter()
+        for number, answers in enumerate(show.steps(seed)):
+            if view is not None:
+                view.update(show.frame(answers, console.height), refresh=True)
+            elif number % 6 == 5:
+                _print_line(console, answers, show)
+            due += pause
+            time.sleep(max(0.0, due - time.perf_counter()))
+    _farewell(console, show)
+
+
+class _Show:
+    """The queries of the demo over its stream, with what they have cost so far."""
+
+    def __init__(self, console: Console) -> None:
+        self.queries: dict[str, Query] = {
+            "Largest flows of the last five minutes": TopK(
+                k=10, score="bytes", id="flow", time="ts", window=_WINDOW
+            )
+        }
+        if registry.algorithms("HeavyHitters"):
+            self.queries["Hosts that moved most bytes"] = HeavyHitters(
+                k=10, item="host", weight="bytes", time="ts", window=_WINDOW
+            )
+        self.console = console
+        self.rows = 0
+        self.busy = 0.0
+
+    def warm_up(self) -> None:
+        """Compile the kernels outside the time that is shown; later runs find them cached."""
+        from skyband.datasets.flows import flow_batches
+
+        note = "compiling kernels (once; later runs find them cached)"
+        if not self.console.is_terminal:
+            self.console.print(note, soft_wrap=True)
+        with self.console.status(note) if self.console.is_terminal else nullcontext():
+            for query in self.queries.values():
+                monitor = _monitor(query)
+                for batch in flow_batches(12, 10):
+                    _drain(monitor.push(batch))
+
+    def steps(self, seed: int) -> Iterator[dict[str, Answer]]:
+        """After every batch of the stream the latest answer of each query."""
+        from skyband.datasets.flows import flow_batches
+
+        monitors = {title: _monitor(query) for title, query in self.queries.items()}
+        latest: dict[str, Answer] = {}
+        for batch in flow_batches(STEPS + 1, PER_STEP, seed):
+            began = time.perf_counter()
+            for title, monitor in monitors.items():
+                answers = monitor.push(batch)
+                if answers:
+                    latest[title] = answers[-1]
+            self.busy += time.perf_counter() - began
+            self.rows += batch.num_rows
+            if latest:
+                yield latest
+
+    def frame(self, answers: dict[str, Answer], height: int) -> Group:
+        """One picture of the live view."""
+        from skyband.cli.view import answer_table, span
+
+        wide = self.console.width >= SIDE_BY_SIDE
+        first = next(iter(answers.values()))
+        rows = min(10, max(3, height - 12))
+        tables = [
+            answer_table(answer, self.queries[title], title=title, rows=rows)
+            for title, answer in answers.items()
+        ]
+        grid = Table.grid(padding=(0, 2))
+        if wide:
+            grid.add_row(*tables)
+        else:
+            # Narrow terminals show one below the other, as many as there is room for.
+            for table in tables[: max(1, (height - 4) // (rows + 6))]:
+                grid.add_row(table)
+        head = Text.assemble(
+            (" skyband ", "bold reverse"),
+            "  ",
+            (span(first.start, first.end), "bold"),
+            ("   answered every 30 seconds of the stream", "dim"),
+        )
+        return Group(head, Text(), grid, Text(self.cost(), style="dim"))
+
+    def cost(self) -> str:
+        """What has been done, and what it took."""
+        rate = self.rows / self.busy / 1e6 if self.busy else 0.0
+        count = len(self.queries)
+        queries = "one query" if count == 1 else f"{count} queries"
+        return (
+            f"{self.rows:,} flows through {queries} in {self.busy * 1e3:,.0f} ms of engine time "
+            f"({rate:,.1f} M rows/s, this process, one thread)"
+        )
+
+
+def _monitor(query: Query) -> Monitor:
+    from skyband.monitor import Monitor
+
+    return Monitor(query)
+
+
+def _drain(answers: list[Answer]) -> None:
+    for answer in answers:
+        answer.changes  # noqa: B018  (computed when asked for)
+
+
+def _print_line(console: Console, answers: dict[str, Answer], show: _Show) -> None:
+    from skyband.cli.view import answer_line
+
+    title, answer = next(iter(answers.items()))
+    console.print(Text(answer_line(answer, show.queries[title])), soft_wrap=True)
+
+
+def _save(path: Path, seed: int) -> None:
+    import pyarrow.parquet as pq
+
+    from skyband.cli.explain import say
+    from skyband.datasets.flows import flow_batches
+
+    rows = 0
+    writer = None
+    with path.open("wb") as file:
+        for batch in flow_batches(STEPS, PER_STEP, seed):
+            writer = writer or pq.ParquetWriter(file, batch.schema, compression="zstd")
+            writer.write_table(batch)
+            rows += batch.num_rows
+        if writer is not None:
+            writer.close()
+    say(f"{rows:,} flows written to {path}")
+
+
+def _farewell(console: Console, show: _Show) -> None:
+    """What to try next, as commands that can be copied as they stand."""
+    me = _command()
+    query = "--time ts --window 5m --slide 30s"
+    top = f"{me} topk {_SAVED} -k 5 --score bytes --id flow {query}"
+    tries = [
+        ("keep this stream as a file", f"{me} demo --save {_SAVED}"),
+        ("rank it", top),
+        ("rank each service on its own, into a file", f"{top} --by service -o top.csv"),
+        ("watch it live", f"{top} --watch"),
+    ]
+    if registry.algorithms("HeavyHitters"):
+        heavy = f"{me} heavy-hitters {_SAVED} -k 5 --item host --weight bytes {query}"
+        tries.append(("the hosts that moved most", heavy))
+    tries.append(("all verbs", f"{me} --help"))
+    if not console.is_terminal:
+        console.print(Text(show.cost()), soft_wrap=True)
+    console.print()
+    console.print(Text("Try next:", style="bold"))
+    for what, command in tries:
+        console.print(Text(f"  # {what}", style="dim"))
+        console.print(Text(f"  {command}", style="cyan"), soft_wrap=True)
+
+
+def _command() -> str:
+    """What starts this program from where the user stands."""
+    if shutil.which("skyband"):
+        return "skyband"
+    here, python = Path.cwd(), Path(sys.executable)
+    shown = python.relative_to(here) if python.is_relative_to(here) else python
+    return f"{shown} -m skyband"

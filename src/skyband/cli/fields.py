@@ -1,0 +1,281 @@
+"""A query's fields as options of a command, and the words of a command line as values of fields.
+
+Everything follows from the type of the field, so that a new field or query needs no line here:
+
+    int, float, bool, str     one value                   --k 10   --no-largest
+    tuple[str, ...]           repeated, or with commas     --by host,port
+    Mapping                   name=value                   --prefer price=min,volume=max
+    unions of those           as it was written            --time ts   --time left=ts,right=at
+    pairs                     low:high                     --bounds 0:1   --bounds r1=0:1,r2=0:5
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, Field, fields
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import typer
+
+from skyband import registry
+from skyband.errors import QueryError
+from skyband.query import Query
+from skyband.window import CountWindow, TimeWindow, Window
+
+__all__ = ["field_parameters", "mapping_of", "query_of", "verb_of", "window_of"]
+
+COMMON = ("window", "algorithm", "options")
+"""Fields that every query has, which the verbs give in a form of their own."""
+
+HELP = {
+    "by": "Columns that split the stream into streams of their own.",
+    "bounds": "Least and greatest value, for all streams or for each.",
+    "combine": "How the streams' values make a score: a name, or weights.",
+    "delta": "Probability of keeping within epsilon.",
+    "epsilon": "How far a score may lie from the true one of its rank.",
+    "id": "Column that names a row.",
+    "item": "Column, or columns, whose values are counted.",
+    "k": "How many to answer.",
+    "largest": "Whether great scores are good.",
+    "left": "Name of the one source.",
+    "on": "Column, or columns, to join on.",
+    "prefer": "Columns with what is preferred of each: min, max or diff.",
+    "probability": "Column with the probability that a row exists.",
+    "recurrences": "Live reports of one object in one stream, or 'estimate'.",
+    "returns": "Whether an object may report again in a stream.",
+    "right": "Name of the other source.",
+    "score": "Column to rank by.",
+    "semantics": "pk-topk, pt-k, u-kranks or u-topk.",
+    "stream": "Column that says which stream a row is of.",
+    "streams": "Names of the streams.",
+    "threshold": "Least probability of an answered row (pt-k).",
+    "time": "Column with the event time.",
+    "value": "Column with the value that a stream reports.",
+    "weight": "Column to add up instead of counting.",
+}
+
+_NUMBER = re.compile(r"[+-]?(\d+(_\d+)*)(\.\d*)?([eE][+-]?\d+)?|[+-]?\.\d+([eE][+-]?\d+)?")
+
+
+def verb_of(kind: type[Query]) -> str:
+    """The command of a query.
+
+    >>> from skyband.query import HeavyHitters, TopK, UncertainTopK
+    >>> [verb_of(kind) for kind in (TopK, HeavyHitters, UncertainTopK)]
+    ['topk', 'heavy-hitters', 'uncertain']
+    """
+    name = kind.__name__.removesuffix("TopK") or "Topk"
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+
+
+def field_parameters(kind: type[Query]) -> list[inspect.Parameter]:
+    """The options that a query's own fields make, required ones first."""
+    hints = get_type_hints(kind)
+    own = [f for f in fields(kind) if f.init and f.name not in COMMON]
+    ordered = sorted(own, key=lambda f: not _required(f))
+    return [_parameter(f, hints[f.name]) for f in ordered]
+
+
+def query_of(kind: type[Query], window: Window, given: Mapping[str, Any], **common: Any) -> Query:
+    """The query that the options of a command describe."""
+    hints = get_type_hints(kind)
+    values = {}
+    for each in fields(kind):
+        value = given.get(each.name)
+        if value is None or (value == [] and not _required(each)):
+            continue
+        words = isinstance(value, list)
+        values[each.name] = _read(each.name, value, hints[each.name]) if words else value
+    return kind(window=window, **values, **common)
+
+
+def window_of(
+    size: str | None,
+    count: int | None,
+    slide: str | None,
+    lateness: str | None,
+    offset: str | None,
+) -> Window:
+    """The window that the options of a command describe."""
+    if (size is None) == (count is None):
+        raise QueryError(
+            "give the window: either --window '10 minutes' (of time) or --count 100000 (of rows), "
+            "and with --slide how often it is answered"
+        )
+    step = None if slide is None else _duration(slide)
+    if count is not None:
+        if lateness is not None or offset is not None:
+            raise QueryError("--lateness and --offset belong to --window; --count has no clock")
+        with _named("--count"):
+            return CountWindow(count, slide=step)  # type: ignore[arg-type]
+    extras = {"lateness": lateness, "offset": offset}
+    given = {name: _duration(text) for name, text in extras.items() if text is not None}
+    assert size is not None
+    with _named("--window"):
+        return TimeWindow(_duration(size), slide=step, **given)
+
+
+@contextmanager
+def _named(size: str) -> Iterator[None]:
+    """A window's own complaints, with its parts called as on the command line."""
+    try:
+        yield
+    except QueryError as problem:
+        parts = {"size": size, "slide": "--slide", "lateness": "--lateness", "offset": "--offset"}
+        said = re.sub(r"^(\w+)\b", lambda m: parts.get(m[1], m[1]), str(problem))
+        raise QueryError(said) from None
+
+
+def mapping_of(option: str, words: Sequence[str]) -> dict[str, Any]:
+    """``name=value`` words as a mapping, numbers and truth values read as such."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise QueryError(f"{option} is written name=value, not {word!r}")
+        found[name.strip()] = _scalar(value.strip(), _ANYTHING)
+    return found
+
+
+# From a field to an option ------------------------------------------------------------------------
+
+
+def _required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
+    atoms = _atoms(hint)
+    kind: Any
+    if atoms == {bool}:
+        kind = bool
+    elif len(atoms) == 1 and atoms <= {int, float, str}:
+        (kind,) = atoms
+    else:
+        kind = list[str]
+    flags = [f"--{field.name.replace('_', '-')}"]
+    if kind is bool:
+        flags = [f"{flags[0]}/--no-{flags[0][2:]}"]
+    elif len(field.name) == 1:
+        flags.append(f"-{field.name}")
+    text = HELP.get(field.name, f"The query's {field.name}.")
+    default = None if kind is bool or _required(field) else _written(field.default)
+    info = typer.Option(
+        *flags,
+        help=text if default is None else f"{text} Default: {default}.",
+        show_default=kind is bool,
+        rich_help_panel="What to rank",
+        metavar="WORDS" if kind == list[str] else None,
+    )
+    if _required(field):
+        return inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info]
+        )
+    plain = field.default if kind is bool else None
+    optional = kind if kind is bool else (kind | None)
+    return inspect.Parameter(
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=plain,
+        annotation=Annotated[optional, info],
+    )
+
+
+def _written(value: Any) -> str | None:
+    """A default as one would write it on the command line."""
+    if value is None or value == ():
+        return None
+    if isinstance(value, tuple):
+        numbers = len(value) == 2 and all(isinstance(v, (int, float)) for v in value)
+        return (":" if numbers else ",").join(f"{v:g}" if numbers else str(v) for v in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# From words to a value ----------------------------------------------------------------------------
+
+_ANYTHING: frozenset[Any] = frozenset({Any})
+
+
+def _atoms(hint: Any) -> frozenset[Any]:
+    """What a type hint allows, None left out: plain types, Mapping, Sequence, Any."""
+    if hint is type(None):
+        return frozenset()
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return frozenset().union(*(_atoms(part) for part in get_args(hint)))
+    if origin is Annotated:
+        return _atoms(get_args(hint)[0])
+    if origin is not None and isinstance(origin, type):
+        return frozenset({Mapping if issubclass(origin, Mapping) else origin})
+    return frozenset({hint})
+
+
+def _read(name: str, words: Sequence[str], hint: Any) -> Any:
+    """Words as the value of a field: a mapping, several values or one, as was written."""
+    atoms = _atoms(hint)
+    parts = [part.strip() for word in words for part in word.split(",") if part.strip()]
+    option = f"--{name.replace('_', '-')}"
+    if not parts:
+        raise QueryError(f"{option} is empty")
+    named = atoms & {Mapping, Any} and any("=" in part for part in parts)
+    if named or atoms == {Mapping}:
+        for part in parts:
+            if "=" not in part:
+                raise QueryError(f"{option} is written name=value,name=value; {part!r} is not")
+        inner = _inner(hint)
+        pairs = [part.split("=", 1) for part in parts]
+        return {key.strip(): _scalar(value.strip(), inner) for key, value in pairs}
+    several = atoms & {tuple, Sequence, list, Any}
+    if len(parts) > 1 and not several:
+        raise QueryError(f"{option} takes one value, not {len(parts)}: {', '.join(parts)}")
+    values = tuple(_scalar(part, _elements(hint)) for part in parts)
+    alone = len(values) == 1 and bool(atoms & {str, int, float, Any})
+    return values[0] if alone else values
+
+
+def _inner(hint: Any) -> frozenset[Any]:
+    """What the values of the mappings within a hint may be."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    found = [get_args(p)[1] for p in parts if Mapping in _atoms(p) and get_args(p)]
+    return frozenset().union(*map(_atoms, found)) if found else _ANYTHING
+
+
+def _elements(hint: Any) -> frozenset[Any]:
+    """What a single value, or one of several, may be."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    found: frozenset[Any] = frozenset()
+    for part in parts:
+        origin = get_origin(part)
+        if origin in (tuple, list) or (isinstance(origin, type) and issubclass(origin, Sequence)):
+            found |= _atoms(get_args(part)[0])
+        else:
+            found |= _atoms(part)
+    return found
+
+
+def _scalar(text: str, atoms: frozenset[Any]) -> Any:
+    anything = Any in atoms
+    if (anything or atoms & {int, float}) and _NUMBER.fullmatch(text):
+        whole = re.fullmatch(r"[+-]?[\d_]+", text) and (anything or int in atoms)
+        return int(text) if whole else float(text)
+    if anything:
+        low, colon, high = text.partition(":")
+        if colon and _NUMBER.fullmatch(low) and _NUMBER.fullmatch(high):
+            return float(low), float(high)
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+    return text
+
+
+def _duration(text: str) -> int | str:
+    """A window's length: a duration, or a plain integer over an integer time column."""
+    return int(text) if re.fullmatch(r"\s*[+-]?\d[\d_]*\s*", text) else text
+
+
+def algorithms_of(kind: type[Query]) -> str:
+    """The names of a query's algorithms, for help."""
+    return ", ".join(registry.algorithms(kind.kind)) or "none yet"

@@ -1,0 +1,206 @@
+"""Answers written down: a table for people, JSON lines, CSV or Parquet for programs."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from skyband.cli.choices import Format
+from skyband.cli.view import plain, span
+from skyband.errors import QueryError
+
+__all__ = ["Writer", "format_of", "writer"]
+
+_AT_ONCE = 1 << 16
+_ENDS = 3
+_MANY = 8
+"""Windows beyond which a table for people shows the first and last few only."""
+
+_UNPRINTABLE = 10_000
+"""A width at which no row of a table is cut: for files and pipes, which have no edge."""
+
+
+_ENDINGS = {
+    ".json": Format.json,
+    ".jsonl": Format.json,
+    ".ndjson": Format.json,
+    ".csv": Format.csv,
+    ".parquet": Format.parquet,
+    ".pq": Format.parquet,
+    ".txt": Format.table,
+}
+
+
+def format_of(format_: Format | None, output: Path | None) -> Format:
+    """The format asked for, else that of the file's ending, else a table."""
+    if output is not None and not output.parent.is_dir():
+        raise QueryError(f"--output {output}: there is no folder {output.parent}")
+    if format_ is not None:
+        return format_
+    if output is None:
+        return Format.table
+    if output.suffix.lower() not in _ENDINGS:
+        known = ", ".join(_ENDINGS)
+        raise QueryError(
+            f"--output {output.name} has no ending that says how to write it ({known}); "
+            "give --format too"
+        )
+    return _ENDINGS[output.suffix.lower()]
+
+
+class Writer:
+    """Writes tables of answers one after another into one output."""
+
+    def __init__(self, file: IO[bytes], format_: Format) -> None:
+        self.file = file
+        self.format = format_
+        self.rows = 0
+        self._headed = False
+        self._open: Any = None
+
+    def write(self, table: pa.Table) -> None:
+        """Write a table; what is written as it comes is flushed, so that a reader sees it."""
+        self.rows += table.num_rows
+        if self.format is Format.json:
+            self._json(table)
+        elif self.format is Format.csv:
+            self._csv(table)
+        elif self.format is Format.parquet:
+            self._parquet(table)
+        else:
+            self._table(table)
+        self.file.flush()
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+
+    def _json(self, table: pa.Table) -> None:
+        for start in range(0, table.num_rows, _AT_ONCE):
+            rows = table.slice(start, _AT_ONCE).to_pylist()
+            text = "\n".join(json.dumps(_jsonable(row), ensure_ascii=False) for row in rows)
+            self.file.write(text.encode() + b"\n")
+
+    def _csv(self, table: pa.Table) -> None:
+        from pyarrow import csv
+
+        flat = pa.table({f.name: _flat(table[f.name], f.type) for f in table.schema})
+        options = csv.WriteOptions(include_header=not self._headed)
+        self._headed = True
+        csv.write_csv(flat, self.file, options)
+
+    def _parquet(self, table: pa.Table) -> None:
+        import pyarrow.parquet as pq
+
+        if self._open is None:
+            self._open = pq.ParquetWriter(self.file, table.schema)
+        self._open.write_table(table)
+
+    def _table(self, table: pa.Table) -> None:
+        terminal = self.file is sys.stdout.buffer and sys.stdout.isatty()
+        text = io.TextIOWrapper(self.file, encoding="utf-8", write_through=True)
+        console = Console(
+            file=sys.stdout if terminal else text,
+            width=None if terminal else _UNPRINTABLE,
+            highlight=False,
+        )
+        try:
+            for part in _drawn(table):
+                console.print(part)
+        finally:
+            text.detach()
+
+
+@contextmanager
+def writer(format_: Format, output: Path | None) -> Iterator[Writer]:
+    """A Writer onto a file, or onto standard output."""
+    if output is None:
+        if format_ is Format.parquet and sys.stdout.isatty():
+            raise QueryError("Parquet is not text: give --output FILE, or pipe it into a program")
+        opened = Writer(sys.stdout.buffer, format_)
+        yield opened
+        opened.close()
+        return
+    with output.open("wb") as file:
+        opened = Writer(file, format_)
+        yield opened
+        opened.close()
+
+
+def _drawn(table: pa.Table) -> Iterator[Any]:
+    """A table of answers for people, a section a window."""
+    if not table.num_rows:
+        yield Text("no window has any rows", style="dim")
+        return
+    windowed = "window_start" in table.column_names
+    names = [n for n in table.column_names if n not in ("window_start", "window_end")]
+    sections = _sections(table)
+    drawn = Table(header_style="bold", border_style="dim")
+    if windowed:
+        drawn.add_column("window", no_wrap=True, style="dim")
+    for name in names:
+        right = pa.types.is_integer(table.schema.field(name).type) or pa.types.is_floating(
+            table.schema.field(name).type
+        )
+        drawn.add_column(name, justify="right" if right else "left", overflow="fold")
+    many = len(sections) > _MANY
+    left_out = range(_ENDS, len(sections) - _ENDS) if many else range(0)
+    for number, (start, rows) in enumerate(sections):
+        if number in left_out:
+            if number == left_out.start:
+                drawn.add_row(f"… {len(left_out):,} more windows …", end_section=True)
+            continue
+        for place, row in enumerate(table.slice(start, rows).to_pylist()):
+            first = span(row["window_start"], row["window_end"]) if not place else ""
+            cells = [Text(plain(row[name])) for name in names]
+            last = place == rows - 1
+            drawn.add_row(*([Text(first)] if windowed else []), *cells, end_section=last)
+    yield drawn
+    if many:
+        yield Text(
+            f"{len(sections):,} windows; --format csv, json or parquet writes them all",
+            style="dim",
+        )
+
+
+def _sections(table: pa.Table) -> list[tuple[int, int]]:
+    """Start and length of the rows of each window."""
+    ends = table["window_end"].to_pylist()
+    starts = [i for i in range(len(ends)) if not i or ends[i] != ends[i - 1]]
+    return [(a, b - a) for a, b in zip(starts, [*starts[1:], len(ends)], strict=True)]
+
+
+def _jsonable(value: Any) -> Any:
+    """A value that JSON can hold; infinities become words, as Spark writes them."""
+    if isinstance(value, dict):
+        return {str(name): _jsonable(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_jsonable(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _flat(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """A column that CSV can hold."""
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type)
+    if pa.types.is_nested(kind):
+        texts = [None if v is None else json.dumps(_jsonable(v)) for v in column.to_pylist()]
+        return pa.chunked_array([pa.array(texts, pa.string())])
+    return column

@@ -1,0 +1,338 @@
+"""One command a query, made from the query's own fields."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from skyband import registry
+from skyband.cli.choices import Engine, Format, OnBad
+from skyband.cli.explain import explained, say
+from skyband.cli.fields import (
+    algorithms_of,
+    field_parameters,
+    mapping_of,
+    query_of,
+    verb_of,
+    window_of,
+)
+from skyband.errors import EngineError, QueryError, SchemaError
+from skyband.query import Query
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skyband.answer import Answer
+    from skyband.cli.output import Writer
+    from skyband.monitor import Monitor
+
+__all__ = ["add_verb"]
+
+_WINDOW = "Window"
+_OUTPUT = "Output"
+_RUN = "How to run"
+
+
+def add_verb(app: typer.Typer, kind: type[Query]) -> None:
+    """Give an app the command of a query."""
+
+    def verb(**given: Any) -> None:
+        _run(kind, given)
+
+    name = verb_of(kind)
+    parameters = [_sources(), *field_parameters(kind), *_common(kind)]
+    run = explained(verb)
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    app.command(name, help=_help(kind), epilog=_example(kind))(run)
+
+
+# Options ------------------------------------------------------------------------------------------
+
+
+def _option(name: str, kind: Any, default: Any, *flags: str, **info: Any) -> inspect.Parameter:
+    annotation = Annotated[kind, typer.Option(*flags, **info)]
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+    )
+
+
+def _sources() -> inspect.Parameter:
+    info = typer.Argument(
+        help="Files, folders or globs (Parquet, CSV, JSON lines, Arrow IPC) in order of time; "
+        "- for standard input; NAME=PATH for a query over several streams.",
+        metavar="SOURCE",
+        show_default=False,
+    )
+    return inspect.Parameter(
+        "sources", inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[list[str], info]
+    )
+
+
+def _common(kind: type[Query]) -> list[inspect.Parameter]:
+    """Options that every query has."""
+    text, number = str | None, int | None
+    window = {"rich_help_panel": _WINDOW, "show_default": False}
+    run = {"rich_help_panel": _RUN}
+    out = {"rich_help_panel": _OUTPUT}
+    return [
+        _option("window", text, None, "--window", "-w", **window,
+                help="Length of time, as '10 minutes'; an integer over an integer column."),
+        _option("count", number, None, "--count", "-c", **window,
+                help="Length in rows, instead of --window."),
+        _option("slide", text, None, "--slide", "-s", **window,
+                help="How often the window is answered; its length if not given."),
+        _option("lateness", text, None, "--lateness", **window,
+                help="How far behind the latest row another may come."),
+        _option("offset", text, None, "--offset", **window,
+                help="Shifts all windows, as '15 minutes' past the hour."),
+        _option("format", Format | None, None, "--format", "-f", **out, show_default=False,
+                help="By --output's ending if not given, else a table."),
+        _option("output", Path | None, None, "--output", "-o", **out, show_default=False,
+                help="File to write to."),
+        _option("watch", bool, False, "--watch", **out, show_default=False,
+                help="Show answers as they come: a live table, or lines of json or csv."),
+        _option("pace", float, 0.2, "--pace", **out, min=0,
+                help="Least seconds between two answers of the live table."),
+        _option("changes", bool, False, "--changes", **out, show_default=False,
+                help="What entered, left or moved, instead of the answers."),
+        _option("limit", number, None, "--limit", **out, min=1, show_default=False,
+                help="Stop after this many windows."),
+        _option("algorithm", text, None, "--algorithm", **run, show_default=False,
+                help=f"One of: {algorithms_of(kind)}. The best for the query if not given."),
+        _option("option", list[str] | None, None, "--option", metavar="NAME=VALUE", **run,
+                show_default=False, help="A setting of the algorithm; may be repeated."),
+        _option("on_bad", OnBad, OnBad.raise_, "--on-bad", **run,
+                help="Stop at bad or late rows, or count them and go on."),
+        _option("engine", Engine, Engine.local, "--engine", **run,
+                help="This process, or Spark."),
+        _option("master", text, None, "--master", **run, show_default=False,
+                help="Spark's master, as 'local[4]' or 'spark://host:7077'."),
+    ]  # fmt: skip
+
+
+def _help(kind: type[Query]) -> str:
+    said = inspect.getdoc(kind) or ""
+    return said.partition(">>>")[0].strip().replace("``", "`")
+
+
+def _example(kind: type[Query]) -> str:
+    """A command that shows what has to be given."""
+    words = []
+    for parameter in field_parameters(kind):
+        if parameter.default is inspect.Parameter.empty:
+            flag = f"--{parameter.name}"
+            sample = {"k": "10", "prefer": "price=min,volume=max", "streams": "r1,r2"}
+            words.append(f"{flag} {sample.get(parameter.name, parameter.name.upper())}")
+    files = "LEFT=left.parquet RIGHT=right.parquet" if "left" in kind.__annotations__ else "FILES"
+    return (
+        f"Example: `skyband {verb_of(kind)} {files} {' '.join(words)} "
+        "--time ts --window '10 minutes' --slide '1 minute'`"
+    )
+
+
+# Running ------------------------------------------------------------------------------------------
+
+
+def _run(kind: type[Query], given: dict[str, Any]) -> None:
+    from skyband.cli.output import format_of
+
+    window = window_of(*(given[n] for n in ("window", "count", "slide", "lateness", "offset")))
+    options = mapping_of("--option", given["option"] or ())
+    query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)
+    if not registry.algorithms(query.kind):
+        raise EngineError(f"this Skyband has no algorithm for {query.kind} yet")
+    source = _source(query, given["sources"])
+    shape = format_of(given["format"], given["output"])
+    if given["engine"] is Engine.spark:
+        _run_spark(query, source, given, shape)
+    elif given["watch"]:
+        _run_watch(query, source, given, shape)
+    else:
+        _run_rank(query, source, given, shape)
+
+
+def _own(kind: type[Query], given: Mapping[str, Any]) -> dict[str, Any]:
+    return {p.name: given[p.name] for p in field_parameters(kind)}
+
+
+def _source(query: Query, words: list[str]) -> Any:
+    """Paths as the query reads them: one source, or one a stream."""
+    named = [word.partition("=") for word in words]
+    # A folder such as day=3 is a path unless the query knows a stream of that name.
+    if query.sources and all(equals and name in query.sources for name, equals, _ in named):
+        found: dict[str, list[Any]] = {}
+        for name, _, path in named:
+            found.setdefault(name, []).append(_readable(path))
+        return {name: paths[0] if len(paths) == 1 else paths for name, paths in found.items()}
+    if query.needs_mapping:
+        wanted = " ".join(f"{name}=PATH" for name in query.sources)
+        raise SchemaError(f"{query.kind} reads several streams; give them as {wanted}")
+    paths = [_readable(word) for word in words]
+    return paths[0] if len(paths) == 1 else paths
+
+
+def _readable(word: str) -> Any:
+    """A path that is there, or what standard input holds."""
+    from skyband.cli.stdin import STDIN, stdin_batches
+    from skyband.sources import paths_of
+
+    if word == STDIN:
+        return stdin_batches()
+    paths_of(word)
+    return word
+
+
+def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
+    from skyband.cli.output import writer
+    from skyband.local import rank_with
+    from skyband.monitor import Monitor
+
+    monitor = Monitor(query, on_bad=given["on_bad"].value)
+    began = time.perf_counter()
+    with _progress(source) as progress:
+        if given["changes"] or given["limit"]:
+            table = _collected(monitor, source, progress, given)
+        else:
+            table = rank_with(monitor, source, progress)
+    took = time.perf_counter() - began
+    with writer(shape, given["output"]) as out:
+        out.write(table)
+    _report(monitor, took, out, given["output"])
+
+
+def _collected(
+    monitor: Monitor, source: Any, progress: Callable[[int], None], given: Mapping[str, Any]
+) -> pa.Table:
+    """Answers, or changes, of the first windows only."""
+    import pyarrow as pa
+
+    from skyband.local import rank_with, watch_with
+
+    answers = islice(watch_with(monitor, source, progress), given["limit"])
+    tables = [_changes(answer) if given["changes"] else answer.table for answer in answers]
+    if not tables:
+        return rank_with(monitor, [])
+    return pa.concat_tables(tables)
+
+
+def _changes(answer: Answer) -> pa.Table:
+    """The changes of an answer, with its window."""
+    import pyarrow as pa
+
+    from skyband.times import MOMENT
+
+    changes = answer.changes
+    kind = pa.int64() if isinstance(answer.end, int) else MOMENT
+    for place, value in enumerate((answer.start, answer.end)):
+        name = ("window_start", "window_end")[place]
+        column = pa.repeat(pa.scalar(value, kind), changes.num_rows)
+        changes = changes.add_column(place, pa.field(name, kind), column)
+    return changes
+
+
+def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
+    from skyband.cli.live import watch_live
+    from skyband.cli.output import writer
+    from skyband.local import watch_with
+    from skyband.monitor import Monitor
+
+    if shape is Format.parquet:
+        raise QueryError("--watch writes answers as they come; Parquet is written whole: use json")
+    monitor = Monitor(query, on_bad=given["on_bad"].value)
+    answers = islice(watch_with(monitor, source), given["limit"])
+    began = time.perf_counter()
+    if shape is Format.table and given["output"] is None:
+        watch_live(answers, query, pace=given["pace"], changes=given["changes"])
+        took = None
+    else:
+        with writer(shape, given["output"]) as out:
+            for answer in answers:
+                out.write(_changes(answer) if given["changes"] else answer.table)
+        took = time.perf_counter() - began
+    _report(monitor, took)
+
+
+def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
+    from skyband.cli.output import writer
+    from skyband.cli.with_spark import rank_on_spark
+
+    if "-" in given["sources"]:
+        raise EngineError("Spark reads files; standard input is for --engine local")
+    if given["watch"] or given["limit"]:
+        raise EngineError("--watch and --limit are for --engine local; on Spark a query runs whole")
+    table = rank_on_spark(
+        query, source, given["master"], on_bad=given["on_bad"].value, changes=given["changes"]
+    )
+    with writer(shape, given["output"]) as out:
+        out.write(table)
+    if given["output"] is not None:
+        say(f"{out.rows:,} rows written to {given['output']}")
+
+
+# What is said beside the answers ------------------------------------------------------------------
+
+
+@contextmanager
+def _progress(source: Any) -> Iterator[Callable[[int], None]]:
+    """A bar of the rows read, on the error stream of a terminal, gone when the work is."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("reading"),
+        BarColumn(),
+        TextColumn("{task.completed:,} rows"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task("reading", total=_rows_of(source) if console.is_terminal else None)
+        yield lambda rows: bar.update(task, completed=rows)
+
+
+def _rows_of(source: Any) -> int | None:
+    """How many rows files hold, where their footers say so."""
+    import pyarrow.parquet as pq
+
+    from skyband.sources import paths_of
+
+    sources = source.values() if isinstance(source, Mapping) else [source]
+    words = [w for each in sources for w in (each if isinstance(each, list) else [each])]
+    if not all(isinstance(word, str) for word in words):
+        return None
+    paths = [path for word in words for path in paths_of(word)]
+    if any(path.suffix not in (".parquet", ".pq") for path in paths):
+        return None
+    try:
+        return sum(int(pq.read_metadata(path).num_rows) for path in paths)
+    except (OSError, ValueError):
+        return None  # reading the file itself will tell what is wrong with it
+
+
+def _report(
+    monitor: Monitor, took: float | None, out: Writer | None = None, output: Path | None = None
+) -> None:
+    """What was read, and what was left out: never silently."""
+    stats = monitor.stats()
+    left_out = [
+        f"{stats[name]:,} {word} row{'s' if stats[name] != 1 else ''} left out"
+        for name, word in (("rows_late", "late"), ("rows_bad", "bad"))
+        if stats[name]
+    ]
+    if left_out:
+        say("; ".join(left_out), style="yellow")
+    if took is not None and (sys.stderr.isatty() or output is not None):
+        windows = f"{stats['windows_out']:,} windows"
+        where = f", {out.rows:,} rows to {output}" if out is not None and output is not None else ""
+        say(f"{stats['rows_in']:,} rows read in {took:.2f} s, {windows}{where}")

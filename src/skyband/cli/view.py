@@ -1,0 +1,249 @@
+"""Answers drawn for a terminal: one table a window, with what moved since the one before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from skyband.answer import Answer
+from skyband.query import Query
+
+__all__ = ["answer_line", "answer_table", "change_lines", "measure_of", "plain", "span"]
+
+_BAR = 12
+_BLOCKS = " ▏▎▍▌▋▊▉█"
+
+
+def measure_of(query: Query) -> str | None:
+    """The column that an answer is ranked by."""
+    if not query.ranked:
+        return None
+    return query.extra_columns[0] if query.extra_columns else getattr(query, "score", None)
+
+
+def plain(value: Any) -> str:
+    """One value as text for people."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, (float, Decimal)):
+        return _number(float(value))
+    if isinstance(value, datetime):
+        return _moment(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, (date, time, timedelta)):
+        return str(value)
+    return str(value)
+
+
+def span(start: Any, end: Any) -> str:
+    """A window as text: the day once, where both ends share it."""
+    if not isinstance(start, datetime):
+        return f"[{start:,}, {end:,})"
+    if start.date() == end.date():
+        return f"{start:%Y-%m-%d} {_clock(start)} – {_clock(end)}"
+    return f"{_moment(start)} – {_moment(end)}"
+
+
+def answer_table(
+    answer: Answer, query: Query, title: str | None = None, rows: int | None = None
+) -> Table:
+    """The answer of one window, marked with what entered and moved; at most ``rows`` rows of it."""
+    table = answer.table
+    names = [n for n in table.column_names if n not in ("window_start", "window_end")]
+    measure = measure_of(query)
+    drawn = Table(
+        title=title or span(answer.start, answer.end),
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        header_style="dim",
+        border_style="dim",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        min_width=66,
+    )
+    drawn.add_column("", width=3)
+    for name in names:
+        kind = table.schema.field(name).type
+        drawn.add_column(name, justify="right" if _numeric(kind) else "left", no_wrap=True)
+    if measure is not None:
+        drawn.add_column("", width=_BAR)
+    shown = table.slice(0, rows) if rows is not None else table
+    marks = _marks(answer, query)
+    values = shown.to_pylist()
+    tops = _tops(values, query, measure)
+    for row in values:
+        mark = marks.get(_identity(row, query, names), Text("·", style="dim"))
+        cells: list[Text] = [mark]
+        cells += [Text(_near(row[name], answer), _style(name, measure)) for name in names]
+        if measure is not None:
+            cells.append(Text(_bar(row[measure], tops[_group(row, query)]), style="cyan"))
+        drawn.add_row(*cells)
+    drawn.caption = _caption(answer, query, table.num_rows - shown.num_rows)
+    return drawn
+
+
+def answer_line(answer: Answer, query: Query) -> str:
+    """The answer of one window in one line, for output that is not a terminal."""
+    table = answer.table
+    measure = measure_of(query)
+    shown = (measure,) if measure is not None else getattr(query, "prefer", ())
+    names = query.key or tuple(shown)
+    parts = []
+    for row in table.slice(0, 3).to_pylist():
+        label = " ".join(plain(row[name]) for name in (*query.groups, *names))
+        tail = f" {plain(row[measure])}" if measure is not None and measure not in names else ""
+        parts.append(f"{row['rank']}. {label}{tail}" if query.ranked else label)
+    moved = answer.changes["change"].to_pylist()
+    counts = ", ".join(
+        f"{moved.count(kind)} {word}"
+        for kind, word in (("enter", "in"), ("leave", "out"), ("move", "moved"))
+        if kind in moved
+    )
+    more = f" … {table.num_rows - 3} more" if table.num_rows > 3 else ""
+    return f"{span(answer.start, answer.end)}  {'  '.join(parts)}{more}  ({counts or 'no change'})"
+
+
+def change_lines(answer: Answer, query: Query) -> list[Text]:
+    """What changed with this answer, a line each."""
+    lines = []
+    changes = answer.changes
+    names = [n for n in changes.column_names if n not in ("change", "from_rank", "to_rank")]
+    for row in changes.to_pylist():
+        kind, old, new = row["change"], row["from_rank"], row["to_rank"]
+        style = {"enter": "green", "leave": "red"}.get(kind, "")
+        ranks = f"{'' if old is None else old:>4} → {'' if new is None else new:<4}"
+        label = "  ".join(plain(row[name]) for name in names)
+        moment = span(answer.start, answer.end)
+        parts = [moment, f"{kind:<5}", *([ranks] if query.ranked else []), label]
+        lines.append(Text("  ".join(parts), style=style))
+    return lines
+
+
+# Parts --------------------------------------------------------------------------------------------
+
+
+def _marks(answer: Answer, query: Query) -> dict[tuple[Any, ...], Text]:
+    """For each row of the answer that is new or has moved, how."""
+    found = {}
+    changes = answer.changes
+    names = [n for n in changes.column_names if n not in ("change", "from_rank", "to_rank")]
+    for row in changes.to_pylist():
+        if row["change"] == "leave":
+            continue
+        if row["change"] == "enter":
+            mark = Text("new", style="bold green")
+        else:
+            steps = row["from_rank"] - row["to_rank"]
+            mark = Text(f"▲{steps}", "green") if steps > 0 else Text(f"▼{-steps}", "red")
+        place = (row["to_rank"],) if query.ranked else tuple(_hashable(row[n]) for n in names)
+        found[_group(row, query) + place] = mark
+    return found
+
+
+def _identity(row: dict[str, Any], query: Query, names: Sequence[str]) -> tuple[Any, ...]:
+    groups = _group(row, query)
+    if query.ranked:
+        return (*groups, row["rank"])
+    keys = [*query.groups, *(query.key or (n for n in names if n not in query.groups))]
+    return groups + tuple(_hashable(row[n]) for n in keys)
+
+
+def _caption(answer: Answer, query: Query, hidden: int) -> Text:
+    unit = getattr(query, "weight", None) or "rows"
+    parts = [f"{plain(answer.total)} {unit} in the window"]
+    parts.append("exact" if answer.exact else _bounds(answer))
+    left = answer.changes["change"].to_pylist().count("leave")
+    if left:
+        parts.append(f"{left} left")
+    if hidden:
+        parts.append(f"{hidden} more not shown")
+    return Text(" · ".join(parts), style="dim")
+
+
+def _bounds(answer: Answer) -> str:
+    said = ", ".join(f"{name} {plain(value)}" for name, value in answer.bounds.items())
+    return f"approximate ({said})" if said else "approximate"
+
+
+def _hashable(value: Any) -> Any:
+    return repr(value) if isinstance(value, (dict, list)) else value
+
+
+def _numeric(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def _style(name: str, measure: str | None) -> str:
+    return "bold" if name == measure else "dim" if name == "rank" else ""
+
+
+def _group(row: dict[str, Any], query: Query) -> tuple[Any, ...]:
+    return tuple(_hashable(row[name]) for name in query.groups)
+
+
+def _tops(
+    rows: Sequence[dict[str, Any]], query: Query, measure: str | None
+) -> dict[tuple[Any, ...], float]:
+    """The greatest finite value of each group, which its full bar stands for."""
+    tops: dict[tuple[Any, ...], float] = {}
+    if measure is None:
+        return tops
+    for row in rows:
+        value, group = row[measure], _group(row, query)
+        size = abs(float(value)) if _is_number(value) and math.isfinite(value) else 0.0
+        tops[group] = max(tops.get(group, 0.0), size)
+    return tops
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+
+
+def _bar(value: Any, top: float) -> str:
+    """A bar of eighths, full for the greatest value shown."""
+    if not _is_number(value) or not top:
+        return ""
+    share = min(abs(float(value)) / top, 1.0)
+    eighths = round(share * _BAR * 8)
+    return "█" * (eighths // 8) + _BLOCKS[eighths % 8].strip()
+
+
+def _number(value: float) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    size = abs(value)
+    if size >= 1000:
+        return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+    return f"{value:.4g}" if size >= 1e-4 or not size else f"{value:.2e}"
+
+
+def _near(value: Any, answer: Answer) -> str:
+    """A value as text; of a moment within the window only the time of day, where that is enough."""
+    if isinstance(value, datetime) and isinstance(answer.start, datetime):
+        days = {moment.date() for moment in (value, answer.start, answer.end)}
+        if len(days) == 1:
+            return f"{value:%H:%M:%S}"
+    return plain(value)
+
+
+def _clock(moment: datetime) -> str:
+    return f"{moment:%H:%M:%S}" + (f".{moment.microsecond:06d}".rstrip("0").rstrip("."))
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d} {_clock(moment)}"

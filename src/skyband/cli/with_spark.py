@@ -1,0 +1,92 @@
+"""The same query on Spark, over files that Spark reads itself."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from skyband import errors
+from skyband.errors import EngineError, SkybandError
+from skyband.query import Query
+
+__all__ = ["rank_on_spark"]
+
+_READERS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"} | dict.fromkeys(
+    (".json", ".jsonl", ".ndjson"), "json"
+)
+
+
+def rank_on_spark(
+    query: Query, source: Any, master: str | None, on_bad: str, changes: bool
+) -> pa.Table:
+    """Every answer of a query, computed by Spark, in the order of the embedded engine."""
+    engine = _engine()
+    settings = {
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
+        "spark.sql.session.timeZone": "UTC",
+    }
+    session = engine.session(master, **settings)
+    try:
+        if isinstance(source, Mapping):
+            read: Any = {name: _read(session, paths) for name, paths in source.items()}
+        else:
+            read = _read(session, source)
+        table = engine.rank(read, query, on_bad=on_bad, changes=changes).toArrow()
+    except SkybandError:
+        raise
+    except Exception as problem:
+        raise _told(problem) from problem
+    finally:
+        session.stop()
+    names = ["window_end", *query.groups, *(["rank"] if "rank" in table.column_names else [])]
+    return table.sort_by([(name, "ascending") for name in names])
+
+
+def _engine() -> Any:
+    if find_spec("pyspark") is None:
+        raise EngineError(
+            "--engine spark needs PySpark and Java 17: pip install 'skyband[spark]', "
+            "or leave --engine out to run in this process"
+        )
+    if find_spec("skyband.spark") is None:
+        raise EngineError("this Skyband was installed without its Spark engine; use --engine local")
+    return import_module("skyband.spark")
+
+
+def _told(problem: Exception) -> SkybandError:
+    """What went wrong in a worker: our own error where it was one, else Spark's first line."""
+    text = str(problem)
+    ours = re.search(r"skyband\.errors\.(\w+): (.+)", text)
+    if ours is not None:
+        kind = getattr(errors, ours[1], EngineError)
+        found: SkybandError = kind(ours[2])
+        return found
+    lines = [line for line in text.splitlines() if line.strip()] or [repr(problem)]
+    return EngineError(f"Spark failed: {lines[0].strip()}")
+
+
+def _read(session: Any, paths: str | list[str]) -> Any:
+    """Files of one kind as a DataFrame."""
+    from skyband.sources import paths_of
+
+    words = [paths] if isinstance(paths, str) else paths
+    files = [path.resolve() for word in words for path in paths_of(word)]
+    kinds = {_READERS.get(path.suffix.lower(), path.suffix) for path in files}
+    if len(kinds) > 1 or not kinds <= set(_READERS.values()):
+        found = ", ".join(sorted({path.suffix for path in files}))
+        raise EngineError(f"Spark reads Parquet, CSV or JSON lines, one kind a source; got {found}")
+    (kind,) = kinds
+    reader = session.read
+    if kind == "csv":
+        tabs = Path(files[0]).suffix.lower() == ".tsv"
+        reader = reader.options(header=True, inferSchema=True, sep="\t" if tabs else ",")
+    return reader.format(kind).load([str(path) for path in files])

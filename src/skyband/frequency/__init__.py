@@ -1,0 +1,22 @@
+"""The most frequent items: exact counts, and the sketches from Space-Saving to FSW."""
+
+from __future__ import annotations
+
+from skyband.query.frequency import HeavyHitters
+
+__all__ = ["choose"]
+
+
+def choose(query: HeavyHitters) -> str:
+    """The algorithm for a query that names none.
+
+    Counting exactly measures best as long as the window's distinct items fit in memory. Who gives a
+    size of a sketch asks for a state that does not grow with them.
+    """
+    if query.filter_bits is not None and query.weight is None:
+        return "fsw-f"
+    if query.ratio is not None:
+        return "fsw-r"
+    if query.capacity is not None or query.cells is not None:
+        return "fsw"
+    return "exact"

@@ -1,0 +1,159 @@
+"""What all HeavyHitters algorithms share: columns, bad rows, shards, the finished answer.
+
+A partial answer holds, of each (window, group), the best k items with ``count`` and, where they
+differ from it or from zero, ``estimate`` (what decides the rank) and ``error``. Shards split by
+item, so the answer of all is the best k of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.columns import output_type, to_numpy
+from skyband.errors import SchemaError
+from skyband.frequency.items import ItemStore, settled
+from skyband.kernels.counting import sum_runs
+from skyband.keys import hash_columns, is_key_type
+from skyband.query.frequency import HeavyHitters
+from skyband.runs import Part, Runs
+from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric
+
+__all__ = ["FrequencySynopsis"]
+
+Ints = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
+ONE_EACH = np.zeros(0, np.int64)
+"""Weights of rows that count one each."""
+
+
+class FrequencySynopsis(Synopsis[HeavyHitters]):
+    """Everything of HeavyHitters but summaries and the state over sealed panes."""
+
+    @cached_property
+    def items(self) -> tuple[str, ...]:
+        """The columns that make an item."""
+        return self.query.key
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.schemas[""]
+
+    # Columns ----------------------------------------------------------------------------------
+
+    def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
+        query = self.query
+        names = (*query.groups, *self.items, query.weight, query.time)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    def shown(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.query.groups, *self.items)))
+
+    def check_types(self, source: str, schema: pa.Schema) -> None:
+        for name in self.items:
+            kind = schema.field(name).type
+            if not is_key_type(kind) or pa.types.is_null(kind):
+                raise SchemaError(
+                    f"item column {name!r} has type {kind}; use plain columns, several if need be"
+                )
+        if self.query.weight is not None:
+            numeric("weight", schema, self.query.weight)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """What counts are kept in."""
+        weight = self.query.weight
+        whole = weight is None or pa.types.is_integer(self.schema.field(weight).type)
+        return np.dtype(np.int64 if whole else np.float64)
+
+    def output(self) -> pa.Schema:
+        shown = [pa.field(n, output_type(self.schema.field(n).type)) for n in self.items]
+        counted = pa.from_numpy_dtype(self.dtype)
+        return pa.schema([*shown, pa.field("count", counted), pa.field("error", counted)])
+
+    def new_store(self) -> ItemStore:
+        """An empty store of items."""
+        return ItemStore(self.items, [self.schema.field(name).type for name in self.items])
+
+    # Rows -------------------------------------------------------------------------------------
+
+    def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
+        query = self.query
+        tests: list[tuple[str, str, Any]] = [
+            (name, "the item is null", null_mask(batch.column(name))) for name in self.items
+        ]
+        if query.weight is not None:
+            weight = batch.column(query.weight)
+            tests += [
+                (query.weight, "the weight is null", null_mask(weight)),
+                (query.weight, "the weight is not a number", nan_mask(weight)),
+                (query.weight, "the weight is negative or too large", _unfit(weight)),
+            ]
+        if query.time is not None:
+            tests.append((query.time, "the time is null", null_mask(batch.column(query.time))))
+        return faults(batch, tests)
+
+    def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
+        hashes = hash_columns([batch.column(name) for name in self.items])
+        return (hashes % np.uint64(shards)).astype(np.int64)
+
+    def hashed(self, rows: Rows) -> tuple[Hashes, npt.NDArray[Any], npt.NDArray[Any] | None]:
+        """Item hashes and weights in run order, and the runs' weight where rows have one."""
+        hashes = hash_columns([rows.batch.column(name) for name in self.items])
+        if rows.index is not None:
+            hashes = hashes[rows.index]
+        if self.query.weight is None:
+            return hashes, ONE_EACH, None
+        weights = rows.numpy(self.query.weight).astype(self.dtype, copy=False)
+        weights = np.ascontiguousarray(weights)
+        weights.flags.writeable = False  # as those of Arrow are, so that one kernel does for both
+        return hashes, weights, sum_runs(weights, rows.offsets)
+
+    # Answers ----------------------------------------------------------------------------------
+
+    def finish(self, partials: Sequence[Runs]) -> Runs:
+        runs = Runs.concat(partials)
+        part = runs.parts["items"]
+        if len(partials) > 1:
+            runs = runs.ordered()
+            fresh = np.flatnonzero(~runs.repeats)
+            part = runs.parts["items"]
+            part = Part(np.append(part.offsets[fresh], len(part)), part.columns)
+            part = settled(part, self.items, self.query.k)
+            proven = runs.scalars.get("exact")
+            scalars = {} if proven is None else {"exact": np.logical_and.reduceat(proven, fresh)}
+            runs = Runs(runs.stamp[fresh], runs.group[fresh], {}, scalars)
+        columns: dict[str, Any] = {name: part[f"item:{name}"] for name in self.items}
+        columns["count"] = pa.array(part["count"])
+        known = "error" in part.columns
+        columns["error"] = pa.array(part["error"] if known else np.zeros(len(part), self.dtype))
+        return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)}, runs.scalars)
+
+
+def _unfit(column: pa.Array) -> npt.NDArray[np.bool_] | None:
+    """Where a weight is negative, infinite or does not fit 64 bits with a sign."""
+    if len(column) == 0:
+        return None
+    kind = column.type
+    if pa.types.is_floating(kind):
+        values = to_numpy(column)
+        with np.errstate(invalid="ignore"):
+            fit = (values >= 0) & (values < np.inf)
+    elif pa.types.is_uint64(kind):
+        fit = to_numpy(column) <= np.uint64(np.iinfo(np.int64).max)
+    elif pa.types.is_unsigned_integer(kind):
+        return None
+    else:
+        fit = to_numpy(column) >= 0
+    mask = ~fit
+    if not mask.any():
+        return None
+    if column.null_count:  # what stands in null rows is undefined, and has a reason of its own
+        mask &= np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False))
+    return mask if mask.any() else None

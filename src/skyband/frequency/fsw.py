@@ -1,0 +1,307 @@
+"""``fsw``, ``fsw-r``, ``fsw-f``: Filtered Space-Saving with a sliding window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.frequency.items import settled
+from skyband.frequency.rows import SketchSynopsis
+from skyband.kernels.fsw import (
+    BUCKETS,
+    CONTROLS,
+    HITS,
+    INSERTS,
+    NEVER,
+    REMOVALS,
+    SIZE,
+    STAYED,
+    UPDATES,
+    cell_of,
+    fold_fsw,
+)
+from skyband.kernels.monitored import table_find, table_size
+from skyband.query.frequency import HeavyHitters
+from skyband.runs import Part, Runs, offsets_of
+from skyband.synopsis import Windows
+
+__all__ = ["Fsw", "FswF", "FswR"]
+
+Array = npt.NDArray[Any]
+_NONE = np.zeros(0, np.int64)
+_KEPT = (
+    *(
+        "control",
+        "item",
+        "born",
+        "seen",
+        "base",
+        "err",
+        "item_hist",
+        "item_err",
+        "cell_hist",
+        "hist",
+        "held",
+        "heap",
+    ),
+    *("table",),
+)
+
+
+class Fsw(SketchSynopsis):
+    """FSW: a list of ``capacity`` monitored items over a filter of ``cells``, both with histograms.
+
+    Cost: O(1) a row, O(capacity + cells) a pane, O(panes) for each item that enters the list.
+    State: (capacity + cells) times the panes of a window, whatever the number of distinct items.
+    Guarantee: the true count of an answered item lies within [count − error, count]; an item that
+    is not monitored has at most its cell's bound; an item with more occurrences in one pane than
+    the least monitored count at the pane's end is monitored then. An answer is ``exact`` where
+    every live cell and every error is zero.
+
+    Homem and Carvalho, "Finding top-k elements in a time-sliding window", section 4. We depart from
+    Figure 4 in three places: an inserted item's active bucket counts the observation that brought
+    it; its bound is read before the eviction it causes; and its error is that of its own buckets.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
+    >>> window = sb.CountWindow(4, slide=2)
+    >>> query = sb.HeavyHitters(k=1, item="word", window=window, algorithm="fsw", capacity=2)
+    >>> sb.rank(words, query).select(["word", "count", "error"]).to_pylist()[-1]
+    {'word': 'be', 'count': 2, 'error': 1}
+    """
+
+    default_ratio = 1
+
+    def __init__(self, query: HeavyHitters) -> None:
+        super().__init__(query)
+        self.cells = query.cells or 3 * self.capacity
+        self.ratio = (query.ratio or self.default_ratio) if self.default_ratio > 1 else 1
+        self.filter_bits = 0
+
+    def bind(self, source: str, schema: Any) -> Any:
+        needed = super().bind(source, schema)
+        if not hasattr(self, "store"):
+            self._clear()
+        return needed
+
+    def _clear(self) -> None:
+        m, h, p = self.capacity, self.cells, self.panes
+        size, self.shift = table_size(m)
+        self.store = self.new_store()
+        self.table = np.zeros(size, np.uint64)
+        self.control = np.zeros(CONTROLS, np.int64)
+        self.item = np.zeros(m, np.uint64)
+        self.born, self.seen = np.full(m, NEVER), np.full(m, NEVER)
+        self.row = np.full(m, -1)
+        self.base, self.cur, self.err, self.ecur, self.low, self.slack = (
+            np.zeros(m, self.dtype) for _ in range(6)
+        )
+        self.item_hist = np.zeros((m, p), self.dtype)
+        self.item_err = np.zeros((0, p), self.dtype)
+        self.cell_hist = np.zeros((h, p), self.dtype)
+        self.hist = np.zeros(h, self.dtype)
+        self.fine = np.zeros(h * self.ratio, self.dtype)
+        self.bits = np.zeros(-(-self.filter_bits // 8), np.uint8)
+        self.held = np.full(p, NEVER)
+        self.heap = np.arange(m, dtype=np.int32)
+
+    # Panes ------------------------------------------------------------------------------------
+
+    def push(self, panes: Runs) -> None:
+        self.fold(panes, Windows(_NONE, _NONE, _NONE, _NONE))
+
+    def seal(self, first: int, end: int) -> None:
+        """Nothing: what left the window is dropped when the next pane comes or a window is read."""
+
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        panes = self.reduced(panes)
+        pushed = self.unpacked(panes)
+        if not len(self.item_err) and (pushed.missing.any() or pushed.errors.any()):
+            self._keep_errors()
+        slots, rows, values, let_go, ends, proven = fold_fsw(
+            *pushed, windows.first, windows.end, self.query.k, self.ratio, self.dtype.kind
+            == "i", self.control, self.item, self.born, self.seen, self.row, self.base, self.cur,
+            self.err, self.ecur, self.item_hist, self.item_err, self.cell_hist, self.hist,
+            self.fine, self.bits, self.held, self.heap, self.low, self.slack, self.table,
+            self.shift,
+        )  # fmt: skip
+        found = None
+        if len(windows):
+            columns = self._items(panes, slots, rows)
+            part = self._part(offsets_of(np.diff(ends, prepend=0)), values, let_go, columns)
+            found = self._answers(windows.number, part, proven)
+        self._materialise(panes)
+        return found
+
+    def _items(self, panes: Runs, slots: Array, rows: Array) -> dict[str, Any]:
+        """Items of answers: of rows just pushed, or kept since an earlier call."""
+        fresh = rows >= 0
+        kept = self.store.gather(np.where(fresh, 0, slots)) if not fresh.all() else None
+        if not fresh.any() and kept is not None:
+            return kept
+        pushed = self.item_columns(panes, rows[fresh])
+        if kept is None:
+            return pushed
+        place = np.where(fresh, len(slots) + np.cumsum(fresh) - 1, np.arange(len(slots)))
+        return {
+            name: pa.concat_arrays([kept[name], pushed[name]]).take(pa.array(place))
+            for name in pushed
+        }
+
+    def _materialise(self, panes: Runs) -> None:
+        """Copy the items out of the rows that brought them: the rows are let go."""
+        fresh = np.flatnonzero(self.row >= 0)
+        live = fresh[np.isin(fresh, self.heap[: self.control[SIZE]])]
+        if len(live):
+            part = Part(np.array([0, len(live)]), self.item_columns(panes, self.row[live]))
+            self.store.put(live, part, np.arange(len(live)))
+        self.row[fresh] = -1
+
+    def _keep_errors(self) -> None:
+        """Errors by pane, from now on: until the insertion all is error, after it nothing is."""
+        self.item_err = np.zeros_like(self.item_hist)
+        for bucket, pane in enumerate(self.held.tolist()):
+            if pane != NEVER:
+                before = pane < self.born
+                self.item_err[before, bucket] = self.item_hist[before, bucket]
+        for bucket, pane in enumerate(self.held.tolist()):
+            if pane != NEVER:
+                same = self.born == pane
+                self.item_err[same, bucket] = self.err[same] - self.item_err[same].sum(axis=1)
+
+    # Answers ----------------------------------------------------------------------------------
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        live = self.heap[: self.control[SIZE]]
+        inside = (self.held >= first) & (self.held < end)
+        shown = live[(self.seen[live] >= first)]
+        columns = self.store.gather(shown)
+        counts = self.item_hist[shown][:, inside].sum(axis=1)
+        values = np.stack([counts, np.minimum(self.err[shown], counts)], axis=1)
+        before = (self.held[inside][None, :] <= self.born[shown][:, None]).sum(axis=1)
+        let_go = before if len(self.bits) else np.zeros(len(shown), np.int64)
+        runs = 1 if len(shown) else 0
+        part = self._part(np.array([0, len(shown)] if runs else [0]), values, let_go, columns)
+        clean = (
+            not len(self.bits) and not self.cell_hist[:, inside].any() and not self.err[shown].any()
+        )
+        return self._answers(np.zeros(runs, np.int64), part, np.full(runs, clean))
+
+    def _part(self, offsets: Array, values: Array, let_go: Array, columns: dict[str, Any]) -> Part:
+        lift = let_go.astype(self.dtype, copy=False)
+        count, error = values[:, 0] + lift, values[:, 1]
+        counted = {"count": count, "error": error + lift, "estimate": values[:, 0]}
+        return settled(Part(offsets, columns | counted), self.items, self.query.k)
+
+    def _answers(self, number: Array, part: Part, proven: Array) -> Runs:
+        group = np.zeros(len(number), np.int32)
+        return Runs(number, group, {"items": part}, {"exact": proven})
+
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Array]:
+        if not hasattr(self, "store"):
+            return {}
+        return {name: getattr(self, name).copy() for name in _KEPT} | self.store.state()
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        if not arrays:
+            return
+        for name in _KEPT:
+            setattr(self, name, arrays[name].copy())
+        self.store.restore(arrays)
+
+    @property
+    def mu(self) -> Any:
+        """The least monitored count, 0 while the list has room: the paper's μ."""
+        full = self.control[SIZE] == self.capacity
+        return self.base.min() if full else self.base.dtype.type(0)
+
+    def stats(self) -> dict[str, int | float]:
+        names = {
+            "inserts": INSERTS, "removals": REMOVALS, "hits": HITS, "updates": UPDATES,
+            "bucket_updates": BUCKETS, "stayed_0": STAYED, "stayed_1": STAYED + 1,
+            "stayed_2": STAYED + 2, "stayed_more": STAYED + 3, "retained": SIZE,
+        }  # fmt: skip
+        if not hasattr(self, "store"):
+            return dict.fromkeys((*names, "mu", "counters", "state_bytes"), 0)
+        arrays = (*(getattr(self, name) for name in _KEPT), self.fine, self.bits, self.row)
+        held = sum(array.nbytes for array in arrays) + 4 * self.cur.nbytes
+        m, h, p = self.capacity, self.cells, self.panes
+        counters = m * (4 + p) + h * (p + self.ratio) + -(-self.filter_bits // 16)
+        found: dict[str, int | float] = {n: int(self.control[at]) for n, at in names.items()}
+        return found | {
+            "mu": self.mu.item(), "counters": counters, "state_bytes": held + self.store.nbytes
+        }  # fmt: skip
+
+    def _check(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        size = int(self.control[SIZE])
+        assert sorted(self.heap.tolist()) == list(range(self.capacity))
+        live = self.heap[:size]
+        for slot in live.tolist():
+            assert table_find(self.table, self.shift, self.item[slot]) == slot
+        assert np.count_nonzero(self.table[1::2]) == size
+        assert np.allclose(
+            self.base[live], self.item_hist[live].sum(axis=1)
+        )  # f = sum of item_hist
+        assert np.allclose(self.hist, self.cell_hist.sum(axis=1))  # alpha = sum of cell_hist
+        assert not self.cur.any() or not self.cur[live].any()
+        assert not self.fine.any()
+        assert not self.bits.any()
+        empty = self.held == NEVER
+        assert not self.item_hist[live][:, empty].any()
+        assert not self.cell_hist[:, empty].any()
+        assert (self.err[live] >= 0).all()
+        assert (self.err[live] <= self.base[live] * (1 + 1e-12)).all()
+        if len(self.item_err):
+            assert np.allclose(self.err[live], self.item_err[live].sum(axis=1))
+            assert (self.item_err[live] <= self.item_hist[live] * (1 + 1e-12)).all()
+        held = self.held[~empty]
+        if len(held):
+            assert held.max() - held.min() < self.panes
+        for slot in live.tolist():
+            coarse = cell_of(self.item[slot], len(self.fine)) // self.ratio
+            if not len(self.item_err) and not len(self.bits):  # Lemma 4
+                assert self.err[slot] <= self.hist[coarse] * (1 + 1e-12)
+
+
+class FswR(Fsw):
+    """FSWr: FSW with ``ratio`` fine counters to a cell while a pane lasts.
+
+    Cost, state and guarantee: as FSW, with ratio × cells counters more. When a pane ends, a cell
+    keeps the greatest of its fine counters, so items of the same cell disturb each other less.
+
+    Paper: section 6. The error of an inserted item is its cell's history and its own fine counter.
+
+    >>> import skyband as sb
+    >>> FswR(sb.HeavyHitters(k=50, item="flow", window=sb.CountWindow(10))).ratio
+    4
+    """
+
+    default_ratio = 4
+
+
+class FswF(FswR):
+    """FSWf: FSWr that lets an item's first occurrence in a pane pass, while its list is full.
+
+    Cost and state: as FSWr, and ``filter_bits`` bits. Guarantee: as FSW, with count and error
+    raised by one for each live pane up to the item's insertion; items are ranked by the estimate
+    before that. An answer is never ``exact``. It shines where most items occur once.
+
+    Paper: section 7. We test the fine counter for zero, not the cell's bucket, and filter only when
+    the list is full: until then insertion disturbs no cell.
+
+    >>> import skyband as sb
+    >>> FswF(sb.HeavyHitters(k=50, item="flow", window=sb.CountWindow(10))).filter_bits
+    32000
+    """
+
+    def __init__(self, query: HeavyHitters) -> None:
+        super().__init__(query)
+        self.filter_bits = query.filter_bits or 32 * self.capacity

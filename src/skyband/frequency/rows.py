@@ -1,0 +1,257 @@
+"""Summaries of the sketches: the rows of a pane as they came, reduced once they are many.
+
+The sketches work row by row, and what they keep depends on the order of the rows. So a pane's
+summary is its rows (hash, weight, item), without a copy of the items. A pane that stays open must
+not grow without bound, though: whenever ``raw_rows`` rows have gathered, they are counted by item
+into the ``known`` part, and where that exceeds half of ``raw_rows`` items, the least are cut off
+and ``missing`` says how often what was cut may have occurred. Rows are taken in blocks of exactly
+``raw_rows``, so the outcome does not depend on how they came in batches. docs/decisions/0010 says
+why.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.columns import plain
+from skyband.errors import QueryError
+from skyband.frequency.base import ONE_EACH, FrequencySynopsis
+from skyband.kernels.counting import count_runs
+from skyband.query.base import count
+from skyband.query.frequency import HeavyHitters
+from skyband.runs import Part, Runs, expand, offsets_of
+from skyband.synopsis import Rows
+
+__all__ = ["SketchSynopsis"]
+
+Ints = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+_NO_HASHES = np.zeros(0, np.uint64)
+_MOST_PANES = 10_000
+_RAW_ROWS = 1 << 18
+
+
+class Pushed(NamedTuple):
+    """Panes as kernels read them: items counted before, with errors, then rows; offsets a pane."""
+
+    stamp: Ints
+    hashes: Array
+    weights: Array
+    offsets: Ints
+    known: Array
+    counts: Array
+    errors: Array
+    known_offsets: Ints
+    missing: Array
+
+
+class SketchSynopsis(FrequencySynopsis):
+    """What sketches share: their sizes and their summaries."""
+
+    exact = False
+    option_names = ("raw_rows",)
+    max_panes = _MOST_PANES
+
+    def __init__(self, query: HeavyHitters) -> None:
+        panes = query.window.panes.per_window
+        if panes > _MOST_PANES:
+            raise QueryError(
+                f"the window has {panes:,} panes and a sketch keeps something for each, at most "
+                f"{_MOST_PANES:,}; use a longer slide, or algorithm='exact'"
+            )
+        super().__init__(query)
+        self.panes = panes
+        few = max(4 * query.k, 16) if query.groups else max(20 * query.k, 1000)
+        self.capacity = query.capacity or few
+        raw = query.options.get("raw_rows", max(_RAW_ROWS, 16 * self.capacity))
+        count("options['raw_rows']", raw)
+        self.raw_rows = int(raw)
+
+    # Rows -------------------------------------------------------------------------------------
+
+    def summarise(self, rows: Rows) -> Runs:
+        hashes, weights, total = self.hashed(rows)
+        columns: dict[str, Any] = {"hash": hashes}
+        if total is not None:
+            columns["weight"] = weights
+        columns |= {f"item:{name}": self._as_bound(rows.arrow(name), name) for name in self.items}
+        runs = rows.runs({"rows": Part(rows.offsets, columns)}, total)
+        return runs.with_scalars(missing=np.zeros(len(runs), self.dtype))
+
+    def _as_bound(self, column: pa.Array, name: str) -> pa.Array:
+        """A column in the type that the source showed first, so that batches can be joined."""
+        kind = self.schema.field(name).type
+        if column.type == kind:
+            return column
+        column = plain(column)
+        return column if column.type == kind else column.cast(kind)
+
+    def combine(self, runs: Runs) -> Runs:
+        fresh = np.flatnonzero(~runs.repeats)
+        rows, known = runs.parts["rows"], _part(runs, "known")
+        many = np.add.reduceat((known.lengths > 0).astype(np.int64), fresh) > 1
+        missing = np.add.reduceat(runs.scalars["missing"], fresh)
+        merged_known = Part(np.append(known.offsets[fresh], len(known)), known.columns)
+        pieces = (
+            [
+                self._merge(runs, known, int(start), int(stop))
+                if several
+                else merged_known.slice(i, i + 1)
+                for i, (start, stop, several) in enumerate(
+                    zip(fresh, np.append(fresh[1:], len(runs)), many, strict=True)
+                )
+            ]
+            if many.any()
+            else None
+        )
+        if pieces is not None:
+            merged_known = _joined(pieces)
+        scalars = {n: np.add.reduceat(values, fresh) for n, values in runs.scalars.items()}
+        scalars["missing"] = missing
+        merged = Part(np.append(rows.offsets[fresh], len(rows)), rows.columns)
+        parts = {"rows": merged, "known": merged_known}
+        return self.reduced(Runs(runs.stamp[fresh], runs.group[fresh], parts, scalars))
+
+    def _merge(self, runs: Runs, known: Part, start: int, stop: int) -> Part:
+        """Counted items of one pane from several parts: each part's absent items may be there."""
+        part, missing = known.slice(start, start + 1), runs.scalars["missing"][start]
+        for run in range(start + 1, stop):
+            other = runs.scalars["missing"][run]
+            part = _merged(part, missing, known.slice(run, run + 1), other)
+            missing += other
+        return part
+
+    def reduced(self, runs: Runs) -> Runs:
+        """Runs with fewer than ``raw_rows`` rows each; whole blocks of them are counted by item."""
+        rows = runs.parts["rows"]
+        long = np.flatnonzero(rows.lengths >= self.raw_rows)
+        if not len(long):
+            return runs
+        known = _part(runs, "known")
+        missing = runs.scalars["missing"].copy()
+        pieces, blocks = [], rows.lengths // self.raw_rows
+        for run in range(len(runs)):
+            part, at = known.slice(run, run + 1), int(rows.offsets[run])
+            for _ in range(int(blocks[run])):
+                block = _counted(rows, at, at + self.raw_rows, self.dtype)
+                part = _merged(part, missing[run], block, missing[run] * 0)
+                part, missing[run] = _cut(part, missing[run], self.raw_rows // 2)
+                at += self.raw_rows
+            pieces.append(part)
+        taken = blocks * self.raw_rows
+        left = rows.lengths - taken
+        positions = expand(rows.offsets[:-1] + taken, left)
+        rest = rows.map(lambda column: _pick(column, positions), offsets_of(left))
+        parts = {"rows": rest, "known": _joined(pieces)}
+        return Runs(runs.stamp, runs.group, parts, {**runs.scalars, "missing": missing})
+
+    # What kernels read ------------------------------------------------------------------------
+
+    def unpacked(self, runs: Runs) -> Pushed:
+        """Arrays of all runs: ``known`` items with counts and errors, then rows with weights."""
+        rows, known = _part(runs, "rows"), _part(runs, "known")
+        weighted = self.query.weight is not None and len(rows)
+        some = len(known) > 0
+        return Pushed(
+            stamp=runs.stamp,
+            hashes=_read_only(rows["hash"]) if len(rows) else _read_only(_NO_HASHES),
+            weights=_read_only(rows["weight"] if weighted else np.zeros(0, self.dtype)),
+            offsets=rows.offsets,
+            known=_read_only(known["hash"] if some else _NO_HASHES),
+            counts=_read_only(known["count"] if some else np.zeros(0, self.dtype)),
+            errors=_read_only(known["error"] if some else np.zeros(0, self.dtype)),
+            known_offsets=known.offsets,
+            missing=runs.scalars["missing"].astype(self.dtype, copy=False),
+        )
+
+    def item_columns(self, runs: Runs, rows: Ints) -> dict[str, pa.Array]:
+        """Item columns of rows as kernels number them: known items first."""
+        part, known = _part(runs, "rows"), _part(runs, "known")
+        early = rows < len(known)
+        found = {}
+        for name in self.items:
+            key = f"item:{name}"
+            pieces = []
+            if early.any():
+                pieces.append(plain(known[key].take(pa.array(rows[early]))))
+            if not early.all():
+                pieces.append(plain(part[key].take(pa.array(rows[~early] - len(known)))))
+            if not pieces:
+                pieces.append(plain(pa.array([], self.schema.field(name).type)))
+            joined = pa.concat_arrays(pieces)
+            order = np.argsort(np.argsort(~early, kind="stable"), kind="stable")
+            found[key] = joined.take(pa.array(order)) if len(pieces) > 1 else joined
+        return found
+
+
+def _part(runs: Runs, name: str) -> Part:
+    part = runs.parts.get(name)
+    return Part(np.zeros(len(runs) + 1, np.int64), {}) if part is None else part
+
+
+def _pick(column: Any, positions: Ints) -> Any:
+    if isinstance(column, np.ndarray):
+        return column[positions]
+    return column.take(pa.array(positions))
+
+
+def _read_only(values: Array) -> Array:
+    view = np.ascontiguousarray(values).view()
+    view.flags.writeable = False  # always, so that kernels are compiled for one kind only
+    return view
+
+
+def _joined(pieces: list[Part]) -> Part:
+    """Parts one after the other."""
+    runs = [
+        Runs(
+            np.zeros(len(p.offsets) - 1, np.int64), np.zeros(len(p.offsets) - 1, np.int32), {"": p}
+        )
+        for p in pieces
+    ]
+    return Runs.concat(runs).parts[""]
+
+
+def _counted(rows: Part, start: int, stop: int, dtype: np.dtype[Any]) -> Part:
+    """Rows counted by item, in order of first appearance."""
+    weights = rows["weight"][start:stop] if "weight" in rows.columns else ONE_EACH
+    offsets = np.array([0, stop - start], np.int64)
+    first, counts, offsets = count_runs(rows["hash"][start:stop], _read_only(weights), offsets)
+    columns: dict[str, Any] = {
+        "hash": rows["hash"][start + first],
+        "count": counts.astype(dtype, copy=False),
+        "error": np.zeros(len(first), dtype),
+    }
+    for name, column in rows.columns.items():
+        if name.startswith("item:"):
+            columns[name] = column.take(pa.array(start + first))
+    return Part(offsets, columns)
+
+
+def _merged(one: Part, missing_one: Any, two: Part, missing_two: Any) -> Part:
+    """Items of two parts of one pane; an item that a part lacks may be among what it cut off."""
+    if not len(one) and not missing_one:
+        return two
+    part = Part(np.array([0, len(one) + len(two)]), _joined([one, two]).columns)
+    hashes, offsets = part["hash"], part.offsets
+    first, counts, ends = count_runs(hashes, _read_only(part["count"]), offsets)
+    _, errors, _ = count_runs(hashes, _read_only(part["error"]), offsets)
+    _, sides, _ = count_runs(hashes, ONE_EACH, offsets)
+    absent = np.where(first < len(one), missing_two, missing_one)
+    absent = np.where(sides == 1, absent, 0).astype(counts.dtype)
+    columns = {name: _pick(column, first) for name, column in part.columns.items()}
+    return Part(ends, columns | {"count": counts + absent, "error": errors + absent})
+
+
+def _cut(part: Part, missing: Any, most: int) -> tuple[Part, Any]:
+    """At most so many items, the heaviest; what is cut is bounded by ``missing``."""
+    if len(part) <= most:
+        return part, missing
+    order = np.argsort(-part["count"], kind="stable")
+    missing = max(missing, part["count"][order[most]])
+    kept = np.sort(order[:most])
+    return part.map(lambda column: _pick(column, kept), np.array([0, most])), missing

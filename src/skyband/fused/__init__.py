@@ -1,0 +1,15 @@
+"""The best k objects whose attributes arrive on separate streams."""
+
+from __future__ import annotations
+
+from skyband.query.fused import FusedTopK
+
+__all__ = ["choose"]
+
+
+def choose(query: FusedTopK) -> str:
+    """The algorithm for a query that names none.
+
+    Without a known number of recurrences no report can be proven useless, so all are kept.
+    """
+    return "sla" if query.recurrences == "estimate" else "eaa"

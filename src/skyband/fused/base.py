@@ -1,0 +1,283 @@
+"""What all FusedTopK algorithms share: columns, reports, the guard, the finished answer.
+
+A summary holds all good reports of a (pane, group): the hash of the object, the stream, the value,
+what makes one report later than another, and the object's id. None can be dropped yet, because one
+report too many is a bad row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.columns import output_type, to_numpy
+from skyband.errors import SchemaError
+from skyband.fused.guard import Guard, frozen
+from skyband.fused.scores import scorer
+from skyband.kernels.fused import any_outside
+from skyband.keys import hash_array, is_key_type
+from skyband.order import id_ranks
+from skyband.query.fused import FusedTopK
+from skyband.runs import Part, Runs, expand, offsets_of
+from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric
+from skyband.window import CountWindow
+
+__all__ = ["REPORTS", "FusedSynopsis"]
+
+REPORTS = "reports"
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+
+class FusedSynopsis(Synopsis[FusedTopK]):
+    """Everything of FusedTopK but the state over sealed panes, and the guard of it."""
+
+    option_names: ClassVar[tuple[str, ...]] = ("guard",)
+
+    def __init__(self, query: FusedTopK) -> None:
+        super().__init__(query)
+        self.counting = isinstance(query.window, CountWindow)
+        pairs = np.array(query.pairs, np.float64)
+        self.low, self.high = pairs[:, 0].copy(), pairs[:, 1].copy()
+        self.score = scorer(query)
+        self.panes = query.window.panes
+        known = isinstance(query.recurrences, int)
+        watched = known and query.options.get("guard", True)
+        self.guard = Guard(int(query.recurrences)) if watched else None
+
+    # Columns ----------------------------------------------------------------------------------
+
+    def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
+        query = self.query
+        names = [*query.groups, query.id, query.value, query.time_of(source or None)]
+        if self._named(source):
+            if query.stream is None:
+                raise SchemaError(
+                    "one table of several streams needs stream=, the column that names the stream "
+                    f"of a row; or give a mapping from {', '.join(query.streams)} to their sources"
+                )
+            names.append(query.stream)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    def shown(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
+        return (*self.query.groups, self.query.id)
+
+    def _named(self, source: str) -> bool:
+        """Whether a column of this source names the stream."""
+        return not source and (self.query.stream is not None or len(self.query.streams) > 1)
+
+    def check_types(self, source: str, schema: pa.Schema) -> None:
+        try:
+            self._check_types(source, schema)
+        except SchemaError:
+            self.schemas.pop(source, None)
+            raise
+
+    def _check_types(self, source: str, schema: pa.Schema) -> None:
+        query = self.query
+        numeric("value", schema, query.value)
+        if not is_key_type(schema.field(query.id).type):
+            kind = schema.field(query.id).type
+            raise SchemaError(f"id column {query.id!r} has type {kind}; use a plain column")
+        if self._named(source):
+            assert query.stream is not None
+            kind = output_type(schema.field(query.stream).type)
+            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+                raise SchemaError(
+                    f"stream column {query.stream!r} has type {kind}; it must hold the names in "
+                    "streams=, so cast it to a string"
+                )
+        for other, theirs in self.schemas.items():
+            for name in (query.id, *query.groups):
+                mine = output_type(schema.field(name).type)
+                known = output_type(theirs.field(name).type)
+                if mine != known:
+                    raise SchemaError(
+                        f"column {name!r} has type {mine} in source {source!r} and {known} in "
+                        f"source {other!r}; cast them so that all sources agree"
+                    )
+
+    @property
+    def id_type(self) -> pa.DataType:
+        schema = next(iter(self.schemas.values()))
+        return output_type(schema.field(self.query.id).type)
+
+    def output(self) -> pa.Schema:
+        return pa.schema([pa.field(self.query.id, self.id_type), pa.field("score", pa.float64())])
+
+    # Rows -------------------------------------------------------------------------------------
+
+    def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
+        query = self.query
+        value = batch.column(query.value)
+        tests: list[tuple[str, str, Any]] = [
+            (query.value, "the value is null", null_mask(value)),
+            (query.value, "the value is not a number", nan_mask(value)),
+            (query.id, "the id is null", null_mask(batch.column(query.id))),
+        ]
+        time = query.time_of(source or None)
+        if time is not None:
+            tests.append((time, "the time is null", null_mask(batch.column(time))))
+        stream = self._streams(source, batch)
+        if self._named(source) and len(stream) and int(stream.min()) < 0:
+            known = ", ".join(query.streams)
+            assert query.stream is not None
+            tests.append((query.stream, f"no stream of the query ({known})", stream < 0))
+        outside = self._outside(_floats(value), stream)
+        tests.append((query.value, "the value is outside the bounds of its stream", outside))
+        return faults(batch, tests)
+
+    def _outside(
+        self, value: npt.NDArray[np.float64], stream: Codes
+    ) -> npt.NDArray[np.bool_] | None:
+        if not any_outside(frozen(value), frozen(stream), self.low, self.high):
+            return None
+        known = np.maximum(stream, 0)
+        return (stream >= 0) & ((value < self.low[known]) | (value > self.high[known]))
+
+    def _streams(self, source: str, batch: pa.RecordBatch) -> Codes:
+        """The number of each row's stream, -1 for a name that the query does not know."""
+        query = self.query
+        if not self._named(source):
+            number = query.streams.index(source) if source else 0
+            return np.full(batch.num_rows, number, np.int32)
+        assert query.stream is not None
+        column = batch.column(query.stream)
+        if pa.types.is_run_end_encoded(column.type):
+            column = pc.run_end_decode(column)
+        names = column.dictionary if pa.types.is_dictionary(column.type) else column
+        kind = names.type if not pa.types.is_string_view(names.type) else pa.string()
+        places = pc.index_in(names.cast(kind), pa.array(query.streams, kind))
+        numbers = to_numpy(pc.fill_null(places, -1))
+        if not pa.types.is_dictionary(column.type):
+            return numbers
+        indices = column.indices
+        if indices.null_count:
+            indices = pc.fill_null(indices.cast(pa.int64()), len(numbers))
+        return np.append(numbers, np.int32(-1))[to_numpy(indices)]
+
+    def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
+        """By object, so that every shard has all reports of its objects."""
+        hashes = hash_array(batch.column(self.query.id))
+        return (hashes % np.uint64(shards)).astype(np.int64)
+
+    def summarise(self, rows: Rows) -> Runs:
+        query = self.query
+        stream = self._streams(rows.source, rows.batch)
+        column = rows.batch.column(query.id)
+        whole = rows.index is None and column.type == output_type(column.type)
+        ids = column if whole else rows.take(query.id, np.arange(len(rows)))
+        columns: dict[str, Any] = {
+            "hash": hash_array(ids),
+            "stream": stream if rows.index is None else stream[rows.index],
+            "value": _floats(rows.arrow(query.value)),
+            "tie": rows.tie,
+            "id": ids,
+        }
+        return rows.runs({REPORTS: Part(rows.offsets, columns)})
+
+    def combine(self, runs: Runs) -> Runs:
+        fresh = np.flatnonzero(~runs.repeats)
+        part = runs.parts[REPORTS]
+        merged = Part(np.append(part.offsets[fresh], len(part)), part.columns)
+        scalars = {n: np.add.reduceat(values, fresh) for n, values in runs.scalars.items()}
+        return Runs(runs.stamp[fresh], runs.group[fresh], {REPORTS: merged}, scalars)
+
+    def admit(self, runs: Runs) -> tuple[Runs, Faults | None]:
+        """Leave out reports beyond ``recurrences``: of those in one window the later ones.
+
+        Later is by time and, at equal times, by arrival.
+        """
+        part = runs.parts[REPORTS]
+        if self.guard is None or not len(part):
+            return runs, None
+        pane = np.repeat(runs.stamp, part.lengths)
+        oldest = np.repeat(self._oldest(runs.stamp), part.lengths)
+        hashes, stream = part["hash"], part["stream"]
+        if not self.guard.bad(hashes, stream, pane, oldest).any():
+            return runs, None
+        order = np.lexsort((part["tie"], pane))
+        bad = np.zeros(len(part), np.bool_)
+        bad[order] = self.guard.bad(hashes[order], stream[order], pane, oldest)
+        return self._without(runs, bad), Faults(bad, [self._reason(part, bad)])
+
+    def _oldest(self, pane: Ints) -> Ints:
+        """The oldest pane that some window covers together with this one."""
+        oldest: Ints = self.panes.first_pane(self.panes.first_window_of(pane))
+        return oldest
+
+    def _without(self, runs: Runs, bad: npt.NDArray[np.bool_]) -> Runs:
+        part = runs.parts[REPORTS]
+        kept = np.flatnonzero(~bad)
+        left = np.append(0, np.cumsum(~bad))
+        offsets = left[part.offsets]
+        slim = part.map(lambda column: _pick(column, kept), offsets)
+        scalars = dict(runs.scalars) | {"rows": np.diff(offsets)}
+        return Runs(runs.stamp, runs.group, {REPORTS: slim}, scalars).take(np.diff(offsets) > 0)
+
+    def _reason(self, part: Part, bad: npt.NDArray[np.bool_]) -> str:
+        row, more = int(np.flatnonzero(bad)[0]), int(bad.sum()) - 1
+        name, moment = part["id"][row].as_py(), int(part["tie"][row])
+        when = f"arrival {moment}" if self.counting else f"time {moment}"
+        others = f" (and {more:,} more like it)" if more else ""
+        return (
+            f"column {self.query.id!r}: the object {name!r} reports too often in the stream "
+            f"{self.query.streams[int(part['stream'][row])]!r} at {when}: recurrences="
+            f"{self.query.recurrences} is how many reports a window may hold{others}"
+        )
+
+    # Answers ----------------------------------------------------------------------------------
+
+    def finish(self, partials: Sequence[Runs]) -> Runs:
+        runs = Runs.concat(partials)
+        if len(partials) > 1:
+            runs = runs.ordered()
+        fresh = np.flatnonzero(~runs.repeats)
+        part = runs.parts["rows"]
+        part = Part(np.append(part.offsets[fresh], len(part)), part.columns)
+        part = self._settled(part, len(fresh) < len(runs))
+        scalars = {
+            name: np.maximum.reduceat(values, fresh) if name.startswith("bound:") else values[fresh]
+            for name, values in runs.scalars.items()
+            if len(fresh)
+        }
+        return Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part}, scalars)
+
+    def _settled(self, part: Part, merged: bool) -> Part:
+        """Rows in the total order, k a run: score, then the smaller id."""
+        score, lengths = part["score"], part.lengths
+        if not len(part):
+            return part
+        run = np.repeat(np.arange(len(lengths)), lengths)
+        equal = (score[1:] == score[:-1]) & (run[1:] == run[:-1])
+        if merged or equal.any():
+            doubtful = lengths > 0
+            if not merged:
+                doubtful = np.zeros(len(lengths), np.bool_)
+                doubtful[run[1:][equal]] = True
+            rows = expand(part.offsets[:-1][doubtful], lengths[doubtful])
+            ranks = id_ranks(_pick(part[self.query.id], rows))
+            order = np.arange(len(part))
+            order[rows] = rows[np.lexsort((ranks, -score[rows], run[rows]))]
+            part = part.map(lambda column: _pick(column, order), part.offsets)
+        if int(lengths.max()) > self.query.k:
+            lengths = np.minimum(lengths, self.query.k)
+            kept = expand(part.offsets[:-1], lengths)
+            part = part.map(lambda column: _pick(column, kept), offsets_of(lengths))
+        return part
+
+
+def _floats(column: pa.Array) -> npt.NDArray[np.float64]:
+    values: npt.NDArray[np.float64] = to_numpy(column).astype(np.float64, copy=False)
+    return values
+
+
+def _pick(column: Any, positions: npt.NDArray[Any]) -> Any:
+    if isinstance(column, np.ndarray):
+        return column[positions]
+    return column.take(pa.array(positions))

@@ -1,0 +1,443 @@
+"""The reports that an algorithm keeps, its objects and the view that answers are read from.
+
+One ``fold`` takes rows in stretches of a few thousand: codes for the objects' ids, the kernel
+``advance`` (reports in, expired ones out, step by step), one call of the score function for all
+values that changed, the kernel ``settle`` (scores into the view, windows read from it). Between
+stretches an algorithm may drop what can no longer be answered. Nothing runs per row in Python, and
+the score function, the user's own included, is called once a stretch.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.columns import ColumnStore, native_dtype, plain, spans, to_numpy
+from skyband.errors import QueryError
+from skyband.fused.base import REPORTS, FusedSynopsis
+from skyband.fused.guard import frozen
+from skyband.kernels.fused import (
+    REFILLS,
+    VIEW,
+    advance,
+    dead_of,
+    prefix_keys,
+    relink,
+    settle,
+    values_of,
+)
+from skyband.keys import KeyIndex
+from skyband.order import sortable
+from skyband.query.fused import FusedTopK
+from skyband.runs import Part, Runs, offsets_of
+from skyband.synopsis import Windows
+
+__all__ = ["NEVER", "STRETCH", "LiveReports", "id_keys", "under"]
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Log = tuple[Codes, Codes, Floats, Ints, Codes]
+
+NEVER = int(np.iinfo(np.int64).min)
+STRETCH = 8192
+"""Rows that are taken at once, where there are as many: enough to spread the cost of a call."""
+
+
+def id_keys(ids: pa.Array) -> Ints:
+    """Integers that never contradict the order of the ids; equal keys leave it open."""
+    kind = ids.type
+    dtype = native_dtype(kind)
+    if dtype is not None:
+        return sortable(to_numpy(ids))
+    if pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_null(kind):
+        return np.zeros(len(ids), np.int64)
+    offsets, octets = spans(plain(ids))
+    keys = prefix_keys(frozen(offsets.astype(np.int64, copy=False)), frozen(octets))
+    return sortable(keys)
+
+
+class LiveReports(FusedSynopsis):
+    """A log of reports by pane, objects with dense codes, and windows read from a view."""
+
+    shortens = True
+    option_names: ClassVar[tuple[str, ...]] = (*FusedSynopsis.option_names, "kmax")
+    scans: ClassVar[bool] = True
+    """Whether a view that has become too small is chosen by a scan of all scores."""
+
+    def __init__(self, query: FusedTopK) -> None:
+        super().__init__(query)
+        self.aim = self._option("kmax", 4 * query.k + 32, query.k)
+        self.index = KeyIndex()
+        self.ids: ColumnStore | None = None
+        self.head = self.size = 0
+        self.serial = 0
+        self.work = {"reports_in": 0, "score_updates": 0}
+        self._clear()
+
+    def _option(self, name: str, default: int, least: int) -> int:
+        """A whole number among the options."""
+        value = self.query.options.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise QueryError(f"option {name!r} must be an integer of at least {least}: {value!r}")
+        return value
+
+    def _clear(self) -> None:
+        """No reports, no objects."""
+        d = len(self.low)
+        self.log: Log = _log(0)
+        self.key = np.zeros(0, np.int64)
+        self.links = np.zeros((0, 2), np.int32)
+        self.ever = np.zeros((0, d), np.int32)
+        self.mark = np.zeros(0, np.int64)
+        self.points = np.zeros(0)
+        self.view = np.zeros(0, np.int32)
+        self.place = np.zeros(0, np.int32)
+        self.counters = np.zeros(4, np.int64)
+        self.floor = np.full(1, -np.inf)
+
+    # Panes ------------------------------------------------------------------------------------
+
+    def push(self, panes: Runs) -> None:
+        self._take(panes, np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    def seal(self, first: int, end: int) -> None:
+        self._stretch(None, 0, 0, np.zeros(1, np.int64), np.full(1, first), np.zeros(1, np.bool_))
+
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        found = self._take(panes, windows.first, windows.end)
+        if not len(windows):
+            return None
+        ids, scores, lengths = found
+        some = lengths > 0
+        part = Part(offsets_of(lengths[some]), {self.query.id: ids, "score": scores})
+        group = np.zeros(int(some.sum()), np.int32)
+        return self._promised(Runs(windows.number[some], group, {"rows": part}), windows, some)
+
+    def _promised(self, runs: Runs, windows: Windows, some: Mask) -> Runs:
+        """The partial with what it promises."""
+        return runs
+
+    def _take(self, panes: Runs, first: Ints, end: Ints) -> tuple[pa.Array, Floats, Ints]:
+        """Push panes and read windows; ids and scores of all answers, and how many each has."""
+        part = panes.parts[REPORTS]
+        step_end = part.offsets[np.searchsorted(panes.stamp, end)]
+        step_first, reads = first, np.ones(len(end), np.bool_)
+        pane = np.repeat(panes.stamp, part.lengths)
+        if len(part) and self.guard is not None:
+            oldest = np.repeat(self._oldest(panes.stamp), part.lengths)
+            self.guard.take(part["hash"], part["stream"], pane, oldest)
+        if len(panes) and (not len(end) or step_end[-1] < len(part)):
+            # Panes after the last window, one step a pane: they may be many rows.
+            extra = part.offsets[1:][part.offsets[1:] > (step_end[-1] if len(end) else 0)]
+            step_end = np.append(step_end, extra)
+            step_first = np.append(step_first, np.full(len(extra), NEVER))
+            reads = np.append(reads, np.zeros(len(extra), np.bool_))
+        ids: list[pa.Array] = []
+        scores, lengths = [np.zeros(0)], [np.zeros(0, np.int64)]
+        at, row = 0, 0
+        columns = None if not len(part) else (part, pane)
+        while at < len(step_end):
+            within = np.searchsorted(step_end, row + self._room(), side="right")
+            to = max(int(within), at + 1)
+            upto = int(step_end[to - 1])
+            found = self._stretch(
+                columns, row, upto, step_end[at:to] - row, step_first[at:to], reads[at:to]
+            )
+            ids.append(found[0])
+            scores.append(found[1])
+            lengths.append(found[2])
+            at, row = to, upto
+        names = pa.concat_arrays(ids) if ids else pa.array([], self.id_type)
+        return names, np.concatenate(scores), np.concatenate(lengths)
+
+    def _stretch(
+        self,
+        columns: tuple[Part, Ints] | None,
+        row: int,
+        upto: int,
+        step_end: Ints,
+        step_first: Ints,
+        reads: Mask,
+    ) -> tuple[pa.Array, Floats, Ints]:
+        """Some steps at once; ids and scores read, and the number read in each reading step."""
+        if columns is not None:
+            self._observe(*columns, row, upto)
+        rows = self._encoded(columns, row, upto)
+        self.head, self.size, touched, values, present, offsets = advance(
+            rows, step_end, step_first, self.log, self.head, self.size, self.links, self.ever,
+            self.mark, self.serial, self.low,
+        )  # fmt: skip
+        self.serial += len(step_end)
+        scores = self._scored(values, present)
+        self.work["reports_in"] += upto - row
+        self.work["score_updates"] += len(touched)
+        codes, points, lengths = self._settle(touched, values, present, scores, offsets, reads)
+        self._read(step_first[reads])
+        ids = pa.array([], self.id_type) if self.ids is None else self.ids.gather(codes)
+        self._release(touched)
+        self._drop()
+        return ids, points, lengths[reads]
+
+    def _scored(self, values: Floats, present: Mask) -> Floats:
+        """The scores of objects, NaN for those without a report."""
+        scores = self.score(values)
+        alive = present[:, 0]
+        for stream in range(1, len(self.low)):
+            alive = alive | present[:, stream]
+        scores[~alive] = np.nan
+        return scores
+
+    def _encoded(
+        self, columns: tuple[Part, Ints] | None, row: int, upto: int
+    ) -> tuple[Codes, Codes, Floats, Ints]:
+        """Rows with codes for their objects, and room for them in the log."""
+        if columns is None or upto == row:
+            none = frozen(np.zeros(0, np.int32))
+            return none, none, frozen(np.zeros(0)), frozen(np.zeros(0, np.int64))
+        part, pane = columns
+        codes, fresh_rows, fresh = self.index.encode(part["hash"][row:upto])
+        self._reserve(self.index.bound, upto - row)
+        if len(fresh):
+            if self.ids is None:
+                self.ids = ColumnStore(self.id_type)
+            names = part["id"].slice(row, upto - row)
+            self.ids.put(fresh, names, fresh_rows)
+            self.key[fresh] = id_keys(self.ids.gather(fresh))
+        return (
+            frozen(codes),
+            frozen(part["stream"][row:upto]),
+            frozen(part["value"][row:upto]),
+            frozen(pane[row:upto]),
+        )
+
+    def _settle(
+        self,
+        touched: Codes,
+        values: Floats,
+        present: Mask,
+        scores: Floats,
+        offsets: Ints,
+        reads: Mask,
+    ) -> tuple[Codes, Floats, Ints]:
+        """Scores into the view; codes and scores read, and the number read in each step."""
+        k = self.query.k
+        step, resumed = 0, False
+        codes, points, lengths = [], [], []
+        while step < len(reads):
+            step, found, at, ends = settle(
+                touched, scores, offsets, reads, step, resumed, self.scans, self.points, self.view,
+                self.place, self.counters, self.floor, self.key, k, self.aim,
+            )  # fmt: skip
+            codes.append(found)
+            points.append(at)
+            lengths.append(np.diff(ends))
+            if step < len(reads):
+                self._refill(step)
+                resumed = True
+        return np.concatenate(codes), np.concatenate(points), np.concatenate(lengths)
+
+    def _refill(self, step: int) -> None:
+        """Choose a view of at least k objects as of a step, where scores are not scanned for it."""
+        raise AssertionError("scores are scanned instead")
+
+    # Objects ----------------------------------------------------------------------------------
+
+    def _reserve(self, objects: int, reports: int) -> None:
+        """Room for objects up to this code and for some more reports."""
+        if self.size + reports > len(self.log[0]):
+            live = self.size - self.head
+            if 2 * (live + reports) <= len(self.log[0]):
+                self._shift(self.log)
+            else:
+                self._shift(_log(2 * (live + reports)))
+        if objects > len(self.key):
+            grown = max(objects, 2 * len(self.key), 64)
+            self.key = _grown(self.key, grown, 0)
+            self.links = _grown(self.links, grown, -1)
+            self.ever = _grown(self.ever, grown, 0)
+            self.mark = _grown(self.mark, grown, 0)
+            self.points = _grown(self.points, grown, np.nan)
+            self.view = _grown(self.view, grown, -1)
+            self.place = _grown(self.place, grown, -1)
+
+    def _shift(self, target: Log) -> None:
+        """Move the live log to the start of ``target``, which may be the log itself."""
+        live = self.size - self.head
+        columns: list[tuple[Any, Any]] = list(zip(self.log, target, strict=True))
+        for old, new in columns:
+            new[:live] = old[self.head : self.size].copy()
+        chain = target[4][:live]
+        chain[chain >= 0] -= self.head
+        self.links[self.links >= 0] -= self.head
+        self.log, self.head, self.size = target, 0, live
+
+    def _release(self, touched: Codes) -> None:
+        """Forget those of these objects that have no report left."""
+        self.serial += 1
+        dead = dead_of(touched, self.links, self.mark, self.serial)
+        if len(dead):
+            self.index.release(dead)
+            self.ever[dead] = 0
+
+    def _observe(self, part: Part, pane: Ints, row: int, upto: int) -> None:
+        """Told of rows before they are taken."""
+
+    def _read(self, first: Ints) -> None:
+        """Told of the first panes of windows that were just read."""
+
+    def _room(self) -> int:
+        """Reports that may come before something should be dropped."""
+        return STRETCH
+
+    def _drop(self) -> None:
+        """Drop what can no longer be answered, where that is worth a look."""
+
+    # Reading now ------------------------------------------------------------------------------
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        """The answer over ``[first, end)``, from the log alone."""
+        log: tuple[Any, ...] = self.log
+        code, stream, value, pane, _ = (column[self.head : self.size] for column in log)
+        inside = (pane >= first) & (pane < end)
+        codes, place = np.unique(code[inside], return_inverse=True)
+        d = len(self.low)
+        values = np.zeros((len(codes), d))
+        seen = np.zeros((len(codes), d), np.int64)
+        np.add.at(values, (place, stream[inside]), value[inside])
+        np.add.at(seen, (place, stream[inside]), 1)
+        values = np.where(seen > 0, values, self.low)
+        scores = self.score(values)
+        order = np.lexsort((self.key[codes], -scores))
+        k = min(self.query.k, len(order))
+        if len(order) > k:
+            last = order[k - 1]
+            tied = (scores == scores[last]) & (self.key[codes] == self.key[codes[last]])
+            order = np.append(order[:k], order[k:][tied[order[k:]]])
+        ids = pa.array([], self.id_type) if self.ids is None else self.ids.gather(codes[order])
+        runs = 1 if len(order) else 0
+        part = Part(
+            offsets_of(np.full(runs, len(order))), {self.query.id: ids, "score": scores[order]}
+        )
+        return Runs(np.full(runs, end), np.zeros(runs, np.int32), {"rows": part})
+
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        names = ("code", "stream", "value", "pane")
+        log: tuple[Any, ...] = self.log[:4]
+        arrays: dict[str, npt.NDArray[Any]] = {
+            f"log/{name}": column[self.head : self.size].copy()
+            for name, column in zip(names, log, strict=True)
+        }
+        arrays |= {f"index/{name}": value for name, value in self.index.state().items()}
+        if self.ids is not None:
+            arrays |= {f"ids/{name}": value for name, value in self.ids.state().items()}
+        if self.guard is not None:
+            arrays |= {f"guard/{name}": value for name, value in self.guard.state().items()}
+        arrays["ever"] = self.ever[: self.index.bound].copy()
+        arrays["work"] = np.array(list(self.work.values()), np.int64)
+        return arrays
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self._clear()
+        self.serial = 0
+        self.index = KeyIndex.from_state(under(arrays, "index/"))
+        if "log/code" in arrays and any(name.startswith("ids/") for name in arrays):
+            self.ids = ColumnStore.from_state(self.id_type, under(arrays, "ids/"))
+        if self.guard is not None:
+            self.guard.restore(under(arrays, "guard/"))
+        live = len(arrays["log/code"])
+        self.head = self.size = 0
+        self._reserve(self.index.bound, live)
+        log: tuple[Any, ...] = self.log[:4]
+        for column, name in zip(log, ("code", "stream", "value", "pane"), strict=True):
+            column[:live] = arrays[f"log/{name}"]
+        self.size = live
+        self.ever[: self.index.bound] = arrays["ever"]
+        relink(self.log[0], 0, live, self.log[4], self.links)
+        codes = self.index.codes().astype(np.int32)
+        if len(codes):
+            assert self.ids is not None
+            self.key[codes] = id_keys(self.ids.gather(codes))
+        self._rescore(codes)
+        self.work = dict(zip(self.work, arrays["work"].tolist(), strict=True))
+
+    def _rescore(self, codes: Codes) -> None:
+        """Read the values of objects from the log again, and settle their scores."""
+        _, stream, value, _, chain = self.log
+        values, present = values_of(codes, self.links, chain, stream, value, self.low)
+        scores = self._scored(values, present)
+        step = np.array([0, len(codes)])
+        self._settle(codes, values, present, scores, step, np.zeros(1, np.bool_))
+
+    def stats(self) -> dict[str, int | float]:
+        guard = 0 if self.guard is None else self.guard.nbytes
+        arrays = (*self.log, self.key, self.links, self.ever, self.mark, self.points, self.view)
+        held = sum(array.nbytes for array in (*arrays, self.place)) + self.index.nbytes + guard
+        return {
+            "retained": self.retained(),
+            "reports": self.size - self.head,
+            "objects": len(self.index),
+            "state_bytes": held + (0 if self.ids is None else self.ids.nbytes),
+            "refills": int(self.counters[REFILLS]),
+            **self.work,
+        }
+
+    @abstractmethod
+    def retained(self) -> int:
+        """Items kept, as the paper counts them."""
+
+    def _check(self) -> None:
+        code, stream, value, pane, chain = self.log
+        live = range(self.head, self.size)
+        assert all(pane[i] <= pane[i + 1] for i in list(live)[:-1])
+        chains: dict[int, list[int]] = {}
+        for i in live:
+            chains.setdefault(int(code[i]), []).append(i)
+        assert sorted(chains) == self.index.codes().tolist()
+        for owner, reports in chains.items():
+            assert self.links[owner].tolist() == [reports[0], reports[-1]]
+            assert chain[reports].tolist() == [*reports[1:], -1]
+            row = np.array([
+                sum((value[i] for i in reports if stream[i] == s), 0.0)
+                if any(stream[i] == s for i in reports) else self.low[s]
+                for s in range(len(self.low))
+            ])  # fmt: skip
+            assert self.points[owner] == self.score(row[None, :])[0]
+            at = self.place[owner]
+            assert (at >= 0) == (self.points[owner] >= self.floor[0])
+            assert at < 0 or self.view[at] == owner
+        scored = np.flatnonzero(~np.isnan(self.points))
+        assert scored.tolist() == sorted(chains)
+        assert int((self.place >= 0).sum()) == self.counters[VIEW]
+        assert self.counters[1] == len(chains)
+        if self.guard is not None:
+            self.guard._check()
+
+
+def under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    """The arrays whose names begin with ``prefix``, without it."""
+    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def _log(room: int) -> Log:
+    return (
+        np.zeros(room, np.int32),
+        np.zeros(room, np.int32),
+        np.zeros(room),
+        np.zeros(room, np.int64),
+        np.zeros(room, np.int32),
+    )
+
+
+def _grown(array: npt.NDArray[Any], length: int, fill: float) -> npt.NDArray[Any]:
+    grown = np.full((length, *array.shape[1:]), fill, array.dtype)
+    grown[: len(array)] = array
+    return grown

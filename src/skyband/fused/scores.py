@@ -1,0 +1,63 @@
+"""From values (objects x streams) to one score an object, in the order of the streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.errors import QueryError
+from skyband.query.fused import FusedTopK
+
+__all__ = ["Scorer", "scorer"]
+
+Floats = npt.NDArray[np.float64]
+Scorer = Callable[[Floats], Floats]
+
+
+def _left_to_right(step: Callable[[Floats, Floats], Floats]) -> Scorer:
+    def combine(values: Floats) -> Floats:
+        total = values[:, 0].copy()
+        for stream in range(1, values.shape[1]):
+            total = step(total, values[:, stream])
+        return total
+
+    return combine
+
+
+_sum = _left_to_right(np.add)
+_NAMED: dict[str, Scorer] = {
+    "sum": _sum,
+    "mean": lambda values: _sum(values) / values.shape[1],
+    "min": _left_to_right(np.minimum),
+    "max": _left_to_right(np.maximum),
+    "product": _left_to_right(np.multiply),
+}
+
+
+def scorer(query: FusedTopK) -> Scorer:
+    """The function that ``combine`` means."""
+    combine: Any = query.combine
+    if isinstance(combine, str):
+        return _NAMED[combine]
+    if callable(combine):
+        return lambda values: _own(combine, values)
+    weights = np.array(query.weights)
+    return lambda values: _sum(values * weights)
+
+
+def _own(combine: Callable[[Floats], Any], values: Floats) -> Floats:
+    """A user's function, which is told what is wrong with what it returned."""
+    if not len(values):
+        return np.zeros(0)
+    scores = np.asarray(combine(values), np.float64)
+    if scores.shape != (len(values),):
+        raise QueryError(
+            f"combine= got values of shape {values.shape} and must return one score for each of "
+            f"the {len(values)} objects; it returned an array of shape {scores.shape}"
+        )
+    if np.isnan(scores).any():
+        raise QueryError("combine= returned a score that is not a number (NaN)")
+    return scores

@@ -1,0 +1,12 @@
+"""The rows that no other row dominates, of one stream and of the join of two."""
+
+from __future__ import annotations
+
+from skyband.query.base import Query
+
+__all__ = ["choose"]
+
+
+def choose(query: Query) -> str:
+    """The algorithm for a query that names none."""
+    return "stabsky" if query.kind == "Skyline" else "gsj"

@@ -1,0 +1,82 @@
+"""What both skyline queries share: dominance over the answer's columns, and merging of shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.order import order_by_value
+from skyband.query.base import Query
+from skyband.runs import Part, Runs
+from skyband.skyline.points import Preferences, skylines
+from skyband.synopsis import Synopsis
+
+__all__ = ["SkylineFamily", "merged", "pick"]
+
+Q = TypeVar("Q", bound=Query)
+Ints = npt.NDArray[np.int64]
+
+
+class SkylineFamily(Synopsis[Q]):
+    """Finishing: the skyline of skylines is the skyline of all.
+
+    A partial answer holds the rows of an answer in their order. Shards may split the rows in any
+    way that keeps together what a join joins; the answer is the same.
+    """
+
+    def __init__(self, query: Q, prefer: dict[str, str]) -> None:
+        super().__init__(query)
+        # Rows of one group are equal in the group's columns, which therefore decide nothing.
+        self.shown_prefer = Preferences({n: w for n, w in prefer.items() if n not in query.groups})
+
+    def finish(self, partials: Sequence[Runs]) -> Runs:
+        runs = Runs.concat(partials)
+        if len(partials) > 1:
+            runs = self._united(runs.ordered())
+        part = runs.parts["rows"]
+        columns = {
+            field.name: part.columns.get(field.name, pa.nulls(0, field.type))
+            for field in self.output()
+        }
+        return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)})
+
+    def _united(self, runs: Runs) -> Runs:
+        """One run for each (window, group): the skyline of its partial skylines."""
+        fresh = np.flatnonzero(~runs.repeats)
+        part = self.skyline_of(merged(runs.parts["rows"], fresh))
+        if len(part):
+            run = np.repeat(np.arange(len(fresh)), part.lengths)
+            order = order_by_value([pa.array(run), *(part[f.name] for f in self.output())])
+            part = part.map(lambda column: pick(column, order), part.offsets)
+        return Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part})
+
+    def skyline_of(self, part: Part) -> Part:
+        """The skyline of each run of rows that have the answer's columns."""
+        if not len(part):
+            return part
+        points, segment = self.points_of(part)
+        kept, offsets = skylines(points, segment, part.offsets)
+        return part.map(lambda column: pick(column, kept), offsets)
+
+    def points_of(self, part: Part) -> tuple[Ints, Ints]:
+        """Points and segments of rows that have the answer's columns."""
+        read, rows = part.columns.__getitem__, len(part)
+        if not rows:
+            return np.empty((0, self.shown_prefer.dimensions), np.int64), np.zeros(0, np.int64)
+        return self.shown_prefer.points(read, rows), self.shown_prefer.segments(read, rows)
+
+
+def merged(part: Part, fresh: npt.NDArray[np.intp]) -> Part:
+    """Repeated runs made one; ``fresh`` are the first of each."""
+    return Part(np.append(part.offsets[fresh], len(part)), part.columns)
+
+
+def pick(column: Any, positions: npt.NDArray[Any]) -> Any:
+    """Some values of a column of either kind."""
+    if isinstance(column, np.ndarray):
+        return column[positions]
+    return column.take(pa.array(positions))

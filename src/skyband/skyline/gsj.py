@@ -1,0 +1,304 @@
+"""gsj: group skylines of both sides, candidate pairs and their skyline, all kept incrementally."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.kernels.pairs import (
+    ASLEEP,
+    AWAKE,
+    DEAD,
+    FIELDS,
+    FREE,
+    KEY,
+    NEXT,
+    PANE,
+    SEGMENT,
+    SINCE,
+    STATE,
+    pairs_fold,
+)
+from skyband.keys import KeyIndex
+from skyband.query.skyline import SkylineJoin
+from skyband.runs import Runs
+from skyband.skyline.join import SIDES, JoinSynopsis
+from skyband.skyline.rows import RowStore, under
+from skyband.synopsis import Windows
+
+__all__ = ["GroupSkylines"]
+
+Ints = npt.NDArray[np.int64]
+_COUNTS = ("row_comparisons", "pair_comparisons", "pairs", "redundant")
+
+
+class _Members:
+    """One side: rows in slots, in lists by join key."""
+
+    def __init__(self, schema: pa.Schema, dimensions: int) -> None:
+        self.store = RowStore(schema)
+        self.points: Ints = np.empty((0, dimensions), np.int64)
+        self.rows: Ints = np.zeros((0, FIELDS), np.int64)
+        self.heads: Ints = np.zeros(0, np.int64)
+
+    @property
+    def live(self) -> Ints:
+        """Slots in the lists."""
+        state = self.rows[:, STATE]
+        return np.flatnonzero((state == ASLEEP) | (state == AWAKE))
+
+    @property
+    def nbytes(self) -> int:
+        return self.store.nbytes + self.points.nbytes + self.rows.nbytes + self.heads.nbytes
+
+    def place(
+        self, codes: Ints, points: Ints, segment: Ints, pane: Ints, columns: Mapping[str, pa.Array]
+    ) -> Ints:
+        """Write new rows into free slots; the kernel puts them into their lists."""
+        free = np.flatnonzero(self.rows[:, STATE] == FREE)
+        if len(free) < len(codes):
+            size = len(self.rows)
+            grown = max(2 * size, size + len(codes), 64)
+            self.rows = np.vstack([self.rows, np.zeros((grown - size, FIELDS), np.int64)])
+            blank = np.zeros((grown - size, self.points.shape[1]), np.int64)
+            self.points = np.vstack([self.points, blank])
+            free = np.concatenate([free, np.arange(size, grown)])
+        slots = free[: len(codes)]
+        self.points[slots] = points
+        self.rows[slots, PANE] = pane
+        self.rows[slots, KEY] = codes
+        self.rows[slots, SEGMENT] = segment
+        self.store.put(slots, columns)
+        return slots
+
+    def reserve(self, keys: int) -> None:
+        """Room for keys."""
+        if keys > len(self.heads):
+            fresh = np.full(max(keys - len(self.heads), len(self.heads)), -1, np.int64)
+            self.heads = np.concatenate([self.heads, fresh])
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        arrays = {"points": self.points, "rows": self.rows, "heads": self.heads}
+        arrays = {name: value.copy() for name, value in arrays.items()}
+        return arrays | {f"store/{n}": value for n, value in self.store.state().items()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self.points, self.rows = arrays["points"].copy(), arrays["rows"].copy()
+        self.heads = arrays["heads"].copy()
+        self.store.restore(under(arrays, "store/"))
+
+
+class GroupSkylines(JoinSynopsis):
+    """Only rows on the skyline of their own key can be joined to an answer: keep those.
+
+    Each side keeps, by key, the rows that no row with a no earlier expiry dominates. Pairs are made
+    of rows that no live row of their key dominates; a pair that another dominates is put aside
+    until the pane in which that one expires, and one that is dominated for the rest of its life is
+    forgotten. So a window looks only at pairs that are new, or whose dominator has expired.
+
+    Time: O(g) comparisons a row, g being the rows kept of its key, and O(c t) a window for c pairs
+    to look at and t answers. State: the kept rows, and three numbers for each pair put aside.
+    Exact. Any shorter window can be asked for, at the cost of a copy of the state.
+
+    Ours; docs/decisions/0031-group-skylines.md has the argument and what it is worth.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> trades = pa.table({"ts": [1, 2, 3], "stock": ["a", "b", "a"], "price": [5, 3, 4]})
+    >>> risks = pa.table({"ts": [1, 2], "stock": ["a", "b"], "risk": [1, 2]})
+    >>> query = sb.SkylineJoin(
+    ...     left="trades",
+    ...     right="risks",
+    ...     on="stock",
+    ...     time="ts",
+    ...     prefer={"price": "min", "risk": "min"},
+    ...     window=sb.TimeWindow(10),
+    ...     algorithm="gsj",
+    ... )
+    >>> sb.rank({"trades": trades, "risks": risks}, query).select(["stock", "price"]).to_pylist()
+    [{'stock': 'a', 'price': 4}, {'stock': 'b', 'price': 3}]
+    """
+
+    prunes = True
+    shortens = True
+
+    def __init__(self, query: SkylineJoin) -> None:
+        super().__init__(query)
+        self._members: tuple[_Members, _Members] | None = None
+        self.keys = KeyIndex()
+        self.known_keys = 1024
+        self.top: Ints = np.zeros((0, 4), np.int64)
+        """Pairs on the skyline: slots left and right, the last pane that they live in, segment."""
+        self.top_points: Ints = np.zeros((0, 0), np.int64)
+        self.parked: Ints = np.zeros((0, 3), np.int64)
+        """Pairs put aside: slots left and right, the pane up to which they stay dominated."""
+        self.counts = np.zeros(len(_COUNTS), np.int64)
+
+    @property
+    def members(self) -> tuple[_Members, _Members]:
+        if self._members is None:
+            assert self.sides is not None
+            made = [_Members(s.schema, s.prefer.dimensions) for s in self.sides]
+            self._members = made[0], made[1]
+            width = sum(side.prefer.dimensions for side in self.sides)
+            self.top_points = np.zeros((0, width), np.int64)
+        return self._members
+
+    def fold_known(self, panes: Runs, windows: Windows) -> Runs | None:
+        pairs, offsets = self._fold(panes, windows.first, windows.end)
+        found = None
+        if len(windows):
+            stores = [side.store for side in self.members]
+            found = self.answer(stores, (pairs[:, 0], pairs[:, 1]), offsets, windows.number)
+            self._forget_keys()
+        return found
+
+    def _fold(self, panes: Runs, first: Ints, end: Ints) -> tuple[Ints, Ints]:
+        slots = []
+        for at, side in enumerate(self.members):
+            key, points, segment, pane = self.side_rows(panes, at)
+            codes = self.keys.encode(key.view(np.uint64)).codes.astype(np.int64)
+            columns = panes.parts[SIDES[at]].columns
+            slots.append(side.place(codes, points, segment, pane, columns))
+        for side in self.members:
+            side.reserve(self.keys.bound)
+        left, right = self.members
+        made = pairs_fold(
+            left.points, left.rows, left.heads, right.points, right.rows, right.heads,
+            self.top, self.top_points, len(self.top), self.parked, len(self.parked),
+            slots[0], panes.parts["left"].offsets, slots[1], panes.parts["right"].offsets,
+            panes.stamp, first, end, self.counts,
+        )  # fmt: skip
+        top, top_points, tops, parked, waiting, pairs, offsets = made
+        self.top, self.top_points, self.parked = top[:tops], top_points[:tops], parked[:waiting]
+        return pairs, offsets
+
+    def _forget_keys(self) -> None:
+        """Let the keys without rows go, once keys have doubled since the last time."""
+        if len(self.keys) < 2 * self.known_keys:
+            return
+        codes = self.keys.codes()
+        used = [side.heads[codes] >= 0 for side in self.members]
+        self.keys.release(codes[~(used[0] | used[1])])
+        self.known_keys = max(1024, len(self.keys))
+
+    def push(self, panes: Runs) -> None:
+        none = np.zeros(0, np.int64)
+        self._fold(panes, none, none)
+
+    def seal(self, first: int, end: int) -> None:
+        """Expiry waits for the next window that is read."""
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        if self.sides is None:
+            return self.no_answer()
+        left, right = self.members
+        none, cuts = np.zeros(0, np.int64), np.zeros(1, np.int64)
+        *_, pairs, offsets = pairs_fold(
+            left.points, left.rows.copy(), left.heads.copy(),
+            right.points, right.rows.copy(), right.heads.copy(),
+            self.top.copy(), self.top_points.copy(), len(self.top),
+            self.parked.copy(), len(self.parked),
+            none, cuts, none, cuts, none, np.array([first]), np.array([end]), self.counts.copy(),
+        )  # fmt: skip
+        slots = pairs[:, 0], pairs[:, 1]
+        return self.answer([left.store, right.store], slots, offsets, np.zeros(1, np.int64))
+
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot_known(self) -> dict[str, npt.NDArray[Any]]:
+        members = self.members
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "top": self.top.copy(),
+            "top_points": self.top_points.copy(),
+            "parked": self.parked.copy(),
+            "counts": self.counts.copy(),
+            "known_keys": np.array([self.known_keys]),
+        }
+        for name, side in zip(SIDES, members, strict=True):
+            arrays |= {f"{name}/{n}": value for n, value in side.state().items()}
+        return arrays | {f"keys/{n}": value for n, value in self.keys.state().items()}
+
+    def restore_known(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        for name, side in zip(SIDES, self.members, strict=True):
+            side.restore(under(arrays, f"{name}/"))
+        self.keys = KeyIndex.from_state(under(arrays, "keys/"))
+        self.top, self.top_points = arrays["top"].copy(), arrays["top_points"].copy()
+        self.parked, self.counts = arrays["parked"].copy(), arrays["counts"].copy()
+        self.known_keys = int(arrays["known_keys"][0])
+
+    def stats(self) -> dict[str, int | float]:
+        sides = self._members or ()
+        pairs = self.top.nbytes + self.top_points.nbytes + self.parked.nbytes
+        return {
+            "retained": sum(len(side.live) for side in sides),
+            "state_bytes": pairs + self.keys.nbytes + sum(side.nbytes for side in sides),
+            "parked": len(self.parked),
+            **dict(zip(_COUNTS, self.counts.tolist(), strict=True)),
+        }
+
+    def _check(self) -> None:
+        self.keys._check()
+        if self._members is None:
+            return
+        for side in self._members:
+            _check_side(side)
+        left, right = self._members
+        if (left.rows[:, STATE] == DEAD).any() or (right.rows[:, STATE] == DEAD).any():
+            return  # panes were pushed since the last window: pairs are looked at again with it
+        awake = [np.flatnonzero(side.rows[:, STATE] == AWAKE) for side in self._members]
+        made = [
+            (int(a), int(b))
+            for a in awake[0]
+            for b in awake[1]
+            if left.rows[a, KEY] == right.rows[b, KEY]
+        ]
+        points = {p: np.concatenate([left.points[p[0]], right.points[p[1]]]) for p in made}
+        segments = {p: (left.rows[p[0], SEGMENT], right.rows[p[1], SEGMENT]) for p in made}
+        expiry = {p: min(left.rows[p[0], PANE], right.rows[p[1], PANE]) for p in made}
+        top = {(int(a), int(b)) for a, b in self.top[:, :2]}
+        parked = {(int(a), int(b)): int(until) for a, b, until in self.parked}
+        assert len(top) == len(self.top)
+        assert len(parked) == len(self.parked)
+        assert not top & set(parked)
+        for p in made:
+            above = [
+                q
+                for q in made
+                if segments[p] == segments[q]
+                and (points[q] >= points[p]).all()
+                and (points[q] > points[p]).any()
+            ]
+            assert (p in top) == (not above)
+            if above:
+                surely = max(expiry[q] for q in above)
+                assert parked[p] <= surely if p in parked else expiry[p] <= surely
+        assert all(expiry[int(a), int(b)] == until for a, b, until, _ in self.top)
+
+
+def _check_side(side: _Members) -> None:
+    """Lists hold the live rows of their keys, none of them redundant."""
+    listed = []
+    for key, head in enumerate(side.heads):
+        row, mine = int(head), []
+        while row >= 0:
+            assert side.rows[row, KEY] == key
+            mine.append(row)
+            row = int(side.rows[row, NEXT])
+        for row in mine:
+            above = [
+                int(side.rows[other, PANE])
+                for other in mine
+                if side.rows[other, SEGMENT] == side.rows[row, SEGMENT]
+                and (side.points[other] >= side.points[row]).all()
+                and (side.points[other] > side.points[row]).any()
+            ]
+            assert all(pane < side.rows[row, PANE] for pane in above), "a redundant row"
+            if above:
+                assert side.rows[row, SINCE] == max(above)
+                assert side.rows[row, STATE] == ASLEEP
+        listed += mine
+    assert sorted(listed) == side.live.tolist()

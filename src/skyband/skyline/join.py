@@ -1,0 +1,295 @@
+"""What the algorithms of SkylineJoin share: two sides, their names in an answer, joined rows.
+
+    trades  ts stock price volume        answer  stock  trades_ts price volume  risks_ts risk
+    risks   ts stock risk                        on     left's others           right's others
+
+A side's preferred columns are known only when both sides have shown their columns (a name that both
+have is written ``side_column``); rows that come before wait as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.columns import ColumnStore, native_dtype, output_type, plain
+from skyband.errors import SchemaError
+from skyband.keys import hash_columns, is_key_type
+from skyband.query.base import RESERVED
+from skyband.query.skyline import SkylineJoin
+from skyband.runs import Part, Runs, offsets_of
+from skyband.skyline.base import SkylineFamily, merged, pick
+from skyband.skyline.points import Preferences, skylines
+from skyband.skyline.rows import RowStore, ranks_by_value
+from skyband.synopsis import Faults, Rows, Windows, faults, nan_mask, null_mask
+
+__all__ = ["SIDES", "JoinSynopsis", "Side"]
+
+Ints = npt.NDArray[np.int64]
+SIDES = ("left", "right")
+"""Names of the parts of a summary."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of the join, once both are known."""
+
+    schema: pa.Schema
+    """The join's columns first."""
+    prefer: Preferences
+    shown: Mapping[str, str]
+    """From the side's own columns, without the join's, to those of the answer."""
+
+
+class JoinSynopsis(SkylineFamily[SkylineJoin]):
+    """Everything of SkylineJoin but the state over sealed panes."""
+
+    prunes = False
+    """Whether a summary holds only the skyline of each key's rows in a pane; else every row."""
+
+    def __init__(self, query: SkylineJoin) -> None:
+        super().__init__(query, dict(query.prefer))
+        self.on = (query.on,) if isinstance(query.on, str) else tuple(query.on)
+        self.sides: tuple[Side, Side] | None = None
+        self.waiting: list[Runs] = []
+        """Sealed panes that came before both sides were known."""
+
+    # Columns ----------------------------------------------------------------------------------
+
+    def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
+        time = self.query.time_of(source)
+        named = (*self.on, *schema.names, time)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
+
+    def check_types(self, source: str, schema: pa.Schema) -> None:
+        for field in schema:
+            ColumnStore(field.type)  # raises for a type that cannot be kept
+        for name in self.on:
+            if not is_key_type(schema.field(name).type):
+                kind = schema.field(name).type
+                raise SchemaError(f"join column {name!r} has type {kind}; use a plain column")
+        schemas = [self.schemas.get(name) for name in self.query.sources]
+        if schemas[0] is not None and schemas[1] is not None:
+            self.sides = self._resolved(schemas[0], schemas[1])
+
+    def _resolved(self, left: pa.Schema, right: pa.Schema) -> tuple[Side, Side]:
+        """Names and preferences of both sides, or SchemaError."""
+        for name in self.on:
+            kinds = [schema.field(name).type for schema in (left, right)]
+            if _family(kinds[0]) != _family(kinds[1]):
+                raise SchemaError(
+                    f"join column {name!r} has type {kinds[0]} on one side and {kinds[1]} on the "
+                    "other, which never match; cast one of them"
+                )
+        own = [[n for n in schema.names if n not in self.on] for schema in (left, right)]
+        both = set(own[0]) & set(own[1])
+        shown = [
+            {name: f"{source}_{name}" if name in both else name for name in names}
+            for source, names in zip(self.query.sources, own, strict=True)
+        ]
+        named = [*self.on, *shown[0].values(), *shown[1].values()]
+        for name in named:
+            if named.count(name) > 1 or name in RESERVED:
+                raise SchemaError(
+                    f"the answer would have column {name!r} twice (a name that both sides have "
+                    f"becomes side_column; reserved: {', '.join(RESERVED)}); rename an input column"
+                )
+        prefer = self.query.prefer
+        for name in prefer:
+            if name in both:
+                raise SchemaError(
+                    f"prefer names {name!r}, which both sides have; write "
+                    f"{shown[0][name]!r} or {shown[1][name]!r}"
+                )
+            if name not in named:
+                raise SchemaError(
+                    f"preferred column {name!r} is missing; the joined columns are: "
+                    f"{', '.join(named)}"
+                )
+        # Joined rows agree in the join's columns, so that the left side can speak for both.
+        mine = [dict.fromkeys(self.on) if side == 0 else {} for side in (0, 1)]
+        sides = []
+        for schema, names, extra in zip((left, right), shown, mine, strict=True):
+            answers = {name: name for name in extra} | dict(names)
+            wishes = Preferences({c: prefer[a] for c, a in answers.items() if a in prefer})
+            wishes.check_types(schema)
+            ordered = pa.schema([schema.field(n) for n in (*self.on, *names)])
+            sides.append(Side(ordered, wishes, names))
+        return sides[0], sides[1]
+
+    def output(self) -> pa.Schema:
+        if self.sides is None:
+            # Only one side is known: there can be no row yet, and no name is contested.
+            (schema,) = list(self.schemas.values())[:1]
+            names = dict.fromkeys((*self.on, *schema.names))
+            return pa.schema([pa.field(n, output_type(schema.field(n).type)) for n in names])
+        fields = [self.sides[0].schema.field(name) for name in self.on]
+        for side in self.sides:
+            fields += [side.schema.field(n).with_name(a) for n, a in side.shown.items()]
+        return pa.schema([pa.field(f.name, output_type(f.type)) for f in fields])
+
+    # Rows -------------------------------------------------------------------------------------
+
+    def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
+        tests: list[tuple[str, str, Any]] = []
+        for name in self.on:
+            column = plain(batch.column(name))
+            tests.append((name, "the join column is null", null_mask(column)))
+            tests.append((name, "the join column is not a number", nan_mask(column)))
+        time = self.query.time_of(source)
+        if time is not None:
+            tests.append((time, "the time is null", null_mask(batch.column(time))))
+        for name in self._maybe_preferred(source):
+            column = plain(batch.column(name))
+            tests.append((name, "the preferred value is null", null_mask(column)))
+            tests.append((name, "the preferred value is not a number", nan_mask(column)))
+        return faults(batch, tests)
+
+    def _maybe_preferred(self, source: str) -> tuple[str, ...]:
+        """Preferred columns of a source; before both are known, by either of their names."""
+        if self.sides is not None:
+            return self.sides[self.query.sources.index(source)].prefer.names
+        prefer, names = self.query.prefer, self.schemas[source].names
+        return tuple(n for n in names if n in prefer or f"{source}_{n}" in prefer)
+
+    def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
+        hashes = hash_columns([batch.column(name) for name in self.on])
+        return (hashes % np.uint64(shards)).astype(np.int64)
+
+    def summarise(self, rows: Rows) -> Runs:
+        at = self.query.sources.index(rows.source)
+        names = self.schemas[rows.source].names
+        if self.prunes and self.sides is not None:
+            prefer = self.sides[at].prefer
+            points = prefer.points(rows.arrow, len(rows))
+            segment = prefer.segments(rows.arrow, len(rows), self.on)
+            kept, offsets = skylines(points, segment, rows.offsets)
+            columns = {name: rows.take(name, kept) for name in names}
+        else:
+            everything = np.arange(len(rows))
+            offsets = rows.offsets
+            columns = {name: rows.take(name, everything) for name in names}
+        none = Part(np.zeros(len(rows.pane) + 1, np.int64), {})
+        mine = Part(offsets, columns)
+        raw = np.full(len(rows.pane), self.sides is None)
+        return rows.runs({SIDES[at]: mine, SIDES[1 - at]: none}).with_scalars(raw=raw)
+
+    def combine(self, runs: Runs) -> Runs:
+        fresh = np.flatnonzero(~runs.repeats)
+        parts = {name: self._combined(name, merged(runs.parts[name], fresh)) for name in SIDES}
+        scalars = {"rows": np.add.reduceat(runs.scalars["rows"], fresh)}
+        scalars["raw"] = np.full(len(fresh), self.sides is None)
+        return Runs(runs.stamp[fresh], runs.group[fresh], parts, scalars)
+
+    def _combined(self, name: str, part: Part) -> Part:
+        if not self.prunes or self.sides is None or not len(part):
+            return part
+        prefer, read = self.sides[SIDES.index(name)].prefer, part.columns.__getitem__
+        points = prefer.points(read, len(part))
+        kept, offsets = skylines(points, prefer.segments(read, len(part), self.on), part.offsets)
+        return part.map(lambda column: pick(column, kept), offsets)
+
+    def side_rows(self, panes: Runs, at: int) -> tuple[Ints, Ints, Ints, Ints]:
+        """Join keys, points, segments and panes of one side's rows."""
+        assert self.sides is not None
+        part, prefer = panes.parts[SIDES[at]], self.sides[at].prefer
+        rows, read = len(part), part.columns.__getitem__
+        if not rows:
+            none = np.zeros(0, np.int64)
+            return none, np.empty((0, prefer.dimensions), np.int64), none, none
+        keys = hash_columns([part[name] for name in self.on]).view(np.int64)
+        pane = np.repeat(panes.stamp, part.lengths)
+        return keys, prefer.points(read, rows), prefer.segments(read, rows), pane
+
+    # Panes and answers ------------------------------------------------------------------------
+
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        if self.sides is None:
+            if len(windows):
+                panes = self._with_waiting(panes)
+                panes = panes.take(panes.stamp >= windows.first[-1])
+            self.waiting.append(panes)
+            return None
+        panes = self._with_waiting(panes)
+        if self.prunes and panes.scalars["raw"].any():
+            panes = self.combine(panes)
+        return self.fold_known(panes, windows)
+
+    def _with_waiting(self, panes: Runs) -> Runs:
+        if not self.waiting:
+            return panes
+        panes = Runs.concat([*self.waiting, panes])
+        self.waiting = []
+        return panes
+
+    def fold_known(self, panes: Runs, windows: Windows) -> Runs | None:
+        """As ``fold``, both sides being known."""
+        return super().fold(panes, windows)
+
+    def answer(
+        self, stores: Sequence[RowStore], pairs: tuple[Ints, Ints], offsets: Ints, stamps: Ints
+    ) -> Runs:
+        """Partial answers from retained rows: a stretch of pairs of slots for each stamp."""
+        assert self.sides is not None
+        lengths = np.diff(offsets)
+        some = np.flatnonzero(lengths)
+        left, right = (ranks_by_value(s, p) for s, p in zip(stores, pairs, strict=True))
+        order = np.lexsort((right, left, np.repeat(np.arange(len(lengths)), lengths)))
+        columns: dict[str, pa.Array] = {}
+        for side, store, slots in zip(self.sides, stores, pairs, strict=True):
+            found = store.gather(slots[order])
+            columns |= {name: found[name] for name in self.on if name not in columns}
+            columns |= {shown: found[name] for name, shown in side.shown.items()}
+        part = Part(offsets_of(lengths[some]), columns)
+        return Runs(stamps[some], np.zeros(len(some), np.int32), {"rows": part})
+
+    @staticmethod
+    def no_answer() -> Runs:
+        """A partial answer without rows."""
+        none = np.zeros(0, np.int64)
+        part = Part(np.zeros(1, np.int64), {})
+        return Runs(none, none.astype(np.int32), {"rows": part})
+
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        if self.sides is not None and not self.waiting:
+            return self.snapshot_known()
+        waiting = self._with_waiting(self.waiting.pop()) if self.waiting else None
+        if waiting is None:
+            return {}
+        self.waiting = [waiting]
+        found = {"waiting": np.frombuffer(waiting.pack(), np.uint8)}
+        return found if self.sides is None else found | self.snapshot_known()
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        if "waiting" in arrays:
+            self.waiting = [Runs.unpack(arrays["waiting"].tobytes())[0]]
+        rest = {name: value for name, value in arrays.items() if name != "waiting"}
+        if rest:
+            self.restore_known(rest)
+
+    def snapshot_known(self) -> dict[str, npt.NDArray[Any]]:
+        """The state over sealed panes, both sides being known."""
+        raise NotImplementedError
+
+    def restore_known(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what ``snapshot_known`` gave."""
+        raise NotImplementedError
+
+
+def _family(kind: pa.DataType) -> object:
+    """Types of one family hash alike where their values are equal."""
+    kind = output_type(kind)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return "integer"
+    if pa.types.is_floating(kind):
+        return "float"
+    if native_dtype(kind) is None and not pa.types.is_decimal(kind):
+        return "bytes"
+    return kind

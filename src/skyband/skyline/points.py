@@ -1,0 +1,101 @@
+"""From preferred columns to points, and the skylines of runs of points.
+
+A preferred column becomes a dimension of integers of which greater is better; the ``"diff"``
+columns together become one number, the segment: only points of one segment can dominate one
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.columns import native_dtype, output_type, plain, to_numpy
+from skyband.errors import SchemaError
+from skyband.kernels.dominance import skyline_runs
+from skyband.keys import hash_columns, is_key_type
+from skyband.order import sortable
+from skyband.runs import offsets_of
+from skyband.synopsis import nan_mask, null_mask
+
+__all__ = ["Preferences", "skylines"]
+
+Ints = npt.NDArray[np.int64]
+Read = Callable[[str], pa.Array]
+
+
+class Preferences:
+    """Columns of one source with what is preferred of each."""
+
+    def __init__(self, prefer: Mapping[str, str]) -> None:
+        self.ordered = {name: wish for name, wish in prefer.items() if wish != "diff"}
+        self.diff = tuple(name for name, wish in prefer.items() if wish == "diff")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.ordered, *self.diff)
+
+    @property
+    def dimensions(self) -> int:
+        return len(self.ordered)
+
+    def check_types(self, schema: pa.Schema) -> None:
+        """Raise SchemaError for a column whose values cannot be compared as asked."""
+        for name, wish in self.ordered.items():
+            kind = schema.field(name).type
+            if native_dtype(output_type(kind)) is None:
+                raise SchemaError(
+                    f"preferred column {name!r} has type {kind}, of which there is no {wish}; it "
+                    "must be a number or a time (cast decimals and text to float64)"
+                )
+        for name in self.diff:
+            if not is_key_type(schema.field(name).type):
+                kind = schema.field(name).type
+                raise SchemaError(f"preferred column {name!r} has type {kind}; use a plain column")
+
+    def tests(self, batch: pa.RecordBatch) -> list[tuple[str, str, Any]]:
+        """What makes a row a bad one, for ``synopsis.faults``."""
+        found: list[tuple[str, str, Any]] = []
+        for name in self.names:
+            column = plain(batch.column(name))
+            found += [
+                (name, "the preferred value is null", null_mask(column)),
+                (name, "the preferred value is not a number", nan_mask(column)),
+            ]
+        return found
+
+    def points(self, read: Read, rows: int) -> Ints:
+        """One point a row."""
+        found = np.empty((rows, self.dimensions), np.int64)
+        for k, (name, wish) in enumerate(self.ordered.items()):
+            found[:, k] = sortable(to_numpy(plain(read(name))), wish == "max")
+        return found
+
+    def segments(self, read: Read, rows: int, keys: Sequence[str] = ()) -> Ints:
+        """One number a row, of the ``"diff"`` columns and those of ``keys``."""
+        names = tuple(dict.fromkeys((*keys, *self.diff)))
+        if not names:
+            return np.zeros(rows, np.int64)
+        return hash_columns([read(name) for name in names]).view(np.int64)
+
+
+def skylines(
+    points: Ints, segment: Ints | None, offsets: Ints, counts: Ints | None = None
+) -> tuple[Ints, Ints]:
+    """Positions of the skyline of each run, segment by segment, and their offsets."""
+    counts = np.zeros(1, np.int64) if counts is None else counts
+    if segment is None or not len(segment) or (segment == segment[0]).all():
+        return skyline_runs(points, offsets, counts)
+    run = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((segment, run))
+    ranked, within = segment[order], run[order]
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = (ranked[1:] != ranked[:-1]) | (within[1:] != within[:-1])
+    starts = np.append(np.flatnonzero(fresh), len(order))
+    kept, _ = skyline_runs(points[order], starts, counts)
+    lengths = np.bincount(within[kept], minlength=len(offsets) - 1)
+    return order[kept], offsets_of(lengths)

@@ -1,0 +1,94 @@
+"""Retained rows by slot, and rows in the order of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.columns import ColumnStore
+from skyband.keys import hash_columns
+from skyband.order import order_by_value
+
+__all__ = ["RowStore", "ranks_by_value", "under", "value_ranks"]
+
+Ints = npt.NDArray[np.int64]
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class RowStore:
+    """Columns of retained rows; a row is known by its slot."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.stores = {field.name: ColumnStore(field.type) for field in schema}
+        self.length = 0
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def nbytes(self) -> int:
+        return sum(store.nbytes for store in self.stores.values())
+
+    def append(self, columns: Mapping[str, pa.Array], rows: int) -> Ints:
+        """Add rows; returns their slots."""
+        for name, store in self.stores.items():
+            store.append(columns[name])
+        self.length += rows
+        return np.arange(self.length - rows, self.length)
+
+    def put(self, slots: Ints, columns: Mapping[str, pa.Array]) -> None:
+        """Write rows into slots."""
+        if len(slots):
+            for name, store in self.stores.items():
+                store.put(slots, columns[name])
+            self.length = max(self.length, int(slots.max()) + 1)
+
+    def gather(self, slots: Ints) -> dict[str, pa.Array]:
+        """The rows of these slots."""
+        return {name: store.gather(slots) for name, store in self.stores.items()}
+
+    def compact(self, slots: Ints) -> None:
+        """Keep only these slots, renumbered in that order."""
+        for store in self.stores.values():
+            store.compact(slots)
+        self.length = len(slots)
+
+    def state(self) -> Arrays:
+        """Flat arrays for a snapshot."""
+        found: Arrays = {"length": np.array([self.length])}
+        for i, store in enumerate(self.stores.values()):
+            found |= {f"{i}/{name}": value for name, value in store.state().items()}
+        return found
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over a snapshot."""
+        self.length = int(arrays["length"][0])
+        for i, (column, store) in enumerate(self.stores.items()):
+            self.stores[column] = ColumnStore.from_state(store.type, under(arrays, f"{i}/"))
+
+
+def value_ranks(columns: list[pa.Array], rows: int) -> Ints:
+    """The place of each row by its values, left to right, ascending; equal rows share one."""
+    if not columns or not rows:
+        return np.zeros(rows, np.int64)
+    order = order_by_value(columns)
+    hashes = hash_columns(columns)[order]
+    ranks = np.empty(rows, np.int64)
+    ranks[order] = np.append(0, np.cumsum(hashes[1:] != hashes[:-1]))
+    return ranks
+
+
+def ranks_by_value(store: RowStore, slots: Ints) -> Ints:
+    """The place of each slot's row among these, by its values; a slot may be there many times."""
+    distinct, inverse = np.unique(slots, return_inverse=True)
+    columns = list(store.gather(distinct).values())
+    return value_ranks(columns, len(distinct))[inverse]
+
+
+def under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Arrays:
+    """The arrays whose names begin with ``prefix``, without it."""
+    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}

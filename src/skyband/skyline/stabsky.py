@@ -1,0 +1,109 @@
+"""stabsky: the non-redundant rows with their dominance graph, from which any window is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.query.skyline import Skyline
+from skyband.runs import Runs
+from skyband.skyline.graph import DominanceGraph
+from skyband.skyline.rows import RowStore, under
+from skyband.skyline.single import SkylineSynopsis
+from skyband.synopsis import Windows
+
+__all__ = ["StabSky"]
+
+Ints = npt.NDArray[np.int64]
+_SPARE = 1024
+"""Slots without a row that are not worth compacting a store for."""
+
+
+class StabSky(SkylineSynopsis):
+    """The rows that can still be answered, each with the window starts for which it is.
+
+    A row is redundant once a row that expires no earlier dominates it. Every other row keeps its
+    critical dominator, the youngest older row that dominates it: those edges are the dominance
+    graph, and the interval (pane of the critical dominator, own pane] holds the first panes of all
+    windows that answer the row. So any shorter window, in whole panes, is read from the same state.
+
+    Time: O(s m) comparisons a pane, s being the rows on its skyline and m the members; O(m) a
+    window read. State: m rows; on n independent rows in d dimensions about (ln n)^d / d!. Exact.
+
+    Lin et al., as in the paper's section IV.A and Algorithm 1, by panes instead of rows. Intervals
+    lie in one flat array that is scanned, not in an interval tree: see
+    docs/decisions/0030-stabsky-by-panes.md.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> rows = pa.table({"price": [3, 2, 4, 1], "volume": [5, 1, 9, 1]})
+    >>> wish = {"price": "min", "volume": "max"}
+    >>> monitor = sb.Monitor(sb.Skyline(prefer=wish, window=sb.CountWindow(4, slide=1)))
+    >>> monitor.push(rows)[-1].table["price"].to_pylist()
+    [1, 3, 4]
+    >>> monitor.peek(last=2).table["price"].to_pylist()
+    [1, 4]
+    """
+
+    def __init__(self, query: Skyline) -> None:
+        super().__init__(query)
+        self.store: RowStore | None = None
+        self.graph = DominanceGraph(self.shown_prefer.dimensions)
+
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        slots, offsets = self._fold(panes, windows.first, windows.end)
+        store = self._rows()
+        found = self.answer(store, slots, offsets, windows.number) if len(windows) else None
+        if len(store) > 2 * len(self.graph) + _SPARE:
+            store.compact(self.graph.slot)
+            self.graph.slot = np.arange(len(self.graph))
+        return found
+
+    def _fold(self, panes: Runs, first: Ints, end: Ints) -> tuple[Ints, Ints]:
+        part = panes.parts["rows"]
+        slots = np.zeros(0, np.int64)
+        if len(part):
+            slots = self._rows().append(part.columns, len(part))
+        points, segment = self.points_of(part)
+        return self.graph.fold(points, segment, slots, part.offsets, panes.stamp, first, end)
+
+    def push(self, panes: Runs) -> None:
+        none = np.zeros(0, np.int64)
+        self._fold(panes, none, none)
+
+    def seal(self, first: int, end: int) -> None:
+        """Expiry waits for the next window that is read."""
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        slots = self.graph.read(first)
+        offsets = np.array([0, len(slots)])
+        return self.answer(self._rows(), slots, offsets, np.zeros(1, np.int64))
+
+    def _rows(self) -> RowStore:
+        if self.store is None:
+            self.store = RowStore(self.output())
+        return self.store
+
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        arrays = {f"graph/{n}": value for n, value in self.graph.state().items()}
+        return arrays | {f"rows/{n}": value for n, value in self._rows().state().items()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self.graph.restore(under(arrays, "graph/"))
+        self._rows().restore(under(arrays, "rows/"))
+
+    def stats(self) -> dict[str, int | float]:
+        kept = 0 if self.store is None else self.store.nbytes
+        size = {"retained": len(self.graph), "state_bytes": self.graph.nbytes + kept}
+        return size | self.graph.stats()
+
+    def _check(self) -> None:
+        self.graph._check()
+        assert (np.diff(self.graph.slot) > 0).all()
+        rows = self._rows().gather(self.graph.slot)
+        points = self.shown_prefer.points(rows.__getitem__, len(self.graph))
+        assert np.array_equal(points, self.graph.points)

@@ -1,0 +1,339 @@
+"""The state of one bucket and shard: panes in a map, a small head, and the fold made of them.
+
+    head            what was answered so far, which panes there are, counts, the query's identity
+    pane -> bytes   the summary of that pane, with the keys of its groups
+
+A batch writes the panes that it touched and the head. The fold itself is nobody's state: it is made
+again from the panes when windows are due, unless this very process built it and nothing has been
+written since (``head["token"]`` is new with every write, and a kept fold is filed under it).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.answer import Answers
+from skyband.changes import changes
+from skyband.errors import EngineError
+from skyband.fold import Fold
+from skyband.groups import GroupTable
+from skyband.intake import refuse
+from skyband.packing import pack, unpack
+from skyband.runs import Runs
+from skyband.spark.parcels import pack_runs, pack_table, slices, unpack_runs, unpack_table
+from skyband.spark.plan import Plan
+from skyband.synopsis import Faults
+from skyband.times import window_column
+
+__all__ = ["Bucket", "Outcome", "Store", "answers_table", "finish"]
+
+Ints = npt.NDArray[np.int64]
+_KEPT_FOLDS = 64
+_KEPT_BYTES = 512 << 20
+
+
+class Store(Protocol):
+    """Where a bucket's head and panes are kept."""
+
+    def head(self) -> bytes | None: ...
+    def set_head(self, blob: bytes) -> None: ...
+    def pane(self, pane: int) -> bytes | None: ...
+    def set_pane(self, pane: int, blob: bytes) -> None: ...
+    def drop_pane(self, pane: int) -> None: ...
+    def panes(self) -> Iterable[tuple[int, bytes]]: ...
+
+
+class Folds:
+    """Folds that this process built, by the token of the head they belong to."""
+
+    def __init__(self) -> None:
+        self.kept: OrderedDict[str, tuple[Fold, int]] = OrderedDict()
+
+    def take(self, token: str | None) -> Fold | None:
+        """The fold of a head, which the caller now owns."""
+        found = self.kept.pop(token, None) if token is not None else None
+        return None if found is None else found[0]
+
+    def keep(self, token: str, fold: Fold, nbytes: int) -> None:
+        """File a fold under the head just written."""
+        self.kept[token] = fold, nbytes
+        while len(self.kept) > _KEPT_FOLDS or sum(n for _, n in self.kept.values()) > _KEPT_BYTES:
+            self.kept.popitem(last=False)
+
+
+FOLDS = Folds()
+
+
+@dataclass
+class Outcome:
+    """What a step gives: windows answered with their rows, and what was counted."""
+
+    windows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    payload: bytes | None = None
+    """Finished rows; with several shards this shard's piece of them."""
+    rows_late: int = 0
+    rows_bad: int = 0
+
+
+class Bucket:
+    """Takes packed summaries and watermarks, gives what is due."""
+
+    def __init__(self, plan: Plan, store: Store) -> None:
+        self.plan = plan
+        self.store = store
+        self.panes = plan.window.panes
+        blob = store.head()
+        self.before: pa.Table | None = None
+        self.head: dict[str, Any] = {
+            "identity": plan.identity,
+            "token": None,
+            "clock": None,
+            "panes": {},
+            "timer": None,
+            "counts": dict.fromkeys(("rows_late", "rows_bad", "windows_out"), 0),
+            "stats": {},
+        }
+        if blob is not None:
+            self._read(blob)
+        self._fold: Fold | None = FOLDS.take(self.head["token"])
+        self._changed = False
+        self._outcome = Outcome()
+
+    def _read(self, blob: bytes) -> None:
+        head, arrays = unpack(blob)
+        check_identity(head.get("identity"), self.plan.identity)
+        self.head = head
+        self.head["panes"] = {int(pane): size for pane, size in head["panes"].items()}
+        if "before" in arrays:
+            self.before = unpack_table(arrays["before"].tobytes())
+
+    # Steps --------------------------------------------------------------------------------------
+
+    def step(self, watermark: int, blobs: Sequence[bytes]) -> Outcome:
+        """Seal to the watermark, then take summaries; the panes that it sealed are late."""
+        self._outcome = Outcome()
+        self._advance(watermark)
+        if blobs:
+            self._take(blobs, int(self.panes.pane_of(watermark)))
+        return self._outcome
+
+    def save(self, timer: int | None) -> None:
+        """Write the head, where something has changed."""
+        if self._changed or timer != self.head["timer"]:
+            self.head |= {"token": uuid.uuid4().hex, "timer": timer}
+            arrays = {}
+            if self.before is not None:
+                arrays["before"] = np.frombuffer(pack_table(self.before), np.uint8)
+            self.store.set_head(pack(self.head, arrays))
+        if self._fold is not None:
+            FOLDS.keep(self.head["token"], self._fold, self.state_bytes)
+
+    @property
+    def next_end(self) -> int | None:
+        """The end of the next window that has rows, or that is the first without any."""
+        clock = self.head["clock"] or {"answered": None, "pending": None}
+        answered = clock["answered"]
+        after = np.iinfo(np.int64).min if answered is None else answered + 1
+        due = [max(int(self.panes.first_window_of(pane)), after) for pane in self.head["panes"]]
+        if clock["pending"] is not None:
+            due.append(after)
+        return int(self.panes.end_of(min(due))) if due else None
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(self.head["panes"].values())
+
+    @property
+    def retained(self) -> int:
+        return int(self.head["stats"].get("retained", 0))
+
+    # Sealing ------------------------------------------------------------------------------------
+
+    def _advance(self, watermark: int) -> None:
+        end = self.next_end
+        if end is None or watermark < end:
+            return
+        fold = self._loaded()
+        due = fold.seal(watermark)
+        self._changed = True
+        self.head["clock"] = fold.time.state()
+        answered = fold.time.answered
+        if due is not None and due.mended is not None:
+            for pane, runs in slices(due.mended):
+                self._write(pane, runs, fold.groups)
+        if answered is not None:
+            for pane in [p for p in self.head["panes"] if self.panes.last_window_of(p) <= answered]:
+                self._drop(pane)
+        if due is None or not len(due.windows):
+            return
+        outcome = self._outcome
+        outcome.windows = due.windows.number
+        self.head["counts"]["windows_out"] += len(due.windows)
+        if self.plan.shards > 1:
+            if due.partial is not None:
+                outcome.payload = pack_runs(due.partial, fold.groups)
+            fold.forget(due.windows)
+        else:
+            answers = fold.answer([] if due.partial is None else [due.partial], due.windows)
+            table = answers_table(self.plan, answers)
+            outcome.payload = pack_table(table) if table.num_rows else None
+            if self.plan.changes:
+                self.before = fold.before.get(0)
+        self.head["stats"] = {n: v for n, v in fold.synopsis.stats().items() if n == "retained"}
+
+    def _loaded(self) -> Fold:
+        """The fold over all panes: kept by this process, or built from the store."""
+        if self._fold is not None:
+            self._fold.judge = self._judge
+            return self._fold
+        fold = self.plan.fold(self._judge)
+        clock = self.head["clock"]
+        if clock is not None:
+            fold.time.restore(clock)
+        upto = fold.time.sealed
+        sealed: list[Runs] = []
+        still_open: list[Runs] = []
+        for pane, blob in self.store.panes():
+            runs, _ = unpack_runs(blob, fold.groups)
+            (sealed if pane < upto else still_open).append(runs)
+        if sealed:
+            fold.replay(Runs.concat(sealed))
+        if still_open:
+            fold.take(Runs.concat(still_open))
+        if self.before is not None:
+            fold.before = {0: self.before}
+        self._fold = fold
+        return fold
+
+    def _judge(self, faults: Faults) -> None:
+        if self.plan.on_bad == "raise":
+            refuse(faults)
+        self._outcome.rows_bad += faults.count
+        self.head["counts"]["rows_bad"] += faults.count
+
+    # Taking -------------------------------------------------------------------------------------
+
+    def _take(self, blobs: Sequence[bytes], sealed: int) -> None:
+        fold = self._fold
+        groups = self.plan.groups() if fold is None else fold.groups
+        runs = Runs.concat([unpack_runs(blob, groups)[0] for blob in blobs])
+        late = runs.stamp < sealed
+        if late.any():
+            count = int(runs.scalars["rows"][late].sum())
+            self._outcome.rows_late += count
+            self.head["counts"]["rows_late"] += count
+            self._changed = True
+            runs = runs.take(~late)
+        if not len(runs):
+            return
+        self._changed = True
+        touched = np.unique(runs.stamp)
+        if fold is None:
+            # Only these panes are needed: no window is due, so nothing else is read.
+            scratch = self.plan.fold()
+            scratch.groups = groups
+            for pane in touched.tolist():
+                if pane in self.head["panes"]:
+                    known = self.store.pane(pane)
+                    assert known is not None
+                    scratch.take(unpack_runs(known, groups)[0])
+            scratch.take(runs.ordered())
+            held = scratch.held()
+        else:
+            fold.take(runs.ordered())
+            held = fold.held()
+        assert held is not None
+        for pane, summary in slices(held.take(np.isin(held.stamp, touched)).ordered()):
+            self._write(pane, summary, groups)
+
+    def _write(self, pane: int, runs: Runs, groups: GroupTable) -> None:
+        blob = pack_runs(runs, groups)
+        self.store.set_pane(pane, blob)
+        self.head["panes"][pane] = len(blob)
+
+    def _drop(self, pane: int) -> None:
+        self.store.drop_pane(pane)
+        del self.head["panes"][pane]
+
+
+def check_identity(found: Any, wanted: dict[str, Any]) -> None:
+    """Raise EngineError where a state belongs to another query, split or version."""
+    if found == wanted:
+        return
+    if not isinstance(found, dict) or found.get("version") != wanted["version"]:
+        version = found.get("version") if isinstance(found, dict) else None
+        raise EngineError(
+            f"the state in this checkpoint has version {version}, this Skyband writes version "
+            f"{wanted['version']}; use the Skyband that wrote it, or start from a new checkpoint"
+        )
+    differ = ", ".join(sorted(name for name in wanted if found.get(name) != wanted[name]))
+    raise EngineError(
+        f"the state in this checkpoint belongs to another query (different: {differ}); go on with "
+        "the query, columns and shards it was started with, or start from a new checkpoint"
+    )
+
+
+# Answers ------------------------------------------------------------------------------------------
+
+
+def answers_table(plan: Plan, answers: Answers) -> pa.Table:
+    """The rows that a job gives for some answers: their tables, or what changed."""
+    if not plan.changes:
+        return answers.table
+    pieces = list(_changelog(plan, answers))
+    return pa.concat_tables(pieces) if pieces else plan.output.empty_table()
+
+
+def _changelog(plan: Plan, answers: Answers) -> Iterator[pa.Table]:
+    window = plan.window
+    for i in range(len(answers)):
+        found = changes(answers.previous(i), answers.slice(i), plan.query)
+        rows = found.num_rows
+        if rows:
+            edges = [
+                window_column(np.full(rows, int(edge[i])), window)
+                for edge in (answers.start, answers.end)
+            ]
+            yield pa.Table.from_arrays([*edges, *found.columns], schema=plan.output)
+
+
+def finish(
+    plan: Plan,
+    pieces: Iterable[tuple[int, Ints, bytes | None]],
+    upto: int | None = None,
+    before: pa.Table | None = None,
+) -> tuple[pa.Table, pa.Table | None]:
+    """The rows of some windows from (shard, windows, piece) of every shard, and the last answer.
+
+    ``upto`` is the number of the last window to answer; buckets may be mixed.
+    """
+    fold = plan.fold()
+    if before is not None:
+        fold.before = {0: before}
+    by_shard: dict[int, list[Runs]] = {}
+    numbers: list[Ints] = []
+    for shard, windows, blob in pieces:
+        numbers.append(windows)
+        if blob is not None:
+            by_shard.setdefault(shard, []).append(unpack_runs(blob, fold.groups)[0])
+    asked = np.unique(np.concatenate(numbers)) if numbers else np.zeros(0, np.int64)
+    if upto is not None:
+        asked = asked[asked <= upto]
+    if not len(asked):
+        return plan.output.empty_table(), before
+    partials = []
+    for shard in sorted(by_shard):
+        runs = Runs.concat(by_shard[shard])
+        if upto is not None:
+            runs = runs.take(runs.stamp <= upto)
+        partials.append(runs.ordered(fold.groups.ranks))
+    answers = fold.answer(partials, fold.windows(asked))
+    return answers_table(plan, answers), fold.before.get(0)

@@ -1,0 +1,177 @@
+"""What a running query tells: counts in the plan, a listener that reads them, a place to see them.
+
+Spark reports on each batch, and carries the figures that ``observe`` puts into the plan:
+
+    skyband|TopK-1f0c|in|<source>     rows_in, rows_bad, rows_unused, bytes_packed, seen
+    skyband|TopK-1f0c|out             rows_late, rows_bad, windows_out, retained, state_bytes
+
+``seen`` and Spark's own ``max`` of the event time run a century ahead (see ``plan.SHIFT_MS``); what
+is shown here is true event time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from skyband.spark.plan import SHIFT_MS, Plan
+
+__all__ = ["Progress", "observe_rows", "observe_steps", "serve"]
+
+PREFIX = "skyband"
+COUNTERS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "windows_out", "bytes_packed")
+GAUGES = {
+    "retained": "Items that the synopses keep",
+    "state_bytes": "Bytes of the panes in the state",
+    "watermark_seconds": "The watermark, in seconds since 1970",
+    "seen_seconds": "The greatest event time seen, in seconds since 1970",
+    "watermark_lag_seconds": "How far the watermark is behind the greatest event time seen",
+    "batch_seconds": "Time that the last batch took",
+    "batch_id": "Number of the last batch",
+}
+log = logging.getLogger("skyband.spark")
+
+
+def observe_rows(frame: Any, label: str, source: str, plan: Plan) -> Any:
+    """Count what a source brings."""
+    sums = [F.sum(name).alias(name) for name in ("rows_in", "rows_bad", "rows_unused")]
+    size = F.sum(F.length("payload")).alias("bytes_packed")
+    seen = (F.unix_millis(F.max("seen")) - F.lit(SHIFT_MS)).alias("seen")
+    return frame.observe(f"{PREFIX}|{label}|in|{source}", *sums, size, seen)
+
+
+def observe_steps(frame: Any, label: str) -> Any:
+    """Count what the state gives; the busiest key tells how many windows were answered."""
+    sums = [F.sum(name).alias(name) for name in ("rows_late", "rows_bad", "retained")]
+    windows = F.max("windows_out").alias("windows_out")
+    size = F.sum("state_bytes").alias("state_bytes")
+    return frame.observe(f"{PREFIX}|{label}|out", *sums, windows, size)
+
+
+class Progress(StreamingQueryListener):
+    """Follows the Skyband queries of a session: a log line a batch, totals for a dashboard.
+
+    ``session.streams.addListener(Progress())``; totals start at nought when a query is started.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queries: dict[str, dict[str, float]] = {}
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
+        """A query begins with its totals at nought."""
+        with self._lock:
+            self._queries[_name(event)] = dict.fromkeys(COUNTERS, 0)
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """A batch is done."""
+        progress = event.progress
+        found = read_progress(progress)
+        if found is None:
+            return
+        with self._lock:
+            totals = self._queries.setdefault(_name(progress), dict.fromkeys(COUNTERS, 0))
+            for name, value in found.items():
+                if name in COUNTERS:
+                    totals[name] += value
+                else:
+                    totals[name] = value
+        log.info("%s %s", _name(progress), " ".join(f"{n}={v:g}" for n, v in found.items()))
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Nothing to tell."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Totals stay to be read; a failure is logged."""
+        if event.exception:
+            log.error("%s failed: %s", event.id, str(event.exception).splitlines()[0])
+
+    def snapshot(self) -> dict[str, dict[str, float]]:
+        """Totals by query."""
+        with self._lock:
+            return {name: dict(values) for name, values in self._queries.items()}
+
+    def prometheus(self) -> str:
+        """The totals in Prometheus' text format."""
+        told = self.snapshot()
+        lines = []
+        kinds = [(n, "counter", f"{n} since the query was started") for n in COUNTERS]
+        kinds += [(name, "gauge", text) for name, text in GAUGES.items()]
+        for name, kind, text in kinds:
+            full = f"skyband_{name}" + ("_total" if kind == "counter" else "")
+            lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
+            for query, values in told.items():
+                if name in values:
+                    lines.append(f'{full}{{query="{_escaped(query)}"}} {values[name]:.17g}')
+        return "\n".join(lines) + "\n"
+
+
+def read_progress(progress: Any) -> dict[str, float] | None:
+    """The figures of one batch, in true event time; None where it is no query of ours."""
+    told: Mapping[str, Any] = progress.observedMetrics or {}
+    found: dict[str, float] = {}
+    for name, row in told.items():
+        if not name.startswith(f"{PREFIX}|"):
+            continue
+        values = row.asDict()
+        seen = values.pop("seen", None)
+        if seen is not None:
+            found["seen_seconds"] = max(found.get("seen_seconds", 0.0), seen / 1000)
+        for key, value in values.items():
+            found[key] = found.get(key, 0) + (value or 0)
+        if name.endswith("|out") and not values.get("windows_out"):
+            # Only a batch that answers hears of every key with live rows.
+            found.pop("retained", None)
+            found.pop("state_bytes", None)
+    if not found:
+        return None
+    watermark = (progress.eventTime or {}).get("watermark")
+    if watermark is not None:
+        found["watermark_seconds"] = _seconds(watermark)
+        if "seen_seconds" in found:
+            lag = found["seen_seconds"] - found["watermark_seconds"]
+            found["watermark_lag_seconds"] = max(lag, 0.0)
+    found["batch_id"] = progress.batchId
+    found["batch_seconds"] = progress.batchDuration / 1000
+    return found
+
+
+def serve(progress: Progress, port: int, host: str = "127.0.0.1") -> ThreadingHTTPServer:
+    """Show the totals at http://host:port/metrics until ``shutdown`` is called on the result."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path in ("/metrics", "/")
+            body = progress.prometheus().encode() if known else b"see /metrics\n"
+            self.send_response(200 if known else 404)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Requests are not worth a line each."""
+
+    server = ThreadingHTTPServer((host, port), Page)
+    threading.Thread(target=server.serve_forever, name="skyband-metrics", daemon=True).start()
+    return server
+
+
+def _name(told: Any) -> str:
+    return str(told.name or told.id)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _seconds(moment: str) -> float:
+    parsed = datetime.fromisoformat(moment)
+    return parsed.astimezone(UTC).timestamp()

@@ -1,0 +1,125 @@
+"""What every process of a job needs to know: the query, its columns, how the work is split.
+
+A plan is made once by the driver and travels with the functions that Spark ships. It holds no rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from skyband import registry
+from skyband.changes import changes_schema
+from skyband.errors import EngineError
+from skyband.fold import Fold, answer_schema, make_synopsis
+from skyband.groups import GroupTable
+from skyband.intake import Intake, refuse
+from skyband.query.base import Query
+from skyband.synopsis import Faults, Synopsis
+from skyband.window import TimeWindow
+
+__all__ = ["BUCKETS", "SHIFT_MS", "Plan"]
+
+BUCKETS = 16
+"""State keys that the groups are spread over; a key costs a millisecond or two a batch."""
+SHIFT_MS = 36_525 * 86_400_000
+"""A century, by which `seen` runs ahead so that Spark's own filter of late rows never fires."""
+STATE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A query bound to the columns of its sources."""
+
+    query: Query
+    schemas: Mapping[str, pa.Schema]
+    """Needed columns by source; the only source of a query with one is called ``""``."""
+    shards: int
+    on_bad: str
+    changes: bool
+    streaming: bool
+
+    @property
+    def buckets(self) -> int:
+        return BUCKETS if self.query.groups else 1
+
+    @property
+    def window(self) -> TimeWindow:
+        window = self.query.window
+        assert isinstance(window, TimeWindow)
+        return window
+
+    @property
+    def tick_ms(self) -> int:
+        """Ticks of the window in a millisecond; an integer time counts as milliseconds."""
+        return 1 if self.window.integer else 1_000
+
+    # What processes build from it ---------------------------------------------------------------
+
+    def intake(self) -> Intake:
+        """A reader of rows, bound to every source."""
+        intake = Intake(self.query, make_synopsis(self.query))
+        for source, schema in self.schemas.items():
+            intake.bind(source, schema)
+        return intake
+
+    def groups(self) -> GroupTable:
+        return GroupTable(self.query.groups, next(iter(self.schemas.values())))
+
+    def fold(self, judge: Callable[[Faults], None] = refuse) -> Fold:
+        """An empty fold of this query."""
+        fold = Fold(self.query, self._bound(), self.groups(), judge)
+        fold.time.seen = dict.fromkeys(self.schemas)
+        return fold
+
+    def _bound(self) -> Synopsis[Any]:
+        return self.intake().synopsis
+
+    # Columns ------------------------------------------------------------------------------------
+
+    @cached_property
+    def answer(self) -> pa.Schema:
+        """Columns of the tables."""
+        return answer_schema(self.query, self.groups(), self._bound().output())
+
+    @cached_property
+    def output(self) -> pa.Schema:
+        """Columns of what the job gives: tables, or the changelog with its windows."""
+        if not self.changes:
+            return self.answer
+        edges = [self.answer.field("window_start"), self.answer.field("window_end")]
+        return pa.schema([*edges, *changes_schema(self.query, self.answer)])
+
+    # Identity -----------------------------------------------------------------------------------
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What a state belongs to; written into every state and compared when it is read."""
+        columns = {name: str(schema.remove_metadata()) for name, schema in self.schemas.items()}
+        digest = hashlib.sha256(json.dumps(columns, sort_keys=True).encode()).hexdigest()[:16]
+        return {
+            "version": STATE_VERSION,
+            "query": _written(self.query),
+            "algorithm": registry.choose(self.query),
+            "columns": digest,
+            "buckets": self.buckets,
+            "shards": self.shards,
+            "changes": self.changes,
+        }
+
+
+def _written(query: Query) -> str:
+    """The fingerprint; a user's own function counts by its name and code."""
+    try:
+        return query.fingerprint
+    except EngineError:
+        combine: Any = query.combine  # type: ignore[attr-defined]
+        code = getattr(combine, "__code__", None)
+        text = f"{getattr(combine, '__qualname__', '')}{b'' if code is None else code.co_code!r}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,150 @@
+"""The stateful operators: the bridge between Spark's state and a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from skyband.spark.bucket import Bucket, finish
+from skyband.spark.parcels import pack_table, unpack_table
+from skyband.spark.plan import Plan
+
+__all__ = ["ANSWERED_DDL", "BucketProcessor", "ChangesProcessor"]
+
+ANSWERED_DDL = (
+    "bucket int, shard int, windows binary, payload binary, rows_late bigint, rows_bad bigint, "
+    "windows_out bigint, retained bigint, state_bytes bigint"
+)
+
+
+class SparkStore:
+    """A bucket's store in Spark's state: one value and one map."""
+
+    def __init__(self, head: Any, panes: Any) -> None:
+        self._head = head
+        self._panes = panes
+
+    def head(self) -> bytes | None:
+        found = self._head.get()
+        return None if found is None else bytes(found[0])
+
+    def set_head(self, blob: bytes) -> None:
+        self._head.update((blob,))
+
+    def pane(self, pane: int) -> bytes | None:
+        found = self._panes.getValue((pane,))
+        return None if found is None else bytes(found[0])
+
+    def set_pane(self, pane: int, blob: bytes) -> None:
+        self._panes.updateValue((pane,), (blob,))
+
+    def drop_pane(self, pane: int) -> None:
+        self._panes.removeKey((pane,))
+
+    def panes(self) -> Iterable[tuple[int, bytes]]:
+        return [(int(key[0]), bytes(value[0])) for key, value in self._panes.iterator()]
+
+
+class BucketProcessor(StatefulProcessor):
+    """Keeps a bucket and shard; emits one packed row a step, with the answers that were due."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by Spark before anything else."""
+        self.handle = handle
+        head = handle.getValueState("head", "blob binary")
+        panes = handle.getMapState("panes", "pane bigint", "blob binary")
+        self.store = SparkStore(head, panes)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """Summaries have come: seal to the watermark first, then take them."""
+        blobs = [bytes(blob) for frame in rows for blob in frame["payload"] if blob is not None]
+        yield from self._step(key, blobs, timerValues.getCurrentWatermarkInMs(), fired=False)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """The watermark has reached the end of a window."""
+        yield from self._step(key, [], timerValues.getCurrentWatermarkInMs(), fired=True)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def _step(
+        self, key: Any, blobs: list[bytes], watermark_ms: int, fired: bool
+    ) -> Iterator[pd.DataFrame]:
+        bucket = Bucket(self.plan, self.store)
+        outcome = bucket.step(max(watermark_ms, 0) * self.plan.tick_ms, blobs)
+        end = bucket.next_end
+        timer = None if end is None else end // self.plan.tick_ms
+        known = bucket.head["timer"]
+        if timer != known:
+            # A timer that has fired is Spark's to delete; one that is due need not fire any more.
+            if known is not None and not (fired and known <= watermark_ms):
+                self.handle.deleteTimer(known)
+            if timer is not None:
+                self.handle.registerTimer(timer)
+        bucket.save(timer)
+        yield pd.DataFrame(
+            {
+                "bucket": np.array([key[0]], np.int32),
+                "shard": np.array([key[1]], np.int32),
+                "windows": [outcome.windows.tobytes()],
+                "payload": [outcome.payload],
+                "rows_late": np.array([outcome.rows_late], np.int64),
+                "rows_bad": np.array([outcome.rows_bad], np.int64),
+                "windows_out": np.array([len(outcome.windows)], np.int64),
+                "retained": np.array([bucket.retained], np.int64),
+                "state_bytes": np.array([bucket.state_bytes], np.int64),
+            }
+        )
+
+
+class ChangesProcessor(StatefulProcessor):
+    """Finishes the pieces of all shards of a bucket and compares with the answer before."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by Spark before anything else."""
+        self.before = handle.getValueState("before", "blob binary")
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """All pieces of a window come in the same batch, for there is one watermark."""
+        pieces = [
+            (int(shard), np.frombuffer(windows, np.int64), payload)
+            for frame in rows
+            for shard, windows, payload in zip(
+                frame["shard"], frame["windows"], frame["payload"], strict=True
+            )
+        ]
+        found = self.before.get()
+        before = None if found is None else unpack_table(bytes(found[0]))
+        table, last = finish(self.plan, pieces, before=before)
+        if last is not None and last is not before:
+            self.before.update((pack_table(last),))
+        payload = pack_table(table) if table.num_rows else None
+        yield pd.DataFrame({"payload": [payload]})
+
+    def close(self) -> None:
+        """Nothing to give back."""

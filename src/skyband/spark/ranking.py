@@ -1,0 +1,197 @@
+"""``rank``: a DataFrame of rows to the DataFrame of answers."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from functools import reduce
+from inspect import signature
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+
+from skyband.errors import EngineError, QueryError, SchemaError
+from skyband.fold import make_synopsis
+from skyband.intake import Intake
+from skyband.monitor import ONLY
+from skyband.query.base import Query, count
+from skyband.spark import metrics
+from skyband.spark.plan import SHIFT_MS, Plan
+from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
+from skyband.spark.requirements import check_session
+from skyband.spark.stages import PIECE_DDL, batch_finisher, batch_folder, finisher, unpacker
+from skyband.spark.summarise import PACKED_DDL, summariser
+from skyband.window import CountWindow, TimeWindow
+
+__all__ = ["plan_of", "ranked"]
+
+
+def ranked(df_or_mapping: Any, query: Query, shards: int | None, on_bad: str, changes: bool) -> Any:
+    """What ``skyband.spark.rank`` does, once Spark is known to be there."""
+    frames = _frames(df_or_mapping, query)
+    plan = plan_of(frames, query, shards, on_bad, changes)
+    session = next(iter(frames.values())).sparkSession
+    check_session(session, plan.streaming)
+    packed = {name: _packed(frame, plan, name) for name, frame in frames.items()}
+    if not plan.streaming:
+        return _batch(packed, plan)
+    label = f"{query.kind}-{uuid.uuid4().hex[:8]}"
+    return _streaming(packed, plan, label)
+
+
+def plan_of(
+    frames: Mapping[str, Any],
+    query: Query,
+    shards: int | None = None,
+    on_bad: str = "raise",
+    changes: bool = False,
+) -> Plan:
+    """The query bound to these DataFrames; raises where Spark cannot answer it."""
+    if on_bad not in ("raise", "skip"):
+        raise QueryError(f"on_bad must be 'raise' or 'skip', not {on_bad!r}")
+    count("shards", shards, optional=True)
+    streaming = {bool(frame.isStreaming) for frame in frames.values()}
+    if len(streaming) > 1:
+        raise EngineError("some of the sources are streaming and some are not; make them all alike")
+    (is_streaming,) = streaming
+    _check_window(query, is_streaming)
+    if is_streaming:
+        for frame in frames.values():
+            _check_no_watermark(frame)
+    intake = Intake(query, make_synopsis(query))
+    for name, frame in frames.items():
+        intake.bind(name, _arrow_schema(frame))
+    schemas = {name: schema.remove_metadata() for name, schema in intake.bound.items()}
+    return Plan(query, schemas, shards or 1, on_bad, changes, is_streaming)
+
+
+def _frames(given: Any, query: Query) -> dict[str, Any]:
+    if not isinstance(query, Query):
+        raise QueryError(f"rank takes a query such as sb.TopK(...), not {query!r}")
+    if not isinstance(given, Mapping):
+        if query.needs_mapping:
+            names = ", ".join(f"{name!r}: ..." for name in query.sources)
+            raise SchemaError(
+                f"{query.kind} reads several streams; give a mapping such as {{{names}}}"
+            )
+        frames = {ONLY: given}
+    else:
+        if not query.sources:
+            raise SchemaError(f"{query.kind} over this window reads one source, not a mapping")
+        unknown = [name for name in given if name not in query.sources]
+        if unknown:
+            raise SchemaError(f"unknown source {unknown[0]!r}; the query reads {query.sources}")
+        missing = [name for name in query.sources if name not in given]
+        if missing and (query.needs_mapping or not given):
+            raise SchemaError(f"source {missing[0]!r} is missing; the query reads {query.sources}")
+        frames = {name: given[name] for name in query.sources if name in given}
+    for frame in frames.values():
+        if not hasattr(frame, "mapInArrow") or not hasattr(frame, "isStreaming"):
+            raise SchemaError(
+                f"skyband.spark.rank takes Spark DataFrames, not {type(frame).__name__}; "
+                "for other tables use skyband.rank"
+            )
+    return frames
+
+
+def _check_window(query: Query, streaming: bool) -> None:
+    window = query.window
+    if isinstance(window, CountWindow):
+        raise EngineError(
+            "Spark has no order of arrival, so it cannot count arrivals; number the rows and use a "
+            "TimeWindow of integers over that column (time=, one unit a millisecond), or rank with "
+            "the embedded engine"
+        )
+    assert isinstance(window, TimeWindow)
+    if not streaming or window.integer:
+        return
+    panes = window.panes
+    given = {
+        "size": panes.size,
+        "slide": panes.slide,
+        "offset": panes.offset,
+        "lateness": window.lateness_ticks,
+    }
+    for name, ticks in given.items():
+        if ticks % 1_000:
+            raise EngineError(
+                f"the window's {name} is {ticks} microseconds; Spark's watermark counts whole "
+                "milliseconds, so give a multiple of 1 ms, or a batch DataFrame"
+            )
+
+
+def _check_no_watermark(frame: Any) -> None:
+    jdf = getattr(frame, "_jdf", None)
+    text = "" if jdf is None else jdf.queryExecution().analyzed().toString()
+    if "EventTimeWatermark" in text:
+        raise EngineError(
+            "the DataFrame has a watermark already, and Spark takes only one; remove "
+            "withWatermark: the window's lateness= says how late rows may come"
+        )
+
+
+def _arrow_schema(frame: Any) -> pa.Schema:
+    """The frame's columns as Arrow will show them; what Arrow cannot carry is of type null."""
+    # Spark 4.3 asks for the zone that a timestamp is to have; those before it always said UTC.
+    zone: dict[str, Any] = (
+        {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
+    )
+    fields = []
+    for field in frame.schema.fields:
+        try:
+            kind = to_arrow_type(field.dataType, **zone)
+        except PySparkException:
+            kind = pa.null()
+        fields.append(pa.field(field.name, kind))
+    return pa.schema(fields)
+
+
+def _spark_schema(schema: pa.Schema) -> Any:
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+# The plan in Spark's terms ------------------------------------------------------------------------
+
+
+def _packed(frame: Any, plan: Plan, source: str) -> Any:
+    """One packed row for each bucket and shard that a partition has rows for."""
+    names = [F.col(f"`{name}`") for name in plan.schemas[source].names]
+    return frame.select(*names).mapInArrow(summariser(plan, source), PACKED_DDL)
+
+
+def _union(packed: Mapping[str, Any]) -> Any:
+    return reduce(lambda one, other: one.unionByName(other), packed.values())
+
+
+def _batch(packed: Mapping[str, Any], plan: Plan) -> Any:
+    pieces = _union(packed).groupBy("bucket", "shard").applyInArrow(batch_folder(plan), PIECE_DDL)
+    return pieces.repartition(1).mapInArrow(batch_finisher(plan), _spark_schema(plan.output))
+
+
+def _streaming(packed: Mapping[str, Any], plan: Plan, label: str) -> Any:
+    delay = plan.window.lateness_ticks // plan.tick_ms + SHIFT_MS
+    marked = {
+        name: metrics.observe_rows(frame, label, name, plan).withWatermark(
+            "seen", f"{delay} milliseconds"
+        )
+        for name, frame in packed.items()
+    }
+    stepped = (
+        _union(marked)
+        .groupBy("bucket", "shard")
+        .transformWithStateInPandas(BucketProcessor(plan), ANSWERED_DDL, "append", "eventTime")
+    )
+    stepped = metrics.observe_steps(stepped, label)
+    schema = _spark_schema(plan.output)
+    if plan.shards == 1:
+        return stepped.mapInArrow(unpacker(plan), schema)
+    by_bucket = stepped.where("windows_out > 0").groupBy("bucket")
+    if not plan.changes:
+        return by_bucket.applyInArrow(finisher(plan), schema)
+    finished = by_bucket.transformWithStateInPandas(
+        ChangesProcessor(plan), "payload binary", "append", "none"
+    )
+    return finished.mapInArrow(unpacker(plan), schema)

@@ -1,0 +1,175 @@
+"""What can be known to fail before a job starts, each with what to do about it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from skyband.errors import EngineError
+
+__all__ = ["check_session", "require_java", "require_packages", "start_session"]
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
+_OLDEST_JAVA = 17
+_checked: set[str] = set()
+"""Applications whose workers were found fit."""
+
+
+def require_packages() -> None:
+    """Raise EngineError where a package of the spark extra is missing here."""
+    for module, package in _PACKAGES.items():
+        try:
+            importlib.import_module(module)
+        except ImportError as problem:
+            raise EngineError(
+                f"Spark needs the package {package}, which cannot be imported here ({problem}); "
+                "install it with: pip install 'skyband[spark]'"
+            ) from problem
+
+
+def require_java() -> None:
+    """Raise EngineError where there is no Java, or one too old for Spark."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or (home and not Path(java).exists()):
+        where = f"JAVA_HOME={home} has no bin/java" if home else "no java is on the path"
+        raise EngineError(
+            f"Spark runs on Java and {where}; install Java {_OLDEST_JAVA} (a JRE is enough) and "
+            "set JAVA_HOME to it"
+        )
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+    except OSError as problem:
+        raise EngineError(f"{java} cannot be started ({problem}); set JAVA_HOME") from problem
+    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    if found is not None and int(found.group(1)) < _OLDEST_JAVA:
+        raise EngineError(
+            f"{java} is Java {found.group(1)} and Spark 4 needs {_OLDEST_JAVA}; install it and set "
+            "JAVA_HOME to it"
+        )
+
+
+def start_session(master: str | None, name: str, settings: Mapping[str, Any]) -> Any:
+    """A session whose Python workers are this interpreter; an existing one is kept."""
+    require_java()
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name).config(_PROVIDER, ROCKSDB)
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    chosen = master or os.environ.get("SPARK_MASTER") or "local[*]"
+    builder = builder.master(chosen)
+    if chosen.startswith("local"):
+        # A laptop's own name often leads nowhere; a local session needs loopback only.
+        builder = builder.config("spark.driver.host", "127.0.0.1")
+        builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
+    for key, value in settings.items():
+        builder = builder.config(key.replace("__", "."), str(value))
+    return builder.getOrCreate()
+
+
+def check_session(session: Any, streaming: bool) -> None:
+    """Raise EngineError where the workers cannot run a job; choose the state store of streams.
+
+    The workers are asked once an application, by a job of one row a core.
+    """
+    if streaming and "RocksDB" not in session.conf.get(_PROVIDER, ""):
+        # The stateful operator runs on no other, and a query that is running keeps its own.
+        session.conf.set(_PROVIDER, ROCKSDB)
+    application = _application(session)
+    if application in _checked:
+        return
+    wanted = {"skyband": version("skyband"), "pandas": None, "google.protobuf": None}
+    try:
+        cores = session.sparkContext.defaultParallelism
+    except Exception:  # noqa: BLE001 - a remote session has no context and says so in its own way
+        cores = 1
+    frame = session.range(0, cores, 1, cores).mapInArrow(_probe(wanted), "found string")
+    try:
+        told = {row.found for row in frame.collect()}
+    except Exception as problem:
+        raise EngineError(_workers_failed(str(problem))) from problem
+    for found in told:
+        _judge(json.loads(found), wanted)
+    _checked.add(application)
+
+
+def _application(session: Any) -> str:
+    try:
+        return str(session.sparkContext.applicationId)
+    except Exception:  # noqa: BLE001 - see above
+        return str(id(session))
+
+
+def _probe(wanted: Mapping[str, str | None]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    names = list(wanted)
+
+    def probe(batches: Iterator[Any]) -> Iterator[Any]:
+        # Shipped by value: it has to run where skyband cannot be imported.
+        import importlib
+        import importlib.metadata
+        import json
+        import sys
+
+        import pyarrow as pa
+
+        for _ in batches:
+            pass
+        found: dict[str, Any] = {"python": sys.executable, "problems": {}, "versions": {}}
+        for name in names:
+            try:
+                importlib.import_module(name)
+                if "." not in name:
+                    found["versions"][name] = importlib.metadata.version(name)
+            except Exception as problem:  # noqa: BLE001 - whatever it is, the driver is to hear it
+                found["problems"][name] = f"{type(problem).__name__}: {problem}"
+        yield pa.record_batch([pa.array([json.dumps(found)])], names=["found"])
+
+    return probe
+
+
+def _judge(found: Mapping[str, Any], wanted: Mapping[str, str | None]) -> None:
+    python = found["python"]
+    for name, problem in found["problems"].items():
+        package = _PACKAGES.get(name, name)
+        raise EngineError(
+            f"the workers' Python ({python}) cannot import {name} ({problem}); install {package} "
+            "there, ship it (spark.submit.pyFiles, spark.archives), or point PYSPARK_PYTHON at an "
+            "interpreter that has it"
+        )
+    told = found["versions"].get("skyband")
+    if told != wanted["skyband"]:
+        raise EngineError(
+            f"the workers' Python ({python}) has skyband {told}, the driver {wanted['skyband']}; "
+            "install the same version on both sides"
+        )
+
+
+def _workers_failed(problem: str) -> str:
+    if "PYTHON_VERSION_MISMATCH" in problem:
+        return (
+            "the workers run another Python than the driver "
+            f"({sys.version_info.major}.{sys.version_info.minor}); set PYSPARK_PYTHON to the same "
+            f"minor version on every worker. Spark says: {_line(problem)}"
+        )
+    return (
+        "no Python worker could be started; set PYSPARK_PYTHON to an interpreter that exists on "
+        f"every worker and has pyarrow, pandas, protobuf and skyband. Spark says: {_line(problem)}"
+    )
+
+
+def _line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if "Error" in line or "MISMATCH" in line or "Cannot" in line]
+    return (told or lines or [""])[0][:300]

@@ -1,0 +1,182 @@
+"""Rows to packed summaries, where the rows are: what runs inside ``mapInArrow``.
+
+One packed row for each (bucket, shard) that a partition has rows for, with all panes in it:
+
+    bucket shard seen                payload          rows_in  rows_bad  rows_unused
+    0      0     2124-07-01 10:09    runs of panes       9,431        2            0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.errors import EngineError
+from skyband.intake import Taken, refuse
+from skyband.spark.parcels import by_bucket, pack_runs
+from skyband.spark.plan import SHIFT_MS, Plan
+from skyband.times import MOMENT
+from skyband.watermark import NEVER
+
+__all__ = ["PACKED", "PACKED_DDL", "summariser"]
+
+PACKED = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("shard", pa.int32()),
+        ("seen", MOMENT),
+        ("payload", pa.binary()),
+        ("rows_in", pa.int64()),
+        ("rows_bad", pa.int64()),
+        ("rows_unused", pa.int64()),
+    ]
+)
+PACKED_DDL = (
+    "bucket int, shard int, seen timestamp, payload binary, "
+    "rows_in bigint, rows_bad bigint, rows_unused bigint"
+)
+CHUNK_ROWS = 1 << 17
+"""Rows summarised at once: Spark hands over ten thousand at a time, too few to be worth a call."""
+FLUSH_BYTES = 32 << 20
+"""Summaries held back before they are sent on."""
+_LAST_MS = (2**63 - 1) // 1000 - SHIFT_MS
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def summariser(plan: Plan, source: str) -> Callable[[Batches], Batches]:
+    """The function that Spark runs over the partitions of a source."""
+
+    def run(batches: Batches) -> Batches:
+        worker = Summariser(plan, source)
+        for chunk in chunks(batches, plan.schemas[source]):
+            worker.take(chunk)
+            if worker.nbytes > FLUSH_BYTES:
+                yield worker.flush()
+        yield worker.flush()
+
+    return run
+
+
+def chunks(batches: Batches, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Batches gathered to a size worth a call, in the types that the driver bound."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(conform(batch, schema))
+        rows += batch.num_rows
+        if rows >= CHUNK_ROWS:
+            yield pa.Table.from_batches(held)
+            held, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(held)
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The needed columns in the bound types: a session's time zone may differ from ours."""
+    columns = [batch.column(field.name) for field in schema]
+    return pa.record_batch(
+        [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(columns, schema, strict=True)
+        ],
+        schema=schema,
+    )
+
+
+class Summariser:
+    """Summaries of one partition."""
+
+    def __init__(self, plan: Plan, source: str) -> None:
+        self.plan = plan
+        self.source = source
+        self.intake = plan.intake()
+        self.folds = [plan.fold() for _ in range(plan.shards)]
+        for fold in self.folds:
+            fold.groups = self.folds[0].groups
+        self.seen: int | None = None
+        self.counts = dict.fromkeys(("rows_in", "rows_bad", "rows_unused"), 0)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(runs.nbytes for fold in self.folds for runs in fold.open)
+
+    def take(self, chunk: pa.Table) -> None:
+        """Summarise some rows."""
+        taken = self.intake.take(self.source, chunk)
+        if taken.faults is not None:
+            if self.plan.on_bad == "raise":
+                refuse(taken.faults)
+            self.counts["rows_bad"] += taken.faults.count
+        self.counts["rows_in"] += taken.rows_in
+        if taken.greatest is None:
+            return
+        self._check_times(taken)
+        self.seen = taken.greatest if self.seen is None else max(self.seen, taken.greatest)
+        for shard, part in enumerate(self._shards(taken)):
+            fold = self.folds[shard]
+            placed = self.intake.place(part, fold.groups, NEVER)
+            self.counts["rows_unused"] += placed.unused
+            if placed.rows is not None:
+                fold.take(self.intake.synopsis.summarise(placed.rows))
+
+    def _shards(self, taken: Taken) -> list[Taken]:
+        shards = self.plan.shards
+        if shards == 1:
+            return [taken]
+        owner = self.intake.synopsis.shard(self.source, taken.batch, shards)
+        return [_part(taken, np.flatnonzero(owner == shard)) for shard in range(shards)]
+
+    def _check_times(self, taken: Taken) -> None:
+        if not self.plan.streaming or taken.ticks is None:
+            return
+        least = int(taken.ticks.min())
+        if least < 0:
+            axis = self.intake.synopsis.axes[self.source]
+            raise EngineError(
+                f"time column {axis.name!r} holds a time before 1970 ({least:,} ticks), where "
+                "Spark's watermark cannot go; filter such rows out, or give a batch DataFrame"
+            )
+        if taken.greatest is not None and taken.greatest // self.plan.tick_ms > _LAST_MS:
+            raise EngineError(
+                f"the time {taken.greatest:,} is too far ahead for Spark's watermark; over an "
+                "integer time one unit counts as a millisecond, so give smaller numbers"
+            )
+
+    def flush(self) -> pa.RecordBatch:
+        """Packed rows of what was taken since the last flush."""
+        rows: list[dict[str, Any]] = []
+        for shard, fold in enumerate(self.folds):
+            runs = fold.held() if fold.open else None
+            if runs is not None:
+                for bucket, mine in by_bucket(runs, fold.groups, self.plan.buckets):
+                    blob = pack_runs(mine, fold.groups)
+                    rows.append({"bucket": bucket, "shard": shard, "payload": blob})
+            fold.open = []
+        if not rows and any(self.counts.values()):
+            rows.append({"bucket": 0, "shard": 0, "payload": None})
+        seen = self.seen
+        if self.plan.streaming:
+            seen = ((seen or 0) // self.plan.tick_ms + SHIFT_MS) * 1_000
+        for i, row in enumerate(rows):
+            row |= {name: 0 if i else count for name, count in self.counts.items()}
+            row["seen"] = seen
+        if rows:
+            self.counts = dict.fromkeys(self.counts, 0)
+        columns = [
+            pa.array([row[field.name] for row in rows], pa.int64()).view(MOMENT)
+            if field.name == "seen"
+            else pa.array([row[field.name] for row in rows], field.type)
+            for field in PACKED
+        ]
+        return pa.record_batch(columns, schema=PACKED)
+
+
+def _part(taken: Taken, rows: Any) -> Taken:
+    ticks = None if taken.ticks is None else taken.ticks[rows]
+    greatest = int(ticks.max()) if ticks is not None and len(rows) else None
+    batch = taken.batch.take(pa.array(rows))
+    return Taken(taken.source, batch, ticks if len(rows) else None, len(rows), None, greatest)

@@ -1,0 +1,107 @@
+"""Exact top-k from predicted result sets (Yang et al. 2011)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.kernels import mintopk as kernel
+from skyband.kernels.mintopk import Predicted, fold_predicted, new_predicted
+from skyband.query.topk import TopK
+from skyband.runs import Runs
+from skyband.synopsis import Windows
+from skyband.topk.single import SingleGroup
+
+__all__ = ["MinTopK"]
+
+Ints = npt.NDArray[np.int64]
+
+
+class MinTopK(SingleGroup):
+    """The predicted top k of every coming window, in one list.
+
+    A row that can matter costs O(log) to place and a step for each window that it enters, so it is
+    meant for slides of many rows. State: what the predicted sets hold, the least that any exact
+    algorithm can keep. Exact. Yang et al. 2011, with ties in the order of all Skyband's answers.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> query = sb.TopK(k=1, score="x", window=sb.CountWindow(2, slide=1), algorithm="mintopk")
+    >>> sb.rank(pa.table({"x": [3, 1, 2]}), query)["x"].to_pylist()
+    [3, 3, 2]
+    """
+
+    def __init__(self, query: TopK) -> None:
+        super().__init__(query)
+        panes = query.window.panes
+        # A pane's windows are counted from a pane that has the most of them.
+        most = max(int(panes.last_window_of(p) - panes.first_window_of(p)) + 1 for p in (0, 1))
+        self.state = new_predicted(max(most, 1))
+
+    def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
+        part, cuts = panes.parts["rows"], self.query.window.panes
+        self.state, rows, offsets = fold_predicted(
+            self.state,
+            self.query.k,
+            panes.stamp,
+            cuts.first_window_of(panes.stamp),
+            cuts.last_window_of(panes.stamp),
+            part.offsets,
+            part["key"],
+            part["tie"],
+            slots,
+            windows.number,
+            windows.end,
+        )
+        return rows, offsets
+
+    def _slots(self) -> Ints:
+        return self.state.rows[: self._length, kernel.SLOT].copy()
+
+    def _renumber(self, place: Ints) -> None:
+        rows = self.state.rows[: self._length]
+        rows[:, kernel.SLOT] = place[rows[:, kernel.SLOT]]
+
+    @property
+    def _length(self) -> int:
+        return int(self.state.meta[kernel.LENGTH])
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        panes = self.query.window.panes
+        rows = self.state.rows[: self._length]
+        # A row lives through the windows of its pane, so its last window tells whether it is in.
+        live = rows[:, kernel.END] >= int(panes.last_window_of(first))
+        return self._read(rows[live][:, : kernel.SLOT + 1])
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        own = {"rows": self.state.rows[: self._length].copy(), "low": self.state.low.copy()}
+        own |= {"size": self.state.size.copy(), "meta": self.state.meta.copy()}
+        return {**super().snapshot(), **own}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super().restore(arrays)
+        self.state = Predicted(*(arrays[name].copy() for name in ("rows", "low", "size", "meta")))
+
+    def stats(self) -> dict[str, int | float]:
+        own = sum(array.nbytes for array in self.state)
+        return {
+            "retained": self._length,
+            "state_bytes": own + self.payload.nbytes,
+            "inserted": int(self.state.meta[kernel.INSERTED]),
+            "window_updates": int(self.state.meta[kernel.UPDATES]),
+        }
+
+    def _check(self) -> None:
+        rows = self.state.rows[: self._length]
+        order = np.lexsort((~rows[:, kernel.TIE], ~rows[:, kernel.KEY]))
+        assert (rows[:, :2] == rows[order][:, :2]).all()
+        low, size, meta = self.state.low, self.state.size, self.state.meta
+        for w in range(int(meta[kernel.NEXT_WINDOW]), int(meta[kernel.KNOWN_WINDOW]) + 1):
+            if meta[kernel.NEXT_WINDOW] < -(1 << 62):
+                break
+            inside = (rows[:, kernel.START] <= w) & (w <= rows[:, kernel.END])
+            members = np.flatnonzero(inside)
+            assert len(members) == size[w % len(size)] <= self.query.k
+            assert not len(members) or members[-1] == low[w % len(low)]

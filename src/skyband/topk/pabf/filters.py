@@ -1,0 +1,113 @@
+"""Section 4: the filters by name, and what delta makes of them."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.errors import QueryError
+from skyband.kernels import pabf_filter as kernel
+from skyband.kernels.select import select_runs
+from skyband.runs import expand, offsets_of
+from skyband.synopsis import Rows
+
+__all__ = ["FILTERS", "Filter", "zeta"]
+
+Ints = npt.NDArray[np.int64]
+
+FILTERS = {
+    "auto": kernel.AUTO,
+    "stationary": kernel.STATIONARY,
+    "time": kernel.TIME,
+    "none-known": kernel.NONE_KNOWN,
+    "off": None,
+}
+_SUREST = 1 - 1e-9
+"""Delta 1 would want every row to survive; a rescan makes good what this leaves to chance."""
+
+
+def zeta(k: int, delta: float) -> int:
+    """Which best score of one pane is passed by k rows of the next with probability delta.
+
+    Both the score and the number of rows that pass it are random, hence the 2 in
+    Phi((zeta - k) / sqrt(2 zeta)) = delta; the paper's Theorem 1 counts only one of them.
+
+    >>> zeta(100, 0.99), zeta(100, 0.5)
+    (139, 100)
+    """
+    margin = _quantile(delta) / math.sqrt(2)
+    return math.ceil((margin + math.sqrt(margin * margin + k)) ** 2)
+
+
+def _quantile(delta: float) -> float:
+    return max(0.0, NormalDist().inv_cdf(min(delta, _SUREST)))
+
+
+class Filter:
+    """What a filter has learned of each group; hints only, for the answer never depends on them."""
+
+    def __init__(self, name: object, k: int, delta: float) -> None:
+        if not isinstance(name, str) or name not in FILTERS:
+            raise QueryError(f"filter must be one of {', '.join(FILTERS)}, not {name!r}")
+        self.kind = FILTERS[name]
+        self.k = k
+        self.zeta = zeta(k, delta)
+        self.quantile = _quantile(delta)
+        self.learned = kernel.new_learned(1)
+        self.counts = np.zeros(8, np.int64)
+
+    def select(
+        self, rows: Rows, score: npt.NDArray[Any], tie: Ints, largest: bool
+    ) -> tuple[Ints, Ints]:
+        """The best k rows of every run, as ``select_runs`` gives them."""
+        if self.kind is None:
+            return select_runs(score, tie, rows.offsets, self.k, largest)
+        groups = int(rows.group.max(initial=0)) + 1
+        if groups > len(self.learned):
+            more = kernel.new_learned(max(groups, 2 * len(self.learned)) - len(self.learned))
+            self.learned = np.concatenate([self.learned, more])
+        if score.flags.writeable:  # Arrow's are not, which numba takes for another type
+            score = score.view()
+            score.flags.writeable = False
+        found, offsets = kernel.filter_runs(
+            score,
+            1.0 if largest else -1.0,
+            rows.offsets,
+            rows.pane,
+            rows.group,
+            self.k,
+            self.kind,
+            self.zeta,
+            self.quantile,
+            self.learned,
+            self.counts,
+        )
+        return self._untied(found, offsets, score, tie, largest)
+
+    def _untied(
+        self, found: Ints, offsets: Ints, score: npt.NDArray[Any], tie: Ints, largest: bool
+    ) -> tuple[Ints, Ints]:
+        """Of runs in which several rows equal the k-th, only the latest."""
+        lengths = np.diff(offsets)
+        long = np.flatnonzero(lengths > self.k)
+        if not len(long):
+            return found, offsets
+        inside = found[expand(offsets[long], lengths[long])]
+        ties = tie[inside] if len(tie) else tie
+        kept, ends = select_runs(score[inside], ties, offsets_of(lengths[long]), self.k, largest)
+        chosen = np.ones(len(found), np.bool_)
+        chosen[expand(offsets[long], lengths[long])] = False
+        chosen[np.searchsorted(found, inside[kept])] = True
+        lengths[long] = np.diff(ends)
+        return found[chosen], offsets_of(lengths)
+
+    def stats(self) -> dict[str, int]:
+        names = ("panes", "rescans", "relearned", "survivors", "unfiltered")
+        found = {f"filter_{n}": int(c) for n, c in zip(names, self.counts, strict=False)}
+        used = ("stationary", "time", "sample")
+        first = kernel.BY_STATIONARY
+        return found | {f"filter_by_{n}": int(self.counts[first + i]) for i, n in enumerate(used)}

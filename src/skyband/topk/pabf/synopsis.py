@@ -1,0 +1,233 @@
+"""Section 3: the framework as a synopsis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.columns import native_dtype
+from skyband.kernels import pabf_merge as kernel
+from skyband.kernels.pabf import fold_candidates, new_candidates
+from skyband.kernels.pabf_levels import LOWEST
+from skyband.kernels.pabf_merge import Candidates
+from skyband.order import row_order
+from skyband.query.topk import TopK
+from skyband.runs import Part, Runs, expand
+from skyband.synopsis import Rows, Windows
+from skyband.topk.pabf.filters import Filter
+from skyband.topk.pabf.levels import steps
+from skyband.topk.single import SingleGroup
+
+__all__ = ["Pabf"]
+
+Ints = npt.NDArray[np.int64]
+
+
+class Pabf(SingleGroup):
+    """Rows by level of width epsilon, in buckets, under a list of ready results.
+
+    A row that the filter stops costs one comparison, a candidate O(log k) amortised, an answer O(k).
+    State: of each level the rows that fewer than k newer ones of at least that level follow, so at
+    most k a level, whatever the order of scores. Guarantee: at every rank the returned score is at
+    most the true one and less than epsilon below it, with certainty; delta only says how often a pane
+    may be scanned twice. Rows returned are live, with their own scores. Zhu et al. 2017; levels are
+    fixed, dominators counted for each row and filters checked, where the paper's drift, count for a
+    node and lose rows (decision record 0020).
+
+    Option ``filter``: "auto", "stationary", "time", "none-known" or "off".
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> window = sb.CountWindow(2, slide=1)
+    >>> query = sb.TopK(k=1, score="x", window=window, algorithm="pabf", epsilon=2.0, delta=0.99)
+    >>> sb.rank(pa.table({"x": [3.5, 1.5, 9.0, 2.0]}), query)["x"].to_pylist()
+    [3.5, 3.5, 9.0, 9.0]
+    """
+
+    exact = False
+    shortens = True
+    option_names = ("filter",)
+
+    def __init__(self, query: TopK) -> None:
+        super().__init__(query)
+        self.filter = Filter(query.options.get("filter", "auto"), query.k, query.delta)
+        self.state = new_candidates(query.k)
+        self.width, self.whole = 0.0, 0
+
+    def check_types(self, source: str, schema: pa.Schema) -> None:
+        super().check_types(source, schema)
+        dtype = native_dtype(schema.field(self.query.score).type)
+        assert dtype is not None
+        self.width, self.whole = steps(self.query.epsilon, dtype)
+
+    def bounds(self) -> Mapping[str, Any]:
+        return {"epsilon": self.query.epsilon, "delta": self.query.delta}
+
+    # Rows -------------------------------------------------------------------------------------
+
+    def _select(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints]:
+        return self.filter.select(rows, score, tie, self.query.largest)
+
+    def _settled(self, part: Part) -> Part:
+        """Ties are put in order where they are answered; here only a run too long is cut."""
+        if len(part) and part.lengths.max() > self.limit:
+            return super()._settled(part)
+        return part
+
+    # Panes ------------------------------------------------------------------------------------
+
+    def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
+        part, cuts = panes.parts["rows"], self.query.window.panes
+        # A reading right after a pane, ``peek`` included, reaches back the window's size from its end.
+        first = cuts.pane_of(cuts.pane_end(panes.stamp) - cuts.size - 1) + 1
+        self.state, found, ends = fold_candidates(
+            self.state,
+            self.query.k,
+            self.width,
+            self.whole,
+            panes.stamp,
+            first,
+            part.offsets,
+            part["key"],
+            part["tie"],
+            slots,
+            windows.first,
+            windows.end,
+        )
+        return found.T, ends
+
+    def _slots(self) -> Ints:
+        slot = kernel.SLOT
+        return np.unique(np.concatenate([self._rows[:, slot], self._results[:, slot]]))
+
+    def _renumber(self, place: Ints) -> None:
+        for rows in (self._rows, self._results):
+            rows[:, kernel.SLOT] = place[rows[:, kernel.SLOT]]
+
+    @property
+    def _rows(self) -> Ints:
+        return self.state.rows[: self.state.meta[kernel.USED]]
+
+    @property
+    def _results(self) -> Ints:
+        return self.state.best[: self.state.meta[kernel.RESULTS]]
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        meta = self.state.meta
+        ready = meta[kernel.RESULTS] >= self.query.k or meta[kernel.FLOOR] == LOWEST
+        rows = self._results if ready and first <= meta[kernel.FIRST] else self._rows
+        live = rows[rows[:, kernel.PANE] >= first]
+        if len(live) < self.query.k and rows is not self._rows:
+            rows = self._rows
+            live = rows[rows[:, kernel.PANE] >= first]
+        return self._read(live[:, : kernel.SLOT + 1])
+
+    # Answers ----------------------------------------------------------------------------------
+
+    def finish(self, partials: Sequence[Runs]) -> Runs:
+        if len(partials) == 1 and not self.counting:
+            partials = [self._by_id(partials[0])]
+        return super().finish(partials)
+
+    def _by_id(self, runs: Runs) -> Runs:
+        """Rows that equal in score and time in the order of their ids."""
+        part = runs.parts["rows"]
+        ids = part.columns.get(f"shown:{self.query.id}")
+        if ids is None or len(part) < 2:
+            return runs
+        key, tie = part["key"], part["tie"]
+        same = np.flatnonzero((key[1:] == key[:-1]) & (tie[1:] == tie[:-1]))
+        if not len(same):
+            return runs
+        mine = np.unique(np.searchsorted(part.offsets, same, side="right") - 1)
+        lengths = part.lengths[mine]
+        rows = expand(part.offsets[mine], lengths)
+        segment = np.repeat(mine, lengths)
+        order = np.arange(len(part))
+        at = pa.array(rows)
+        order[rows] = rows[row_order(key[rows], tie[rows], ids.take(at), segment=segment)]
+        taken = pa.array(order)
+        columns = {
+            name: column[order] if isinstance(column, np.ndarray) else column.take(taken)
+            for name, column in part.columns.items()
+        }
+        return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)}, runs.scalars)
+
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        own = {name: getattr(self.state, name) for name in Candidates._fields}
+        own |= {"rows": self._rows, "best": self._results}
+        return {**super().snapshot(), **{name: array.copy() for name, array in own.items()}}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super().restore(arrays)
+        own = {name: arrays[name].copy() for name in Candidates._fields}
+        best = np.empty((2 * self.query.k, 4), np.int64)
+        best[: len(own["best"])] = own["best"]
+        self.state = Candidates(**(own | {"best": best}))
+
+    def stats(self) -> dict[str, int | float]:
+        rows, meta = self._rows, self.state.meta
+        live = rows[rows[:, kernel.PANE] >= meta[kernel.FIRST]]
+        own = sum(array.nbytes for array in self.state)
+        return {
+            "retained": len(live),
+            "state_bytes": own + self.payload.nbytes,
+            "nodes": self._nodes(),
+            "buckets": len(set(self.state.cut.tolist())) - 1,
+            "local_merges": int(meta[kernel.LOCAL_MERGES]),
+            "global_merges": int(meta[kernel.GLOBAL_MERGES]),
+            "rows_merged": int(meta[kernel.MERGED]),
+            "results_inserted": int(meta[kernel.INSERTED]),
+            "refills": int(meta[kernel.REFILLS]),
+            "rows_refilled": int(meta[kernel.REFILLED]),
+            **self.filter.stats(),
+        }
+
+    def _nodes(self) -> int:
+        """Nodes of all buckets: stretches of one level."""
+        found = 0
+        for bucket in self._buckets():
+            if len(bucket):
+                found += 1 + int((np.diff(bucket[:, kernel.LEVEL]) != 0).sum())
+        return found
+
+    def _buckets(self) -> list[Ints]:
+        """The buckets' rows, the newest bucket first, without those passed over as expired."""
+        state = self.state
+        return [state.rows[state.head[j] : state.cut[j]] for j in range(kernel.BUCKETS)]
+
+    def _check(self) -> None:
+        state, k = self.state, self.query.k
+        assert (np.diff(state.cut) <= 0).all()
+        assert state.cut[0] <= state.meta[kernel.USED] <= len(state.rows)
+        newer = np.iinfo(np.int64).max
+        for rows in [state.rows[state.cut[0] : state.meta[kernel.USED]], *self._buckets()]:
+            if len(rows):
+                assert rows[:, kernel.PANE].max() < newer
+                newer = int(rows[:, kernel.PANE].min())
+        for rows in self._buckets():
+            columns = [~rows[:, c] for c in (kernel.KEY, kernel.PANE, kernel.LEVEL)]
+            assert (np.lexsort(columns) == np.arange(len(rows))).all()
+            assert (rows[:, kernel.DOMINATORS] < k).all()
+            same = np.diff(rows[:, kernel.LEVEL]) == 0
+            assert (np.diff(rows[:, kernel.DOMINATORS])[same] > 0).all()
+        best, meta = self._results, state.meta
+        order = np.lexsort((~best[:, kernel.TIE], ~best[:, kernel.KEY]))
+        assert (best[:, :2] == best[order][:, :2]).all()
+        assert len(best) <= 2 * k
+        assert len(set(best[:, kernel.SLOT].tolist())) == len(best)
+        if len(best):
+            assert meta[kernel.OLDEST] <= best[:, kernel.PANE].min()
+            assert best[:, kernel.KEY].min() >= meta[kernel.AT_FLOOR]
+        known = set(best[:, kernel.SLOT].tolist())
+        live = self._rows[self._rows[:, kernel.PANE] >= meta[kernel.FIRST]]
+        aside = live[[slot not in known for slot in live[:, kernel.SLOT].tolist()]]
+        if meta[kernel.FLOOR] == LOWEST:
+            assert not len(aside)
+        else:
+            assert (aside[:, kernel.KEY] < meta[kernel.ABOVE_FLOOR]).all()

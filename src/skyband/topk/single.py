@@ -1,0 +1,84 @@
+"""A TopK synopsis of one group whose kernel folds many panes and windows at a time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.query.topk import TopK
+from skyband.runs import Part, Runs
+from skyband.synopsis import Windows
+from skyband.topk.base import TopKSynopsis
+from skyband.topk.payload import Payload
+
+__all__ = ["SingleGroup"]
+
+Ints = npt.NDArray[np.int64]
+
+
+class SingleGroup(TopKSynopsis):
+    """Slots, payload and answers around a kernel of one group."""
+
+    def __init__(self, query: TopK) -> None:
+        super().__init__(query)
+        self.payload = Payload({})
+
+    def check_types(self, source: str, schema: pa.Schema) -> None:
+        super().check_types(source, schema)
+        self.payload = Payload({name: schema.field(name).type for name in self._payload})
+
+    @abstractmethod
+    def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
+        """Fold; rows found as (key, tie, slot), and where each window's rows start."""
+
+    @abstractmethod
+    def _slots(self) -> Ints:
+        """The slots of all rows kept, each once."""
+
+    @abstractmethod
+    def _renumber(self, place: Ints) -> None:
+        """Slot ``s`` has become ``place[s]``."""
+
+    def push(self, panes: Runs) -> None:
+        none = np.zeros(0, np.int64)
+        self._run(panes, self.payload.add(panes.parts["rows"]), Windows(none, none, none, none))
+
+    def seal(self, first: int, end: int) -> None:
+        """Nothing: rows expire when a window that lacks them is read."""
+
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        slots = self.payload.add(panes.parts["rows"])
+        rows, cuts = self._run(panes, slots, windows)
+        found = self._partial(rows, cuts, windows.number) if len(windows) else None
+        kept = self._slots()
+        if self.payload.crowded(len(kept)):
+            place = np.zeros(self.payload.used, np.int64)
+            place[kept] = np.arange(len(kept))
+            self.payload.compact(kept)
+            self._renumber(place)
+        return found
+
+    def _partial(self, rows: Ints, cuts: Ints, numbers: Ints) -> Runs:
+        columns: dict[str, Any] = {"key": rows[:, 0].copy(), "tie": rows[:, 1].copy()}
+        columns |= self.payload.gather(rows[:, 2])
+        group = np.zeros(len(numbers), np.int32)
+        return Runs(numbers, group, {"rows": Part(cuts, columns)})
+
+    def _read(self, rows: Ints) -> Runs:
+        """A partial answer from kept rows (key, tie, slot) in order of arrival."""
+        order = np.lexsort((np.arange(len(rows)), ~rows[:, 1], ~rows[:, 0]))[: self.query.k]
+        number = np.zeros(min(1, len(order)), np.int64)
+        cuts = np.array([0, len(order)] if len(order) else [0])
+        return self._partial(rows[order], cuts, number)
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        return {f"payload/{name}": values for name, values in self.payload.state().items()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        names = [n for n in arrays if n.startswith("payload/")]
+        self.payload.restore({n.partition("/")[2]: arrays[n] for n in names})

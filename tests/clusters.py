@@ -1,0 +1,122 @@
+"""Spark for tests: a session, and streams whose micro-batches are the pushes of a Monitor."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import skyband as sb
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.python.authenticate.socketTimeout": "120s",  # a busy machine starts workers slowly
+    "spark.sql.session.timeZone": "America/Sao_Paulo",  # answers must not depend on it
+    "spark.sql.streaming.stateStore.stateSchemaCheck": "true",
+}
+
+
+def missing() -> str | None:
+    """Why Spark cannot run here, if it cannot."""
+    for module in ("pyspark", "pandas", "google.protobuf"):
+        try:
+            found = importlib.util.find_spec(module)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            return f"{module} is not installed (the spark extra)"
+    java = os.environ.get("JAVA_HOME")
+    if not (java and (Path(java) / "bin" / "java").exists()) and shutil.which("java") is None:
+        return "no Java"
+    return None
+
+
+def local_session(master: str = "local[2]", **settings: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master).appName("skyband tests")
+    for name, value in (SETTINGS | settings).items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def write_batches(folder: Path, batches: Sequence[pa.Table]) -> None:
+    """A file a batch, read in this order: the file source goes by modification time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, table in enumerate(batches):
+        path = folder / f"{number:04}.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (1_000_000_000 + number,) * 2)
+
+
+def read_stream(session: Any, folder: Path, schema: Any, parts: int = 1) -> Any:
+    """A streaming DataFrame with one of the folder's files a micro-batch."""
+    frame = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    return frame if parts == 1 else frame.repartition(parts)
+
+
+def stream_of(session: Any, folder: Path, batches: Sequence[pa.Table], parts: int = 1) -> Any:
+    write_batches(folder, batches)
+    return read_stream(session, folder, session.read.parquet(str(folder)).schema, parts)
+
+
+def collect(frame: Any, folder: Path) -> tuple[pa.Table, list[Any]]:
+    """All rows of a streaming DataFrame, once its source is exhausted, and its progress."""
+    name = f"answers_{uuid.uuid4().hex}"
+    query = (
+        frame.writeStream.format("memory")
+        .queryName(name)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .outputMode("append")
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        progress = list(query.recentProgress)
+    finally:
+        query.stop()
+    return frame.sparkSession.table(name).toArrow(), progress
+
+
+def embedded(
+    query: sb.Query, pushes: Sequence[Any], on_bad: str = "raise", changes: bool = False
+) -> tuple[pa.Table, Mapping[str, Any]]:
+    """Rows that a Monitor gives for these pushes, without a flush, and its counts."""
+    monitor = sb.Monitor(query, on_bad=on_bad)
+    answers = [answer for push in pushes for answer in monitor.push(push)]
+    tables = []
+    for answer in answers:
+        table = answer.changes if changes else answer.table
+        if changes:
+            edges = pa.table(
+                {n: [v] * table.num_rows for n, v in (("start", answer.start), ("end", answer.end))}
+            )
+            columns = {"window_start": edges["start"], "window_end": edges["end"]}
+            table = pa.table(columns | dict(zip(table.column_names, table.columns, strict=True)))
+        if table.num_rows:
+            tables.append(table)
+    return (pa.concat_tables(tables) if tables else pa.table({})), monitor.stats()
+
+
+def rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows in an order of their own, times as microseconds: a stream's rows come in any order."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            ticks = table.column(i).cast(pa.timestamp("us", tz=field.type.tz)).cast(pa.int64())
+            table = table.set_column(i, field.name, ticks)
+    return sorted(table.to_pylist(), key=lambda row: [repr(value) for value in row.values()])

@@ -1,0 +1,179 @@
+"""The parts of the Spark engine run by hand, without Spark: micro-batches, keys, timers, watermark.
+
+It does what the plan in ``skyband.spark.ranking`` asks Spark to do, in one process and at once, so
+that every query can be compared on thousands of small streams. The tests under ``tests/spark`` show
+that Spark does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import skyband as sb
+from skyband.fold import make_synopsis
+from skyband.intake import Intake
+from skyband.spark import bucket as buckets
+from skyband.spark.parcels import unpack_table
+from skyband.spark.plan import SHIFT_MS, Plan
+from skyband.spark.stages import batch_finisher, batch_folder
+from skyband.spark.summarise import PACKED, summariser
+
+
+class Memory:
+    """A bucket's store in two dicts."""
+
+    def __init__(self) -> None:
+        self.blob: bytes | None = None
+        self.kept: dict[int, bytes] = {}
+
+    def head(self) -> bytes | None:
+        return self.blob
+
+    def set_head(self, blob: bytes) -> None:
+        self.blob = blob
+
+    def pane(self, pane: int) -> bytes | None:
+        return self.kept.get(pane)
+
+    def set_pane(self, pane: int, blob: bytes) -> None:
+        self.kept[pane] = blob
+
+    def drop_pane(self, pane: int) -> None:
+        del self.kept[pane]
+
+    def panes(self) -> Iterable[tuple[int, bytes]]:
+        return sorted(self.kept.items(), key=lambda item: -item[0])  # any order will do
+
+
+def plan_of(
+    query: sb.Query,
+    sources: Mapping[str, pa.Table],
+    *,
+    shards: int = 1,
+    on_bad: str = "raise",
+    changes: bool = False,
+    streaming: bool = True,
+) -> Plan:
+    intake = Intake(query, make_synopsis(query))
+    for name, table in sources.items():
+        intake.bind(name, table.schema)
+    return Plan(query, dict(intake.bound), shards, on_bad, changes, streaming)
+
+
+class Job:
+    """A streaming job; ``push`` is one micro-batch."""
+
+    def __init__(self, plan: Plan, parts: int = 1, forgetful: bool = False) -> None:
+        self.plan = plan
+        self.parts = parts
+        self.forgetful = forgetful
+        """Whether every step rebuilds its fold from the store, as after a restart."""
+        self.stores: dict[tuple[int, int], Memory] = {}
+        self.timers: dict[tuple[int, int], int] = {}
+        self.seen: dict[str, int] = {}
+        self.watermark = 0
+        self.before: dict[int, pa.Table | None] = {}
+        self.stats = dict.fromkeys(("rows_in", "rows_late", "rows_bad", "rows_unused"), 0)
+
+    def push(self, push: Mapping[str, pa.Table]) -> pa.Table:
+        """A batch under the watermark of those before it, then one without rows."""
+        table = self._batch(push)
+        if len(self.seen) == len(self.plan.schemas):
+            mark = min(self.seen.values()) - self.plan.window.lateness_ticks // self.plan.tick_ms
+            self.watermark = max(self.watermark, mark)
+        return pa.concat_tables([table, self._batch({})])
+
+    def _batch(self, push: Mapping[str, pa.Table]) -> pa.Table:
+        blobs: dict[tuple[int, int], list[bytes]] = {}
+        for source, table in push.items():
+            for row in self._packed(source, table):
+                key = row["bucket"], row["shard"]
+                blobs.setdefault(key, [])
+                if row["payload"] is not None:
+                    blobs[key].append(row["payload"])
+                for name in ("rows_in", "rows_bad", "rows_unused"):
+                    self.stats[name] += row[name]
+                seen = row["seen"] // 1000 - SHIFT_MS
+                self.seen[source] = max(self.seen.get(source, 0), seen)
+        pieces: dict[int, list[Any]] = {}
+        for key, mine in blobs.items():
+            self._step(key, mine, pieces)
+        for key in [key for key, timer in self.timers.items() if timer <= self.watermark]:
+            self._step(key, [], pieces)
+        return pa.concat_tables([self.plan.output.empty_table(), *self._finished(pieces)])
+
+    def _packed(self, source: str, table: pa.Table) -> Iterator[Any]:
+        run = summariser(self.plan, source)
+        for part in range(self.parts):
+            mine = table.take(pa.array(np.arange(part, table.num_rows, self.parts)))
+            for batch in run(iter(mine.to_batches())):
+                assert batch.schema == PACKED
+                seen = batch.schema.get_field_index("seen")
+                ticks = batch.column(seen).cast(pa.int64())
+                yield from batch.set_column(seen, "seen", ticks).to_pylist()
+
+    def _step(self, key: tuple[int, int], blobs: list[bytes], pieces: dict[int, Any]) -> None:
+        if self.forgetful:
+            buckets.FOLDS.kept.clear()
+        bucket = buckets.Bucket(self.plan, self.stores.setdefault(key, Memory()))
+        outcome = bucket.step(self.watermark * self.plan.tick_ms, blobs)
+        end = bucket.next_end
+        timer = None if end is None else end // self.plan.tick_ms
+        bucket.save(timer)
+        self.timers.pop(key, None)
+        if timer is not None:
+            assert timer > self.watermark
+            self.timers[key] = timer
+        self.stats["rows_late"] += outcome.rows_late
+        self.stats["rows_bad"] += outcome.rows_bad
+        if len(outcome.windows):
+            piece = key[1], outcome.windows, outcome.payload
+            pieces.setdefault(key[0], []).append(piece)
+
+    def _finished(self, pieces: dict[int, list[Any]]) -> Iterator[pa.Table]:
+        for number, mine in pieces.items():
+            if self.plan.shards == 1:
+                yield from (unpack_table(p).cast(self.plan.output) for _, _, p in mine if p)
+            else:
+                before = self.before.get(number)
+                table, self.before[number] = buckets.finish(self.plan, mine, before=before)
+                yield table
+
+
+def run_batch(plan: Plan, sources: Mapping[str, pa.Table], parts: int = 1) -> pa.Table:
+    """What the plan gives for batch DataFrames."""
+    packed = [
+        batch
+        for source, table in sources.items()
+        for part in range(parts)
+        for batch in summariser(plan, source)(
+            iter(table.take(pa.array(np.arange(part, table.num_rows, parts))).to_batches())
+        )
+    ]
+    rows = pa.Table.from_batches(packed, schema=PACKED)
+    keys = sorted(set(zip(rows["bucket"].to_pylist(), rows["shard"].to_pylist(), strict=True)))
+    pieces: list[pa.RecordBatch] = []
+    for bucket, shard in keys:
+        mask = pa.compute.and_(
+            pa.compute.equal(rows["bucket"], bucket), pa.compute.equal(rows["shard"], shard)
+        )
+        pieces += batch_folder(plan)(rows.filter(mask)).to_batches()
+    found = list(batch_finisher(plan)(iter(pieces)))
+    return pa.Table.from_batches(found, schema=plan.output)
+
+
+def by_source(push: Any) -> dict[str, pa.Table]:
+    return dict(push) if isinstance(push, Mapping) else {"": push}
+
+
+def first_tables(pushes: Sequence[Any]) -> dict[str, pa.Table]:
+    """The first table of each source, for its columns."""
+    found: dict[str, pa.Table] = {}
+    for push in pushes:
+        for name, table in by_source(push).items():
+            found.setdefault(name, table)
+    return found

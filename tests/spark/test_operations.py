@@ -1,0 +1,60 @@
+"""What a running query tells, and what its checkpoint holds."""
+
+from __future__ import annotations
+
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clusters
+import skyband as sb
+import streams
+
+pytestmark = pytest.mark.spark
+
+
+def test_progress_metrics_and_state(spark: Any, tmp_path: Path) -> None:
+    from skyband.spark import rank
+    from skyband.spark.checkpoint import read_state
+    from skyband.spark.metrics import Progress, serve
+
+    stream = streams.stream(3, 300, lateness=30, step=4, batches=4, groups=6, start=1_000)
+    window = sb.TimeWindow(40, slide=10, lateness=10)
+    query = sb.TopK(k=2, score="score", id="id", time="ts", by=("g",), window=window)
+    _, stats = clusters.embedded(query, stream.batches)
+    assert stats["rows_late"] > 0
+    frame = clusters.stream_of(spark, tmp_path / "in", stream.batches)
+    listener = Progress()
+    spark.streams.addListener(listener)
+    server = serve(listener, 0)
+    try:
+        clusters.collect(rank(frame, query), tmp_path)
+        # The listener hears of a batch after it is done; the last ones may still be on their way.
+        spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
+        (told,) = listener.snapshot().values()
+        url = f"http://127.0.0.1:{server.server_address[1]}/metrics"
+        with urllib.request.urlopen(url) as page:
+            text = page.read().decode()
+    finally:
+        server.shutdown()
+        server.server_close()
+        spark.streams.removeListener(listener)
+    for name in ("rows_in", "rows_late", "rows_bad", "rows_unused"):
+        assert told[name] == stats[name], name
+    assert told["retained"] > 0
+    assert told["state_bytes"] > 0
+    greatest = max(row["ts"] for row in stream.rows)
+    assert told["seen_seconds"] == greatest / 1000
+    assert told["watermark_seconds"] == (greatest - 10) / 1000
+    assert "skyband_rows_late_total{" in text
+    assert f"}} {stats['rows_late']}\n" in text
+    state = read_state(spark, str(tmp_path / "checkpoint")).to_pylist()
+    assert sum(row["rows_late"] for row in state) == stats["rows_late"]
+    assert {row["shard"] for row in state} == {0}
+    assert len({row["bucket"] for row in state}) == len(state) > 1
+    assert {row["query"] for row in state} == {query.fingerprint}
+    assert sum(row["panes"] for row in state) > 0
+    with pytest.raises(sb.EngineError, match="checkpointLocation"):
+        read_state(spark, str(tmp_path / "in"))

@@ -1,0 +1,67 @@
+"""The Spark engine against the embedded one, on the query that came first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import clusters
+import skyband as sb
+import streams
+
+pytestmark = pytest.mark.spark
+MOMENT = pa.timestamp("us", tz="UTC")
+
+
+def topk(**settings: Any) -> sb.TopK:
+    window = sb.TimeWindow("30 ms", slide="7 ms", lateness="5 ms")
+    given: dict[str, Any] = {"k": 3, "score": "score", "id": "id", "time": "ts", "window": window}
+    return sb.TopK(**(given | settings))
+
+
+def flows(seed: int = 7, lateness: int = 5, time_type: pa.DataType = MOMENT) -> streams.Stream:
+    return streams.stream(
+        seed,
+        240,
+        lateness=lateness,
+        step=3,
+        gap=60,
+        batches=5,
+        groups=5,
+        time_type=time_type,
+        unit=1_000 if pa.types.is_timestamp(time_type) else 1,
+        start=1_000,
+    )
+
+
+@pytest.mark.parametrize("shards", [None, 3])
+@pytest.mark.parametrize("by", [(), ("g", "kind")])
+def test_batch_is_rank(spark: Any, by: tuple[str, ...], shards: int | None) -> None:
+    from skyband.spark import rank
+
+    stream, query = flows(), topk(by=by)
+    frame = spark.createDataFrame(stream.table).repartition(3)
+    assert rank(frame, query, shards=shards).toArrow().to_pylist() == (
+        sb.rank(stream.table, query).to_pylist()
+    )
+
+
+@pytest.mark.parametrize("changes", [False, True])
+@pytest.mark.parametrize("shards", [None, 3])
+@pytest.mark.parametrize("by", [(), ("g",)])
+def test_streaming_is_monitor(
+    spark: Any, tmp_path: Path, by: tuple[str, ...], shards: int | None, changes: bool
+) -> None:
+    from skyband.spark import rank
+
+    stream = flows(lateness=12)  # more than the window's, so some rows are late
+    query = topk(by=by)
+    want, stats = clusters.embedded(query, stream.batches, changes=changes)
+    assert stats["rows_late"] > 0
+    frame = clusters.stream_of(spark, tmp_path / "in", stream.batches, parts=2)
+    got, _ = clusters.collect(rank(frame, query, shards=shards, changes=changes), tmp_path)
+    assert got.column_names == want.column_names
+    assert clusters.rows(got) == clusters.rows(want)

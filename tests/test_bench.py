@@ -1,0 +1,147 @@
+"""The benchmark harness: sections that replace themselves, ratios, what a run writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skyband.bench import best_of, compared, load, markdown, plot, write_section
+from skyband.bench.registry import benchmarks, checkout
+from skyband.bench.report import columns_of, tables
+from skyband.errors import EngineError
+
+ROWS: list[dict[str, Any]] = [
+    {"group": "A", "case": "one", "rows": 1_000, "skyband M rows/s": 12.5, "× duckdb": 3.0},
+    {"group": "A", "case": "two", "rows": 1_000, "skyband M rows/s": 250.0, "× numpy": 0.5},
+    {"group": "B", "case": "import", "measured": 0.25, "target": "< 0.6"},
+]
+
+
+def test_best_of_runs_in_turns() -> None:
+    order: list[str] = []
+    seconds = best_of({name: lambda n=name: order.append(n) for name in "ab"}, repeat=2)  # type: ignore[misc]
+    assert order == ["a", "b", "a", "b"]
+    assert all(value >= 0 for value in seconds.values())
+
+
+def test_ratios_are_of_rates_not_of_seconds() -> None:
+    clock = {"skyband": 1_000, "slow": 10}
+    row = compared({"k": 3}, clock, {"skyband": lambda: sum(range(10)), "slow": lambda: None})
+    assert row["× slow"] == pytest.approx(row["skyband M rows/s"] / row["slow M rows/s"])
+    assert row["rows"] == 1_000
+    assert row["k"] == 3
+
+
+def test_tables_by_group_with_ratios_last() -> None:
+    (first, rows), (second, _) = tables(ROWS)
+    assert (first, second) == ("A", "B")
+    assert columns_of(rows) == ["case", "rows", "skyband M rows/s", "× duckdb", "× numpy"]
+
+
+def test_markdown() -> None:
+    text = markdown(ROWS)
+    assert "### A" in text
+    assert "| one | 1,000 | 12.5 | 3 |  |" in text
+    assert "|---|---:|---:|---:|---:|" in text
+
+
+def test_a_section_replaces_itself_and_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "docs" / "benchmarks.md"
+    write_section(path, "topk", "old text")
+    write_section(path, "skyline", "other text")
+    write_section(path, "topk", "new text")
+    text = path.read_text()
+    assert "old text" not in text
+    assert text.index("new text") < text.index("other text")
+    assert text.count("bench:topk") == 2
+    before = text
+    write_section(path, "topk", "new text")
+    assert path.read_text() == before
+
+
+def test_plot(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert plot(ROWS, tmp_path / "plot.png", "topk")
+    assert (tmp_path / "plot.png").stat().st_size > 1_000
+    assert not plot(ROWS[2:], tmp_path / "none.png", "topk")
+
+
+def test_benchmarks_are_found_in_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = checkout()
+    assert root is not None
+    monkeypatch.chdir(root / "src")
+    assert "topk" in benchmarks()
+    with pytest.raises(EngineError, match="no benchmark 'nothing'"):
+        load("nothing")
+
+
+def test_bench_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from skyband.cli.app import app
+
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "src" / "skyband").mkdir(parents=True)
+    source = f"def run(scale, progress):\n    progress('at work', scale)\n    return {ROWS!r}\n"
+    (tmp_path / "benchmarks" / "tiny.py").write_text(source)
+    (tmp_path / "benchmarks" / "wants.py").write_text("import a_library_nobody_has\n")
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["bench", "tiny", "--scale", "0.5"])
+    assert result.exit_code == 0, result.output
+    assert "tiny: at work 0.5" in result.stderr
+    assert "12.5" in result.stdout
+    text = (tmp_path / "docs" / "benchmarks.md").read_text()
+    assert "`skyband bench tiny --scale 0.5`" in text
+    assert "| one | 1,000 | 12.5 | 3 |  |" in text
+
+    result = CliRunner().invoke(app, ["bench", "wants"])
+    assert result.exit_code == 2
+    assert "a_library_nobody_has" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("typer")
+    from types import ModuleType
+
+    from typer.testing import CliRunner
+
+    from skyband.cli import work
+    from skyband.cli.app import app
+
+    (tmp_path / "tiny.py").write_text("\ndef reproduce(scale, out, progress): ...\n")
+    (tmp_path / "report.py").write_text("\ndef table(rows): ...\n")
+    package, tiny = ModuleType("skyband.experiments"), ModuleType("tiny")
+    package.__path__ = [str(tmp_path)]
+
+    def made(scale: float, out: Path, progress: Any) -> None:
+        progress("drawing")
+        (out / "tiny.md").write_text(f"scale {scale}")
+
+    tiny.reproduce = made  # type: ignore[attr-defined]
+    found = {"skyband.experiments": package, "skyband.experiments.tiny": tiny}
+    monkeypatch.setattr(work, "find_spec", lambda name: True)
+    monkeypatch.setattr(work, "import_module", lambda name: found[name])
+
+    out = tmp_path / "made"
+    result = CliRunner().invoke(app, ["reproduce", "tiny", "--scale", "0.5", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert (out / "tiny.md").read_text() == "scale 0.5"
+    assert "tiny: drawing" in result.stderr
+
+    result = CliRunner().invoke(app, ["reproduce", "nothing"])
+    assert result.exit_code == 2
+    assert "no experiment 'nothing'; there are: tiny" in result.stderr
+
+
+@pytest.mark.slow
+def test_the_topk_benchmark_runs_small() -> None:
+    pytest.importorskip("duckdb")
+    said: list[str] = []
+    rows = load("topk").run(0.001, said.append)
+    assert said
+    assert {"uniform", "sine", "falling", "crowded"} <= {row.get("scores") for row in rows}
+    assert all(row["skyband M rows/s"] > 0 for row in rows if "rows" in row)

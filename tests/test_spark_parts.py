@@ -1,0 +1,253 @@
+"""The parts of the Spark engine against the embedded one, for every algorithm, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import clusters
+import conformance
+import oracle
+import simulated
+import skyband as sb
+import streams
+from skyband import registry
+from skyband.spark.bucket import FOLDS, Bucket, check_identity
+from skyband.spark.parcels import pack_table, unpack_table
+
+CASES = [
+    pytest.param(kind, name, number, id=f"{kind}-{name}-{number}")
+    for kind in registry.kinds()
+    for name in registry.algorithms(kind)
+    if registry.load(kind, name).exact
+    for number in range(len(conformance.SETTINGS.get(kind, ())))
+]
+
+
+def settings_of(kind: str, name: str, number: int) -> dict[str, Any]:
+    chosen = {"algorithm": name, "options": conformance.OPTIONS.get(name, {})}
+    return conformance.SETTINGS[kind][number] | chosen
+
+
+def modern(table: pa.Table) -> pa.Table:
+    """The table later than 1970, one tick a millisecond: what Spark can stream."""
+    at = table.schema.get_field_index("ts")
+    kind = table.schema.field(at).type
+    ticks = pc.add(table["ts"].cast(pa.int64()), 1_000)
+    if pa.types.is_timestamp(kind):
+        ticks = pc.multiply(ticks, 1_000).cast(kind)
+    return table.set_column(at, "ts", ticks)
+
+
+def window_of(window: oracle.TimeWindow, table: pa.Table) -> sb.TimeWindow:
+    names = ("size", "slide", "lateness", "offset")
+    given = {name: getattr(window, name) for name in names}
+    if pa.types.is_timestamp(table.schema.field("ts").type):
+        given = {n: v if v is None else f"{v} ms" for n, v in given.items()}
+    return sb.TimeWindow(**given)
+
+
+def pushes_of(stream: conformance.Sent, chosen: Mapping[str, Any]) -> list[Any]:
+    tables, _, _ = conformance.sent(stream, chosen)
+    return [
+        {name: modern(table) for name, table in push.items()}
+        if isinstance(push, Mapping)
+        else modern(push)
+        for push in tables
+    ]
+
+
+def query_of(
+    kind: str, window: oracle.TimeWindow, chosen: Mapping[str, Any], stream: conformance.Sent
+) -> sb.Query:
+    _, _, table = conformance.sent(stream, chosen)
+    query: sb.Query = getattr(sb, kind)(window=window_of(window, table), **chosen)
+    return query
+
+
+def ranked(table: pa.Table, query: sb.Query) -> list[dict[str, Any]]:
+    """Rows by window and group, otherwise as they came."""
+    names = ("window_end", *query.groups)
+    rows = streams.rows_of(table)
+    return sorted(rows, key=lambda row: [repr(row[name]).rjust(40) for name in names])
+
+
+def compare(
+    kind: str,
+    query: sb.Query,
+    pushes: Sequence[Any],
+    *,
+    shards: int,
+    parts: int,
+    changes: bool,
+    forgetful: bool,
+) -> None:
+    sources = simulated.first_tables(pushes)
+    if set(sources) != {""} and set(sources) != set(query.sources):
+        return  # a mapping without a source is another query on each engine
+    plan = simulated.plan_of(query, sources, shards=shards, changes=changes)
+    job = simulated.Job(plan, parts, forgetful)
+    got = pa.concat_tables([job.push(simulated.by_source(push)) for push in pushes])
+    want, stats = clusters.embedded(query, pushes, changes=changes)
+    wanted = ranked(want, query) if want.num_rows else []
+    problem = oracle.difference(ranked(got, query), wanted, oracle.SUMS[kind])
+    assert problem is None, problem
+    for name in ("rows_in", "rows_late", "rows_unused"):
+        assert job.stats[name] == stats[name], name
+
+
+@pytest.mark.parametrize(("kind", "name", "number"), CASES)
+@given(data=st.data())
+@settings(max_examples=12, deadline=None)
+def test_streaming_is_monitor(kind: str, name: str, number: int, data: st.DataObject) -> None:
+    window = data.draw(streams.time_windows())
+    chosen = settings_of(kind, name, number)
+    lateness = window.lateness * data.draw(st.integers(1, 2))
+    stream = data.draw(conformance.small_streams(kind, chosen, window, lateness))
+    pushes = pushes_of(stream, chosen)
+    query = query_of(kind, window, chosen, stream)
+    compare(
+        kind,
+        query,
+        pushes,
+        shards=data.draw(st.sampled_from((1, 1, 2, 3))),
+        parts=data.draw(st.integers(1, 2)),
+        changes=data.draw(st.booleans()),
+        forgetful=data.draw(st.booleans()),
+    )
+
+
+@pytest.mark.parametrize(("kind", "name", "number"), CASES)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_longer_streams_and_batches(kind: str, name: str, number: int, shards: int) -> None:
+    window = oracle.TimeWindow(30, 7, lateness=3)  # the stream is later than that now and then
+    chosen = settings_of(kind, name, number)
+    stream = conformance.long_stream(kind, chosen, window, "crowded")
+    pushes = pushes_of(stream, chosen)
+    query = query_of(kind, window, chosen, stream)
+    for forgetful in (False, True):
+        compare(kind, query, pushes, shards=shards, parts=2, changes=forgetful, forgetful=forgetful)
+    sources: dict[str, list[pa.Table]] = {}
+    for push in pushes:
+        for source, table in simulated.by_source(push).items():
+            sources.setdefault(source, []).append(table)
+    whole = {source: pa.concat_tables(tables) for source, tables in sources.items()}
+    plan = simulated.plan_of(query, whole, shards=shards, streaming=False)
+    got = simulated.run_batch(plan, whole, parts=2)
+    want = sb.rank(whole if set(whole) != {""} else whole[""], query)
+    problem = oracle.difference(streams.rows_of(got), streams.rows_of(want), oracle.SUMS[kind])
+    assert problem is None, problem
+
+
+def topk(**given: Any) -> sb.TopK:
+    window = sb.TimeWindow(10, slide=5)
+    chosen: dict[str, Any] = {"k": 1, "score": "score", "id": "id", "time": "ts", "window": window}
+    return sb.TopK(**(chosen | given))
+
+
+def some_rows() -> pa.Table:
+    return modern(streams.stream(3, 40).table)
+
+
+class TestState:
+    def test_another_query_finds_that_it_is_not_its_state(self) -> None:
+        table = some_rows()
+        job = simulated.Job(simulated.plan_of(topk(), {"": table}))
+        job.push({"": table})
+        (store,) = job.stores.values()
+        for other in (
+            simulated.plan_of(topk(k=2), {"": table}),
+            simulated.plan_of(topk(), {"": table}, shards=2),
+            simulated.plan_of(topk(), {"": table}, changes=True),
+            simulated.plan_of(topk(), {"": table.set_column(1, "id", pa.nulls(40, pa.int64()))}),
+        ):
+            with pytest.raises(sb.EngineError, match="another query"):
+                Bucket(other, store)
+        Bucket(simulated.plan_of(topk(), {"": table}), store)
+
+    def test_another_version_says_so(self) -> None:
+        wanted = simulated.plan_of(topk(), {"": some_rows()}).identity
+        with pytest.raises(sb.EngineError, match="version 0"):
+            check_identity(wanted | {"version": 0}, wanted)
+        with pytest.raises(sb.EngineError, match="version None"):
+            check_identity(None, wanted)
+
+    def test_damage_is_found(self) -> None:
+        table = some_rows()
+        plan = simulated.plan_of(topk(), {"": table})
+        job = simulated.Job(plan, forgetful=True)
+        job.push({"": table})
+        (store,) = job.stores.values()
+        assert store.blob is not None
+        store.blob = store.blob[:-1] + bytes([store.blob[-1] ^ 1])
+        with pytest.raises(sb.EngineError, match="damaged"):
+            Bucket(plan, store)
+
+    def test_a_process_keeps_its_folds_while_nothing_else_writes(self) -> None:
+        table = some_rows()
+        plan = simulated.plan_of(topk(), {"": table})
+        job = simulated.Job(plan)
+        FOLDS.kept.clear()
+        job.push({"": table})
+        (store,) = job.stores.values()
+        (kept,) = FOLDS.kept.values()
+        idle = Bucket(plan, store)
+        assert not len(idle.step(job.watermark, []).windows)
+        idle.save(idle.head["timer"])
+        assert list(FOLDS.kept.values()) == [kept]
+
+    def test_expired_panes_leave_the_store(self) -> None:
+        table = some_rows()
+        job = simulated.Job(simulated.plan_of(topk(), {"": table}))
+        job.push({"": table})
+        (store,) = job.stores.values()
+        late = pa.table({"ts": [9_000], "id": ["z"], "score": [1.0]})
+        job.push({"": late.select(["ts", "id", "score"])})
+        assert list(store.kept) == [9_000 // 5]
+
+    def test_a_retried_batch_starts_from_what_was_stored(self) -> None:
+        first, second = some_rows(), modern(streams.stream(4, 40, start=60).table)
+        query = topk(by=("g",))
+        plan = simulated.plan_of(query, {"": first})
+        job, again = simulated.Job(plan), simulated.Job(plan)
+        for each in (job, again):
+            each.push({"": first})
+        saved = {key: (s.blob, dict(s.kept)) for key, s in again.stores.items()}
+        timers, seen, mark = dict(again.timers), dict(again.seen), again.watermark
+        again.push({"": second})  # its writes are lost, and so are the folds it kept
+        for key in list(again.stores):
+            again.stores[key].blob, again.stores[key].kept = saved.get(key, (None, {}))
+        again.timers, again.seen, again.watermark = timers, seen, mark
+        assert again.push({"": second}) == job.push({"": second})
+
+
+def test_bad_rows_are_counted_and_left_out() -> None:
+    table = pa.table(
+        {"ts": [5_000, 5_001, 5_900], "id": ["a", None, "c"], "score": [1.0, 2.0, 3.0]}
+    )
+    plan = simulated.plan_of(topk(), {"": table}, on_bad="skip")
+    job = simulated.Job(plan)
+    got = job.push({"": table})
+    assert job.stats["rows_bad"] == 1
+    assert got["id"].to_pylist() == ["a", "a"]
+    with pytest.raises(sb.DataError, match="id"):
+        simulated.Job(simulated.plan_of(topk(), {"": table})).push({"": table})
+
+
+def test_rows_that_no_window_covers_still_move_the_watermark() -> None:
+    window = sb.TimeWindow(2, slide=10)
+    table = pa.table({"ts": [1_008, 1_013], "id": ["a", "b"], "score": [1.0, 2.0]})
+    job = simulated.Job(simulated.plan_of(topk(window=window), {"": table}))
+    assert job.push({"": table})["window_end"].to_pylist() == [1_010]
+    assert job.stats["rows_unused"] == 1
+
+
+def test_tables_survive_the_journey() -> None:
+    table = streams.stream(1, 5).table
+    assert unpack_table(pack_table(table)) == table

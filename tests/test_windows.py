@@ -1,0 +1,139 @@
+"""Durations and the arithmetic of panes, drawn where a drawing says more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import skyband as sb
+from skyband.watermark import windows_due
+from skyband.window import Panes, parse_duration
+
+SECOND = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("10 minutes", 600),
+        ("1 minute", 60),
+        ("90 s", 90),
+        ("90s", 90),
+        ("250 ms", 0.25),
+        ("1 hour 30 minutes", 5400),
+        ("INTERVAL 2 DAYS", 172_800),
+        ("interval '5' minute", 300),
+        ("1.5 seconds", 1.5),
+        ("1 week", 604_800),
+        ("3 milliseconds 5 microseconds", 0.003005),
+        (timedelta(minutes=2), 120),
+    ],
+)
+def test_durations_as_spark_users_write_them(text: str | timedelta, seconds: float) -> None:
+    assert parse_duration(text) == round(seconds * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1 month", "months and years"),
+        ("2 years", "months and years"),
+        ("soon", "not understood"),
+        ("", "empty"),
+        ("5 parsecs", "unknown unit"),
+        ("10", "not understood"),
+        ("100 ns", "microsecond"),
+        ("0.5 us", "whole number"),
+    ],
+)
+def test_durations_that_make_no_sense(text: str, told: str) -> None:
+    with pytest.raises(sb.QueryError, match=told):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"size": "0 s"}, "positive"),
+        ({"size": "10 s", "slide": "-1 s"}, "positive"),
+        ({"size": "10 s", "lateness": "-1 s"}, "lateness"),
+        ({"size": "10 s", "slide": 5}, "all durations or all integers"),
+        ({"size": 10.5}, "string"),
+        ({"size": True}, "string"),
+    ],
+)
+def test_time_windows_that_make_no_sense(arguments: dict[str, object], told: str) -> None:
+    with pytest.raises(sb.QueryError, match=told):
+        sb.TimeWindow(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("size", "slide"), [(0, 1), (10, 0), (10, -2), ("10 s", 1), (2.5, 1)])
+def test_count_windows_that_make_no_sense(size: object, slide: object) -> None:
+    with pytest.raises(sb.QueryError):
+        sb.CountWindow(size, slide)  # type: ignore[arg-type]
+
+
+def test_two_panes_a_slide() -> None:
+    #  size 10, slide 4: 10 mod 4 = 2
+    #
+    #  ends         4         8         12        16
+    #  panes   ├ 0 ┼ 1 ┼ 2 ┼ 3 ┼ 4 ┼ 5 ┼ 6 ┼ 7 ┤
+    #          0   2   4   6   8   10  12  14  16
+    #                      ├────── [6, 16) ──────┤
+    panes = Panes(10, 4)
+    assert panes.per_window == 5
+    assert [int(p) for p in panes.pane_of(np.arange(17))] == [i // 2 for i in range(17)]
+    assert panes.end_of(4) == 16
+    assert (panes.first_pane(4), panes.end_pane(4)) == (3, 8)
+
+
+def test_slide_longer_than_size_leaves_gaps() -> None:
+    #  size 2, slide 5: windows [3, 5), [8, 10); what lies between belongs to none
+    #
+    #  panes   ├─── 0 ───┼ 1 ┼─── 2 ───┼ 3 ┤
+    #          0         3   5         8   10
+    panes = Panes(2, 5)
+    assert panes.gaps
+    assert panes.pane_of(np.arange(10)).tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 3, 3]
+    assert panes.used(np.arange(4)).tolist() == [False, True, False, True]
+
+
+sizes = st.integers(1, 40)
+
+
+@given(sizes, sizes, st.integers(-50, 50), st.integers(-300, 300))
+def test_a_window_covers_its_panes_and_no_other(
+    size: int, slide: int, offset: int, position: int
+) -> None:
+    panes = Panes(size, slide, offset % slide)
+    pane = int(panes.pane_of(position))
+    assert panes.pane_start(pane) <= position < panes.pane_end(pane)
+    for window in range(int(panes.first_window_of(pane)) - 3, int(panes.last_window_of(pane)) + 4):
+        end = panes.end_of(window)
+        inside = end - size <= position < end
+        assert inside == (panes.first_pane(window) <= pane < panes.end_pane(window))
+        known = panes.first_window_of(pane) <= window <= panes.last_window_of(pane)
+        assert inside == known
+    assert panes.last_window_ending_by(int(panes.end_of(7))) == 7
+
+
+@given(sizes, sizes, st.sets(st.integers(-60, 60), max_size=6), st.integers(0, 200))
+def test_windows_due_are_those_with_rows_and_the_first_empty_one(
+    size: int, slide: int, places: set[int], until: int
+) -> None:
+    panes = Panes(size, slide)
+    filled = np.array(sorted({int(panes.pane_of(p)) for p in places}), np.int64)
+    upto = panes.last_window_ending_by(until)
+    low = panes.last_window_ending_by(-200)
+    full = {
+        w
+        for w in range(low, upto + 1)
+        if any(panes.first_pane(w) <= pane < panes.end_pane(w) for pane in filled)
+    }
+    first_empty = {w + 1 for w in full} - full
+    want = sorted(w for w in full | first_empty if w <= upto)
+    assert windows_due(panes, filled, low - 1, upto, None).tolist() == want
