@@ -1,4 +1,4 @@
-"""UncertainTopK: the paper's examples and theorems, numbers that are hard to add, equal synopses."""
+"""UncertainTopK: the paper's examples and theorems, hard numbers, equal synopses."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_the_introduction_s_sliding_window(algorithm: str) -> None:
     # Over {5, 6, 8} the answer is {6, 5}; when 5 leaves and 2 comes it is {6, 8}: the highest
     # reading was no answer before and is one now.
     table = sb.rank(RADAR, query("pk-topk", sb.CountWindow(3, slide=1), algorithm=algorithm))
-    at = {end: [] for end in table["window_end"].to_pylist()}
+    at: dict[int, list[int]] = {end: [] for end in table["window_end"].to_pylist()}
     for end, speed in zip(table["window_end"].to_pylist(), table["speed"].to_pylist(), strict=True):
         at[end].append(speed)
     assert at[3] == [5, 6]
@@ -164,17 +164,15 @@ def test_answers_are_those_of_all_possible_worlds(kind: str, p: list[float], k: 
         threshold=THRESHOLD if kind == "pt-k" else None,
     )  # fmt: skip
     positions, chances = of(kind, k).answer(p)
-    same = [-row["speed"] for row in want] == positions.tolist()
-    near = np.allclose([row["topk_probability"] for row in want], chances, rtol=1e-9, atol=0) if (
-        len(want) == len(chances)
-    ) else False
-    if not same:
-        # Digits may decide between chances that differ by less than a rounding, and nothing else.
-        assert kind in ("pk-topk", "u-kranks", "pt-k", "u-topk")
-        assert set(p) - {0.25, 0.5, 0.75, 1.0}, "quarters are exact"
-        assert near or kind == "pt-k"
-    else:
-        assert near
+    wanted = [row["topk_probability"] for row in want]
+    if {*p} <= {0.25, 0.5, 0.75, 1.0}:
+        assert positions.tolist() == [-row["speed"] for row in want]
+    # Else digits may decide between chances that are equal but for a rounding, and nothing more.
+    common = min(len(wanted), len(chances))
+    assert chances[:common].tolist() == pytest.approx(wanted[:common], rel=1e-9)
+    extra = [*wanted[common:], *chances[common:].tolist()]
+    assert extra == pytest.approx([THRESHOLD] * len(extra), rel=1e-9)
+    assert not extra or kind == "pt-k"
 
 
 @pytest.mark.nojit
@@ -213,8 +211,8 @@ def test_theorems_3_2_and_5_1_to_5_3_insertions(
     kind: str, p: list[float], k: int, data: st.DataObject
 ) -> None:
     exact = Exact(kind, k)
-    end = exact.end(p)
-    assume(end is not None)
+    end = exact.end(p) or 0  # 0: there is none
+    assume(end > 0)
     at = data.draw(st.integers(0, len(p)))
     more = [*p[:at], data.draw(quarters), *p[at:]]
     then = exact.end(more)
@@ -318,14 +316,14 @@ def test_no_drift_over_a_long_stream() -> None:
     # the digits of a fresh one.
     rng = np.random.default_rng(3)
     n, size = 60_000, 500
-    table = pa.table(
-        {"speed": rng.permutation(n), "p": 1.0 - rng.random(n), "car": np.arange(n)}
-    )
+    table = pa.table({"speed": rng.permutation(n), "p": 1.0 - rng.random(n), "car": np.arange(n)})
     for kind in KINDS:
         long = sb.rank(table, query(kind, sb.CountWindow(size, slide=100), k=7))
         fresh = sb.rank(table.slice(n - size), query(kind, sb.CountWindow(size), k=7))
         last = long.filter(pa.compute.equal(long["window_end"], n))
-        assert last.drop(["window_start", "window_end"]) == fresh.drop(["window_start", "window_end"])
+        assert last.drop(["window_start", "window_end"]) == fresh.drop(
+            ["window_start", "window_end"]
+        )
 
 
 # Synopses ----------------------------------------------------------------------------------------
@@ -380,7 +378,9 @@ def test_state_stays_bounded_and_checks(algorithm: str, pattern: str) -> None:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_shorter_window_can_be_read(algorithm: str) -> None:
     rng = random.Random(2)
-    rows = [{"speed": rng.randrange(50), "p": rng.choice((0.25, 0.5, 1.0)), "car": i} for i in range(90)]
+    rows = [
+        {"speed": rng.randrange(50), "p": rng.choice((0.25, 0.5, 1.0)), "car": i} for i in range(90)
+    ]
     table = pa.Table.from_pylist(rows)
     monitor = sb.Monitor(query("pk-topk", sb.CountWindow(60, slide=10), algorithm=algorithm))
     monitor.push(table)

@@ -29,8 +29,8 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-# How much a compact set must exceed its condition. What is kept exceeds it by more than rounding can
-# ever take back, so that a reader, who asks for none, always finds its own end inside.
+# How much a compact set must exceed its condition. What is kept exceeds it by more than rounding
+# can ever take back, so that a reader, who asks for none, always finds its own end inside.
 KEEP = 2.0**-30
 READ = 0.0
 
@@ -59,9 +59,9 @@ class Rows(NamedTuple):
 def better(rows: Rows, a: int, b: int) -> bool:
     """Whether slot a stands before slot b in row order."""
     if rows.key[a] != rows.key[b]:
-        return rows.key[a] > rows.key[b]
+        return bool(rows.key[a] > rows.key[b])
     if rows.pane[a] != rows.pane[b]:
-        return rows.pane[a] > rows.pane[b]  # every row of a later pane is later
+        return bool(rows.pane[a] > rows.pane[b])  # every row of a later pane is later
     return a < b
 
 
