@@ -33,7 +33,7 @@ from skyband.kernels.pabf_tahm import expire, insert, refill
 __all__ = ["fold_candidates", "new_candidates"]
 
 Ints = npt.NDArray[np.int64]
-_ROOM = 16
+_ROOM = 32
 """Fresh rows, in multiples of k, that wait for a Local-Merge."""
 
 

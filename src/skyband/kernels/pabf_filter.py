@@ -114,7 +114,7 @@ def filter_runs(
             counts[UNFILTERED] += 1
         else:
             counts[BY_STATIONARY + way] += 1
-            for i in range(first, last):
+            for i in range(first, last):  # without branches: a row that fails is overwritten
                 rows[m] = i
                 m += sign * score[i] >= cut
             counts[SURVIVED] += m

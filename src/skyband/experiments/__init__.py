@@ -1,0 +1,1 @@
+"""The papers' experiments: a module a paper, each with ``reproduce(scale, out, progress)``."""
