@@ -35,9 +35,7 @@ def local_merge(nodes: list[Node], pane: int, rows: list[float]) -> list[Node]:
     combined: dict[int, float] = {}
     inserted = []
     for row in rows:
-        pairs = [
-            n for n in nodes if abs(n.score - row) <= EPSILON / 4 and id(n) not in combined
-        ]
+        pairs = [n for n in nodes if abs(n.score - row) <= EPSILON / 4 and id(n) not in combined]
         if pairs:
             combined[id(min(pairs, key=lambda n: n.score))] = row
         else:

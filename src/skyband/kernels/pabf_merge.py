@@ -192,9 +192,7 @@ def _sweep(rows: Ints, start: int, end: int, k: int, width: float, whole: int) -
 def _after(heap: Ints, place: int, level: int, pane: int, key: int) -> bool:
     """Whether a row comes after that at a place, or its equal; compared without branches."""
     one, two, three = heap[place, 0], heap[place, 1], heap[place, 2]
-    return (one > level) | (
-        (one == level) & ((two > pane) | ((two == pane) & (three >= key)))
-    )
+    return (one > level) | ((one == level) & ((two > pane) | ((two == pane) & (three >= key))))
 
 
 @jit

@@ -36,7 +36,7 @@ class Pabf(SingleGroup):
     most the true one and less than epsilon below it, with certainty; delta only says how often a pane
     may be scanned twice. Rows returned are live, with their own scores. Zhu et al. 2017; levels are
     fixed, dominators counted for each row and filters checked, where the paper's drift, count for a
-    node and lose rows (decision record 0020).
+    node and lose rows (decision record 0040).
 
     Option ``filter``: "auto", "stationary", "time", "none-known" or "off".
 
@@ -177,6 +177,7 @@ class Pabf(SingleGroup):
         return {
             "retained": len(live),
             "state_bytes": own + self.payload.nbytes,
+            "fresh": int(meta[kernel.USED] - self.state.cut[0]),
             "nodes": self._nodes(),
             "buckets": len(set(self.state.cut.tolist())) - 1,
             "local_merges": int(meta[kernel.LOCAL_MERGES]),
