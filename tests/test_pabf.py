@@ -1,7 +1,7 @@
 """PABF's promise: at every rank of every window less than epsilon below the true score.
 
-Small odd streams are compared with the oracle's whole ranking of each window: what is returned must be
-rows of it, in its order, with the true number of rows. Longer ones are checked with numpy.
+Small odd streams are compared with the oracle's whole ranking of each window: what is returned must
+be rows of it, in its order, with the true number of rows. Longer ones are checked with numpy.
 """
 
 from __future__ import annotations

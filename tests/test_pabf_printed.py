@@ -1,9 +1,9 @@
 """The paper's merge as it is printed, which breaks the paper's promise: why ours departs from it.
 
-Local-Merge (Algorithm 2) over one bucket, so that nothing hangs on Global-Merge; indices that the print
-gets wrong are read in its favour: dominance is one-sided and counts every better row of the pane. What
-is left of the print is what we depart from: a node moves to the score of the row that rebuilds it, and
-has one count of dominators for all its members.
+Local-Merge (Algorithm 2) over one bucket, so that nothing hangs on Global-Merge; indices that the
+print gets wrong are read in its favour: dominance is one-sided and counts every better row of the
+pane. What is left of the print is what we depart from: a node moves to the score of the row that
+rebuilds it, and has one count of dominators for all its members.
 """
 
 from __future__ import annotations
@@ -42,18 +42,14 @@ def local_merge(nodes: list[Node], pane: int, rows: list[float]) -> list[Node]:
             inserted.append(Node(row, 0, [(pane, row)]))
     kept = []
     for node in nodes:
-        better = sum(row >= node.score - EPSILON / 4 for row in rows)
+        node.dominators += sum(row >= node.score - EPSILON / 4 for row in rows)
         if id(node) in combined:
             row = combined[id(node)]
-            if node.dominators + better >= K:
-                node = Node(row)
-            else:
-                node.dominators += better
-            node.members.append((pane, row))
-        else:
-            node.dominators += better
             if node.dominators >= K:
-                continue
+                node.score, node.dominators, node.members = row, 0, []
+            node.members.append((pane, row))
+        elif node.dominators >= K:
+            continue
         kept.append(node)
     return sorted([*kept, *inserted], key=lambda n: -n.score)
 

@@ -32,7 +32,8 @@ def time_u(rows: int, seed: int = 0) -> Scores:
 
 def time_r(rows: int, window: int) -> Scores:
     """A sine over arrival, one period in four windows; nothing is random."""
-    return np.sin(np.arange(rows) * (np.pi / (2 * window)))
+    scores: Scores = np.sin(np.arange(rows) * (np.pi / (2 * window)))
+    return scores
 
 
 def skew_i(letter: str, rows: int, seed: int = 0) -> Scores:
@@ -70,12 +71,14 @@ def skew_ii(letter: str, rows: int, window: int, seed: int = 0) -> Scores:
 def stock() -> Scores:
     """Price times volume of every real trade, in order (needs SKYBAND_DATA)."""
     table = real("us_equity_trades", ["price", "volume"])
-    return table["price"].to_numpy() * table["volume"].to_numpy()
+    scores: Scores = table["price"].to_numpy() * table["volume"].to_numpy()
+    return scores
 
 
 def stock_like(rows: int, seed: int = 0) -> Scores:
-    """Trades like the real ones: prices that wander, volumes in lots of a hundred with a long tail."""
+    """Trades like the real ones: prices that wander, long-tailed volumes in hundreds."""
     rng = np.random.default_rng(seed)
     prices = 100 * np.exp(np.cumsum(rng.normal(0, 1e-4, rows)))
     volumes = 100 * np.ceil(rng.lognormal(0.5, 1.4, rows))
-    return prices * volumes
+    scores: Scores = prices * volumes
+    return scores

@@ -1,9 +1,9 @@
-"""Zhu et al. 2017, "Approximate continuous top-k query over sliding window": Tables 2, 3, Figures 9–12.
+"""Zhu et al. 2017, "Approximate continuous top-k query over sliding window": Tables, Figures 9–12.
 
-The paper's trades cannot be had; five days of American ones stand for them, or made-up ones where no
-folder with data is given. Parameters are the paper's over 10 M rows; ``scale`` shortens the streams, and
-slow algorithms are measured over as much of a stream as they manage in a given time, after the first
-window has filled. Times are stated for 10 M rows.
+The paper's trades cannot be had; five days of American ones stand for them, or made-up ones where
+no folder with data is given. Parameters are the paper's over 10 M rows; ``scale`` shortens the
+streams, and slow algorithms are measured over as much of a stream as they manage in a given time,
+after the first window has filled. Times are stated for 10 M rows.
 """
 
 from __future__ import annotations
@@ -210,7 +210,8 @@ class _Study:
 def _question(report: Report, study: _Study) -> None:
     report.heading("Question")
     report.text(
-        "Does an answer that may be epsilon off cost less than an exact one? The paper says: 40 % of "
+        "Does an answer that may be epsilon off cost less than an exact one? The paper "
+        "says: 40 % of "
         "MinTopK's time, 20 % of SMA's, 1.6 times less memory, whatever the skew."
     )
     report.heading("Set-up")
@@ -220,11 +221,14 @@ def _question(report: Report, study: _Study) -> None:
         else ("made-up trades (log-normal volumes; set SKYBAND_DATA for real ones)")
     )
     report.text(
-        f"Streams of {study.rows:,} rows; N = 100,000, s = 1,000, k = 100, epsilon 0.1 % of the range, "
-        f"delta 0.99 unless varied. STOCK is {trades}. Times are seconds for 10 M rows, over at least "
+        f"Streams of {study.rows:,} rows; N = 100,000, s = 1,000, k = 100, epsilon 0.1 % of "
+        "the range, "
+        f"delta 0.99 unless varied. STOCK is {trades}. Times are seconds for 10 M rows, "
+        "over at least "
         f"{study.seconds:.1f} s after the first window, through the public interface, one thread. "
         "Candidates are rows kept, the mean over the run; SMA keeps the whole window, so the paper "
-        "leaves it out, and so do we. For PABF they are those in its buckets; rows of the last panes "
+        "leaves it out, and so do we. For PABF they are those in its buckets; rows of the "
+        "last panes "
         "that wait for a merge (at most 32 k) stand beside them."
     )
 
@@ -232,7 +236,8 @@ def _question(report: Report, study: _Study) -> None:
 def _tables(report: Report, quality: Mapping[str, Any]) -> None:
     report.heading("Tables 2 and 3: epsilon and delta")
     report.text(
-        "Ours, and the paper's in brackets. Deviation is the mean difference to the true score of the "
+        "Ours, and the paper's in brackets. Deviation is the mean difference to the true "
+        "score of the "
         "rank in % of the range; accuracy the share of returned rows that are in the exact answer."
     )
     header = ("stream", *(f"{100 * e:g} %" for e in EPSILONS))
@@ -329,21 +334,27 @@ def _verdicts(
     times = [runs["pabf"].seconds for runs in skew.values()]
     peers = {a: [runs[a].seconds for runs in skew.values()] for a in EXACT}
     report.bullets([
-        f"**The promise.** The least share of (window, rank) pairs within epsilon in any cell above is "
+        "**The promise.** The least share of (window, rank) pairs within epsilon in any "
+        "cell above is "
         f"{worst:.6f}; asked for: 0.9 to 0.9999. {'Kept' if worst == 1 else 'BROKEN'}.",
         f"**40 % of MinTopK's time.** At the defaults {stock['mintopk']:.0f} % on STOCK and "
         f"{uniform['mintopk']:.0f} % on TIME^U; over all points of Figures 9 to 11 the median is "
         f"{100 * float(np.median(ratios['mintopk'])):.0f} %, the greatest "
         f"{100 * max(ratios['mintopk']):.0f} %.",
-        f"**20 % of SMA's time.** At the defaults {stock['sma']:.1f} % and {uniform['sma']:.1f} %; median "
-        f"{100 * float(np.median(ratios['sma'])):.1f} %, greatest {100 * max(ratios['sma']):.0f} %.",
-        f"**1.6 times less memory.** MinTopK keeps {min(kept):.2f} to {max(kept):.2f} times the rows that "
-        f"PABF keeps in its buckets, median {float(np.median(kept)):.2f}. Members keep their own scores "
+        f"**20 % of SMA's time.** At the defaults {stock['sma']:.1f} % and "
+        f"{uniform['sma']:.1f} %; median "
+        f"{100 * float(np.median(ratios['sma'])):.1f} %, greatest "
+        f"{100 * max(ratios['sma']):.0f} %.",
+        f"**1.6 times less memory.** MinTopK keeps {min(kept):.2f} to {max(kept):.2f} times "
+        "the rows that "
+        f"PABF keeps in its buckets, median {float(np.median(kept)):.2f}. Members keep "
+        "their own scores "
         "here, so a node of many costs as much as they do.",
         f"**Stable under skew.** Over SKEW-I and SKEW-II PABF's slowest time is "
         f"{max(times) / min(times):.1f} times its fastest; skyband's {_spread(peers['skyband'])}, "
         f"MinTopK's {_spread(peers['mintopk'])}, SMA's {_spread(peers['sma'])}.",
-        f"**Against our exact default.** PABF takes {stock['skyband']:.0f} % of skyband's time on STOCK "
+        f"**Against our exact default.** PABF takes {stock['skyband']:.0f} % of skyband's "
+        "time on STOCK "
         f"and {uniform['skyband']:.0f} % on TIME^U at the defaults; median over all points "
         f"{100 * float(np.median(ratios['skyband'])):.0f} %. "
         + (f"The exact one is faster (by more than 5 %) at: {'; '.join(slower)}." if slower else

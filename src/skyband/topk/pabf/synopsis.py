@@ -30,13 +30,13 @@ Ints = npt.NDArray[np.int64]
 class Pabf(SingleGroup):
     """Rows by level of width epsilon, in buckets, under a list of ready results.
 
-    A row that the filter stops costs one comparison, a candidate O(log k) amortised, an answer O(k).
-    State: of each level the rows that fewer than k newer ones of at least that level follow, so at
-    most k a level, whatever the order of scores. Guarantee: at every rank the returned score is at
-    most the true one and less than epsilon below it, with certainty; delta only says how often a pane
-    may be scanned twice. Rows returned are live, with their own scores. Zhu et al. 2017; levels are
-    fixed, dominators counted for each row and filters checked, where the paper's drift, count for a
-    node and lose rows (decision record 0040).
+    A row that the filter stops costs one comparison, a candidate O(log k) amortised, an answer
+    O(k). State: of each level the rows that fewer than k newer ones of at least that level follow,
+    so at most k a level, whatever the order of scores. Guarantee: at every rank the returned score
+    is at most the true one and less than epsilon below it, with certainty; delta only says how
+    often a pane may be scanned twice. Rows returned are live, with their own scores. Zhu et al.
+    2017; levels are fixed, dominators counted for each row and filters checked, where the paper's
+    drift, count for a node and lose rows (decision record 0040).
 
     Option ``filter``: "auto", "stationary", "time", "none-known" or "off".
 
@@ -81,7 +81,8 @@ class Pabf(SingleGroup):
 
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
         part, cuts = panes.parts["rows"], self.query.window.panes
-        # A reading right after a pane, ``peek`` included, reaches back the window's size from its end.
+        # A reading right after a pane, ``peek`` included, reaches back the window's size from its
+        # end.
         first = cuts.pane_of(cuts.pane_end(panes.stamp) - cuts.size - 1) + 1
         self.state, found, ends = fold_candidates(
             self.state,
