@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skyband.columns import native_dtype
 from skyband.kernels import pabf_merge as kernel
-from skyband.kernels.pabf import fold_candidates, new_candidates
+from skyband.kernels.pabf import fold_candidates, new_candidates, room_for
 from skyband.kernels.pabf_levels import LOWEST
 from skyband.kernels.pabf_merge import Candidates
 from skyband.order import row_order
@@ -55,6 +55,7 @@ class Pabf(SingleGroup):
         super().__init__(query)
         self.filter = Filter(query.options.get("filter", "auto"), query.k, query.delta)
         self.state = new_candidates(query.k)
+        self.room = room_for(query.k, query.window.panes.per_window)
         self.width, self.whole = 0.0, 0
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
@@ -87,6 +88,7 @@ class Pabf(SingleGroup):
         self.state, found, ends = fold_candidates(
             self.state,
             self.query.k,
+            self.room,
             self.width,
             self.whole,
             panes.stamp,
@@ -173,12 +175,12 @@ class Pabf(SingleGroup):
 
     def stats(self) -> dict[str, int | float]:
         rows, meta = self._rows, self.state.meta
-        live = rows[rows[:, kernel.PANE] >= meta[kernel.FIRST]]
+        lives = rows[:, kernel.PANE] >= meta[kernel.FIRST]
         own = sum(array.nbytes for array in self.state)
         return {
-            "retained": len(live),
+            "retained": int(lives.sum()),
             "state_bytes": own + self.payload.nbytes,
-            "fresh": int(meta[kernel.USED] - self.state.cut[0]),
+            "fresh": int(lives[self.state.cut[0] :].sum()),
             "nodes": self._nodes(),
             "buckets": len(set(self.state.cut.tolist())) - 1,
             "local_merges": int(meta[kernel.LOCAL_MERGES]),
