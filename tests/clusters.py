@@ -22,6 +22,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
+    "spark.python.authenticate.socketTimeout": "120s",  # a busy machine starts workers slowly
     "spark.sql.session.timeZone": "America/Sao_Paulo",  # answers must not depend on it
     "spark.sql.streaming.stateStore.stateSchemaCheck": "true",
 }
@@ -42,11 +43,11 @@ def missing() -> str | None:
     return None
 
 
-def local_session(cores: int = 2, **settings: str) -> Any:
+def local_session(master: str = "local[2]", **settings: str) -> Any:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("skyband tests")
+    builder = SparkSession.builder.master(master).appName("skyband tests")
     for name, value in (SETTINGS | settings).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

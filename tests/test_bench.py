@@ -103,15 +103,38 @@ def test_bench_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "Traceback" not in result.stderr
 
 
-def test_reproduce_names_what_there_is() -> None:
+def test_reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("typer")
+    from types import ModuleType
+
     from typer.testing import CliRunner
 
+    from skyband.cli import work
     from skyband.cli.app import app
+
+    (tmp_path / "tiny.py").write_text("\ndef reproduce(scale, out, progress): ...\n")
+    (tmp_path / "report.py").write_text("\ndef table(rows): ...\n")
+    package, tiny = ModuleType("skyband.experiments"), ModuleType("tiny")
+    package.__path__ = [str(tmp_path)]
+
+    def made(scale: float, out: Path, progress: Any) -> None:
+        progress("drawing")
+        (out / "tiny.md").write_text(f"scale {scale}")
+
+    tiny.reproduce = made  # type: ignore[attr-defined]
+    found = {"skyband.experiments": package, "skyband.experiments.tiny": tiny}
+    monkeypatch.setattr(work, "find_spec", lambda name: True)
+    monkeypatch.setattr(work, "import_module", lambda name: found[name])
+
+    out = tmp_path / "made"
+    result = CliRunner().invoke(app, ["reproduce", "tiny", "--scale", "0.5", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert (out / "tiny.md").read_text() == "scale 0.5"
+    assert "tiny: drawing" in result.stderr
 
     result = CliRunner().invoke(app, ["reproduce", "nothing"])
     assert result.exit_code == 2
-    assert "no experiment 'nothing'" in result.stderr
+    assert "no experiment 'nothing'; there are: tiny" in result.stderr
 
 
 @pytest.mark.slow

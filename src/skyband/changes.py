@@ -38,7 +38,9 @@ def changes_schema(query: Query, answer: pa.Schema) -> pa.Schema:
 def changes(before: pa.Table | None, now: pa.Table, query: Query) -> pa.Table:
     """What entered, left or moved between two answers of a query."""
     schema = changes_schema(query, now.schema)
-    before = now.slice(0, 0) if before is None else before
+    if before is None or before.column_names != now.column_names:
+        # Columns change only when a joined side shows itself late: no row came before it.
+        before = now.slice(0, 0)
     names = [*query.groups, *_key(query, now.schema)]
     old, new = _identities(before, names), _identities(now, names)
     _, at_old, at_new = np.intersect1d(old, new, assume_unique=True, return_indices=True)

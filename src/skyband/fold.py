@@ -148,9 +148,10 @@ class Fold:
         if step is None:
             return None
         sealed, windows, mended = step
-        return Due(windows, self.synopsis.fold(sealed, windows), mended)
+        partial = None if sealed is None else self.synopsis.fold(sealed, windows)
+        return Due(windows, partial, mended)
 
-    def _step(self, watermark: int) -> tuple[Runs, Windows, Runs | None] | None:
+    def _step(self, watermark: int) -> tuple[Runs | None, Windows, Runs | None] | None:
         """Panes that this watermark seals, windows it ends; panes that lost bad rows, or None."""
         upto = int(self.panes.pane_of(watermark))
         sealed, rest = self._split(lambda runs: runs.stamp < upto)
@@ -163,7 +164,8 @@ class Fold:
             return None
         self._add_totals(sealed, None if sealed is None else sealed.stamp)
         mended = None if sealed is taken else sealed
-        return self._or_blank(sealed), self.windows(numbers), mended
+        # Without even a blank this fold was restored after its last pane had expired.
+        return self.blank if sealed is None else sealed, self.windows(numbers), mended
 
     def windows(self, numbers: Ints) -> Windows:
         """Time windows by their numbers."""
@@ -191,7 +193,7 @@ class Fold:
             ranks,
             owners.astype(np.int32) if self.groups.names else None,
         )
-        return self._answered(self._or_blank(sealed), windows)
+        return self._answered(self.blank if sealed is None else sealed, windows)
 
     def _split(self, is_sealed: Any) -> tuple[Runs | None, list[Runs]]:
         """Open summaries that are sealed, combined, and the others."""
@@ -221,14 +223,8 @@ class Fold:
             self.judge(faults)
         return admitted
 
-    def _or_blank(self, sealed: Runs | None) -> Runs:
-        if sealed is not None:
-            return sealed
-        assert self.blank is not None
-        return self.blank
-
-    def _answered(self, sealed: Runs, windows: Windows) -> Answers | None:
-        finished = self.synopsis.answers(sealed, windows)
+    def _answered(self, sealed: Runs | None, windows: Windows) -> Answers | None:
+        finished = None if sealed is None else self.synopsis.answers(sealed, windows)
         return self._finished(finished, windows) if len(windows) else None
 
     def answer(self, partials: Sequence[Runs], windows: Windows) -> Answers:
@@ -423,11 +419,11 @@ class Fold:
 
     def mark(self) -> tuple[Any, ...]:
         """What a failed push has to put back."""
-        return list(self.open), dict(self.time.seen), self.count.counts.copy()
+        return list(self.open), dict(self.time.seen), self.count.counts.copy(), self.newest.copy()
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Put back what ``mark`` saw."""
-        self.open, self.time.seen, self.count.counts = mark
+        self.open, self.time.seen, self.count.counts, self.newest = mark
 
     @property
     def nbytes(self) -> int:

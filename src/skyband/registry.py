@@ -70,18 +70,27 @@ register("TopK", "sma", "skyband.topk.sma:Sma")
 register("TopK", "pabf", "skyband.topk.pabf:Pabf")
 
 register("HeavyHitters", "exact", "skyband.frequency.exact:Exact")
+register("HeavyHitters", "ss", "skyband.frequency.instances:SpaceSaving")
+register("HeavyHitters", "fss", "skyband.frequency.instances:FilteredSpaceSaving")
+register("HeavyHitters", "fsp", "skyband.frequency.fsp:Fsp")
 register("HeavyHitters", "fsw", "skyband.frequency.fsw:Fsw")
 register("HeavyHitters", "fsw-r", "skyband.frequency.fsw:FswR")
 register("HeavyHitters", "fsw-f", "skyband.frequency.fsw:FswF")
 
 register("UncertainTopK", "bs", "skyband.uncertain.bs:BaseSynopsis")
 register("UncertainTopK", "csq", "skyband.uncertain.csq:CompactSetQueue")
+register("UncertainTopK", "ccsq", "skyband.uncertain.ccsq:CompressedQueue")
+register("UncertainTopK", "scsq", "skyband.uncertain.scsq:SegmentalQueue")
+register("UncertainTopK", "scsq-buffer", "skyband.uncertain.scsq:BufferedQueue")
 
 register("FusedTopK", "sla", "skyband.fused.sla:Sla")
 register("FusedTopK", "eaa", "skyband.fused.eaa:Eaa")
+register("FusedTopK", "eaa-approx", "skyband.fused.approx:EaaApprox")
 
 register("Skyline", "sfs", "skyband.skyline.sfs:Sfs")
 register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")
 
 register("SkylineJoin", "naive", "skyband.skyline.naive:Naive")
+register("SkylineJoin", "isj", "skyband.skyline.isj:Isj")
+register("SkylineJoin", "lsj", "skyband.skyline.lsj:Lsj")
 register("SkylineJoin", "gsj", "skyband.skyline.gsj:GroupSkylines")

@@ -10,7 +10,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-__all__ = ["columns_of", "machine", "markdown", "plot", "tables", "text_of", "write_section"]
+__all__ = [
+    "busy",
+    "columns_of",
+    "machine",
+    "markdown",
+    "plot",
+    "tables",
+    "text_of",
+    "write_section",
+]
 
 Row = Mapping[str, Any]
 _HEAD = (
@@ -78,6 +87,18 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {platform.machine()}; {', '.join(parts)}"
 
 
+def busy() -> str | None:
+    """A warning where other work shares the machine; asked before a run, which is work itself."""
+    cores = os.cpu_count() or 1
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load < 0.5 * cores:
+        return None
+    return (
+        f"Other work shared the machine (load {load:.1f} on {cores} cores): rates are too low, and "
+        "ratios to be taken with care."
+    )
+
+
 def write_section(path: Path, name: str, text: str) -> None:
     """Put a section into a Markdown file, in place of the one of that name."""
     begin, end = f"<!-- bench:{name} -->", f"<!-- /bench:{name} -->"
@@ -131,9 +152,11 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> bool:
 
 def _label(row: Row) -> str:
     """A row in words: its case and its settings."""
-    own = {n: v for n, v in row.items() if n not in ("group", "case", "rows", "target", "reached")}
+    own = {n: v for n, v in row.items() if n not in ("group", "case", "rows")}
     settings = [
-        f"{n} {text_of(v)}" for n, v in own.items() if "/s" not in n and not n.startswith("×")
+        f"{name} {text_of(value)}"
+        for name, value in own.items()
+        if "/s" not in name and not name.startswith(("×", "target"))
     ]
     return " ".join([str(row.get("case", "")), ", ".join(settings)]).strip()
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from skyband.cli.demo import add_demo
+from skyband.cli.pipelines import add_pipelines
 from skyband.cli.verbs import add_verb
 from skyband.cli.work import add_work
 from skyband.query import (
@@ -55,4 +56,5 @@ add_demo(app)
 _FIRST = (TopK, HeavyHitters, UncertainTopK, FusedTopK, Skyline, SkylineJoin)
 for _kind in dict.fromkeys((*_FIRST, *Query.__subclasses__())):
     add_verb(app, _kind)
+add_pipelines(app)
 add_work(app)

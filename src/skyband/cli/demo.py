@@ -30,7 +30,7 @@ __all__ = ["add_demo"]
 STEPS = 66
 PER_STEP = 20_000
 SECONDS = 13.0
-SIDE_BY_SIDE = 126
+SIDE_BY_SIDE = 154
 """Columns of a terminal from which two tables stand beside each other."""
 
 _WINDOW = TimeWindow("5 minutes", slide="30 seconds")
@@ -92,11 +92,10 @@ class _Show:
         """Compile the kernels outside the time that is shown; later runs find them cached."""
         from skyband.datasets.flows import flow_batches
 
-        with (
-            self.console.status("compiling kernels (once)")
-            if (self.console.is_terminal)
-            else nullcontext()
-        ):
+        note = "compiling kernels (once; later runs find them cached)"
+        if not self.console.is_terminal:
+            self.console.print(note, soft_wrap=True)
+        with self.console.status(note) if self.console.is_terminal else nullcontext():
             for query in self.queries.values():
                 monitor = _monitor(query)
                 for batch in flow_batches(12, 10):
@@ -130,10 +129,13 @@ class _Show:
             answer_table(answer, self.queries[title], title=title, rows=rows)
             for title, answer in answers.items()
         ]
-        if not wide:
-            tables = tables[:1]
         grid = Table.grid(padding=(0, 2))
-        grid.add_row(*tables)
+        if wide:
+            grid.add_row(*tables)
+        else:
+            # Narrow terminals show one below the other, as many as there is room for.
+            for table in tables[: max(1, (height - 4) // (rows + 6))]:
+                grid.add_row(table)
         head = Text.assemble(
             (" skyband ", "bold reverse"),
             "  ",

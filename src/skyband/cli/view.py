@@ -99,13 +99,14 @@ def answer_table(
 def answer_line(answer: Answer, query: Query) -> str:
     """The answer of one window in one line, for output that is not a terminal."""
     table = answer.table
-    names = query.key or tuple(n for n in (measure_of(query),) if n is not None)
     measure = measure_of(query)
+    shown = (measure,) if measure is not None else getattr(query, "prefer", ())
+    names = query.key or tuple(shown)
     parts = []
     for row in table.slice(0, 3).to_pylist():
         label = " ".join(plain(row[name]) for name in (*query.groups, *names))
         tail = f" {plain(row[measure])}" if measure is not None and measure not in names else ""
-        parts.append(f"{row['rank']}. {label}{tail}" if query.ranked else label or str(row))
+        parts.append(f"{row['rank']}. {label}{tail}" if query.ranked else label)
     moved = answer.changes["change"].to_pylist()
     counts = ", ".join(
         f"{moved.count(kind)} {word}"
@@ -162,8 +163,8 @@ def _identity(row: dict[str, Any], query: Query, names: Sequence[str]) -> tuple[
 
 
 def _caption(answer: Answer, query: Query, hidden: int) -> Text:
-    parts = [f"{plain(answer.total)} {'in weight' if getattr(query, 'weight', None) else 'rows'}"]
-    parts[0] += " in the window"
+    unit = getattr(query, "weight", None) or "rows"
+    parts = [f"{plain(answer.total)} {unit} in the window"]
     parts.append("exact" if answer.exact else _bounds(answer))
     left = answer.changes["change"].to_pylist().count("leave")
     if left:

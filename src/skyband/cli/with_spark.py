@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -10,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.errors import EngineError
+from skyband import errors
+from skyband.errors import EngineError, SkybandError
 from skyband.query import Query
 
 __all__ = ["rank_on_spark"]
@@ -25,13 +28,23 @@ def rank_on_spark(
 ) -> pa.Table:
     """Every answer of a query, computed by Spark, in the order of the embedded engine."""
     engine = _engine()
-    session = _session(master)
+    settings = {
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
+        "spark.sql.session.timeZone": "UTC",
+    }
+    session = engine.session(master, **settings)
     try:
         if isinstance(source, Mapping):
             read: Any = {name: _read(session, paths) for name, paths in source.items()}
         else:
             read = _read(session, source)
         table = engine.rank(read, query, on_bad=on_bad, changes=changes).toArrow()
+    except SkybandError:
+        raise
+    except Exception as problem:
+        raise _told(problem) from problem
     finally:
         session.stop()
     names = ["window_end", *query.groups, *(["rank"] if "rank" in table.column_names else [])]
@@ -49,23 +62,16 @@ def _engine() -> Any:
     return import_module("skyband.spark")
 
 
-def _session(master: str | None) -> Any:
-    sql = import_module("pyspark.sql")
-    builder = sql.SparkSession.builder.appName("skyband").master(master or "local[*]")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "true",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    try:
-        session = builder.getOrCreate()
-    except Exception as problem:
-        first = str(problem).strip().splitlines()[0] if str(problem).strip() else repr(problem)
-        raise EngineError(f"Spark did not start ({first}); is Java 17 installed?") from problem
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+def _told(problem: Exception) -> SkybandError:
+    """What went wrong in a worker: our own error where it was one, else Spark's first line."""
+    text = str(problem)
+    ours = re.search(r"skyband\.errors\.(\w+): (.+)", text)
+    if ours is not None:
+        kind = getattr(errors, ours[1], EngineError)
+        found: SkybandError = kind(ours[2])
+        return found
+    lines = [line for line in text.splitlines() if line.strip()] or [repr(problem)]
+    return EngineError(f"Spark failed: {lines[0].strip()}")
 
 
 def _read(session: Any, paths: str | list[str]) -> Any:

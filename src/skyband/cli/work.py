@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,14 +39,14 @@ def bench(
 ) -> None:
     """Measure Skyband beside other tools, in one run, as ratios."""
     from skyband.bench.registry import benchmarks, checkout, load
-    from skyband.bench.report import machine, markdown, plot, write_section
+    from skyband.bench.report import busy, machine, markdown, plot, write_section
 
     names = list(benchmarks()) if name == _ALL else [name]
     root = checkout()
     assert root is not None
     path = out or root / "docs" / "benchmarks.md"
     for each in names:
-        began = time.perf_counter()
+        began, warning = time.perf_counter(), busy()
         with _telling(each) as progress:
             try:
                 rows: list[dict[str, Any]] = load(each).run(scale, progress)
@@ -58,6 +57,9 @@ def bench(
                 ) from missing
         _show(rows)
         text = [f"## {each}", f"`skyband bench {each} --scale {scale:g}` on {machine()}."]
+        if warning:
+            say(warning, style="yellow")
+            text.append(f"*{warning}*")
         picture = path.with_name("benchmarks") / f"{each}.png"
         if find_spec("matplotlib") is None:
             say("no plot: pip install 'skyband[plots]'")
@@ -93,9 +95,10 @@ def _experiments() -> tuple[str, ...]:
     """Modules of the experiments that can be reproduced."""
     if find_spec("skyband.experiments") is None:
         return ()
-    package = import_module("skyband.experiments")
-    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
-    return tuple(name for name in names if name not in ("report", "plots"))
+    folders = [Path(folder) for folder in import_module("skyband.experiments").__path__]
+    modules = sorted(path for folder in folders for path in folder.glob("*.py"))
+    # Read, not imported: some need libraries that may be missing.
+    return tuple(m.stem for m in modules if "\ndef reproduce(" in m.read_text(encoding="utf-8"))
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """What all HeavyHitters algorithms share: columns, bad rows, shards, the finished answer.
 
-A partial answer holds, of each (window, group), the best k items with ``count`` and, where they differ
-from it or from zero, ``estimate`` (what decides the rank) and ``error``. Shards split by item, so the
-answer of all is the best k of theirs.
+A partial answer holds, of each (window, group), the best k items with ``count`` and, where they
+differ from it or from zero, ``estimate`` (what decides the rank) and ``error``. Shards split by
+item, so the answer of all is the best k of theirs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
             kind = schema.field(name).type
             if not is_key_type(kind) or pa.types.is_null(kind):
                 raise SchemaError(
-                    f"item column {name!r} has type {kind}; use plain columns (several make one item)"
+                    f"item column {name!r} has type {kind}; use plain columns, several if need be"
                 )
         if self.query.weight is not None:
             numeric("weight", schema, self.query.weight)
@@ -104,7 +104,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         return (hashes % np.uint64(shards)).astype(np.int64)
 
     def hashed(self, rows: Rows) -> tuple[Hashes, npt.NDArray[Any], npt.NDArray[Any] | None]:
-        """Item hashes and weights in run order, and the runs' weight where rows do not count one."""
+        """Item hashes and weights in run order, and the runs' weight where rows have one."""
         hashes = hash_columns([rows.batch.column(name) for name in self.items])
         if rows.index is not None:
             hashes = hashes[rows.index]

@@ -8,7 +8,7 @@ import numpy as np
 
 from skyband.frequency.lists import PaneLists
 from skyband.kernels.counting import count_runs
-from skyband.runs import Part, Runs, offsets_of
+from skyband.runs import Part, Runs
 from skyband.synopsis import Rows
 
 __all__ = ["Exact"]
@@ -17,10 +17,10 @@ __all__ = ["Exact"]
 class Exact(PaneLists):
     """The true count of every item that occurs in the window.
 
-    Cost: O(1) a row to count it in its pane, O(1) for each distinct item of a pane when it comes and
-    when it leaves, and one pass over the window's distinct items for each answer. State: an entry for
-    each distinct item of each live pane. Guarantee: the definition itself; errors are 0. Floating
-    weights are only ever added, so an expired giant leaves no trace in what stays.
+    Cost: O(1) a row to count it in its pane, O(1) for each distinct item of a pane when it comes
+    and when it leaves, and one pass over the window's distinct items for each answer. State: an
+    entry for each distinct item of each live pane. Guarantee: the definition itself; errors are 0.
+    Floating weights are only ever added, so an expired giant leaves no trace in what stays.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})

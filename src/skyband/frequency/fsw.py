@@ -34,7 +34,20 @@ __all__ = ["Fsw", "FswF", "FswR"]
 Array = npt.NDArray[Any]
 _NONE = np.zeros(0, np.int64)
 _KEPT = (
-    *("control", "item", "born", "seen", "base", "err", "C", "D", "E", "hist", "held", "heap"),
+    *(
+        "control",
+        "item",
+        "born",
+        "seen",
+        "base",
+        "err",
+        "item_hist",
+        "item_err",
+        "cell_hist",
+        "hist",
+        "held",
+        "heap",
+    ),
     *("table",),
 )
 
@@ -42,16 +55,16 @@ _KEPT = (
 class Fsw(SketchSynopsis):
     """FSW: a list of ``capacity`` monitored items over a filter of ``cells``, both with histograms.
 
-    Cost: O(1) a row, O(capacity + cells) a pane, O(panes) for each item that enters the list. State:
-    (capacity + cells) times the panes of a window, whatever the number of distinct items. Guarantee:
-    the true count of an answered item lies within [count − error, count]; an item that is not
-    monitored has at most its cell's bound; an item with more occurrences in one pane than the least
-    monitored count at the pane's end is monitored then. An answer is ``exact`` where every live cell
-    and every error is zero.
+    Cost: O(1) a row, O(capacity + cells) a pane, O(panes) for each item that enters the list.
+    State: (capacity + cells) times the panes of a window, whatever the number of distinct items.
+    Guarantee: the true count of an answered item lies within [count − error, count]; an item that
+    is not monitored has at most its cell's bound; an item with more occurrences in one pane than
+    the least monitored count at the pane's end is monitored then. An answer is ``exact`` where
+    every live cell and every error is zero.
 
     Homem and Carvalho, "Finding top-k elements in a time-sliding window", section 4. We depart from
-    Figure 4 in three places: an inserted item's active bucket counts the observation that brought it;
-    its bound is read before the eviction it causes; and its error is that of its own buckets.
+    Figure 4 in three places: an inserted item's active bucket counts the observation that brought
+    it; its bound is read before the eviction it causes; and its error is that of its own buckets.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
@@ -87,9 +100,9 @@ class Fsw(SketchSynopsis):
         self.base, self.cur, self.err, self.ecur, self.low, self.slack = (
             np.zeros(m, self.dtype) for _ in range(6)
         )
-        self.C = np.zeros((m, p), self.dtype)
-        self.D = np.zeros((0, p), self.dtype)
-        self.E = np.zeros((h, p), self.dtype)
+        self.item_hist = np.zeros((m, p), self.dtype)
+        self.item_err = np.zeros((0, p), self.dtype)
+        self.cell_hist = np.zeros((h, p), self.dtype)
         self.hist = np.zeros(h, self.dtype)
         self.fine = np.zeros(h * self.ratio, self.dtype)
         self.bits = np.zeros(-(-self.filter_bits // 8), np.uint8)
@@ -106,14 +119,15 @@ class Fsw(SketchSynopsis):
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         panes = self.reduced(panes)
-        arrays = self.unpacked(panes)
-        if not len(self.D) and (arrays["missing"].any() or arrays["errors"].any()):
+        pushed = self.unpacked(panes)
+        if not len(self.item_err) and (pushed.missing.any() or pushed.errors.any()):
             self._keep_errors()
         slots, rows, values, let_go, ends, proven = fold_fsw(
-            *arrays.values(), windows.first, windows.end, self.query.k, self.ratio,
-            self.dtype.kind == "i", self.control, self.item, self.born, self.seen, self.row,
-            self.base, self.cur, self.err, self.ecur, self.C, self.D, self.E, self.hist, self.fine,
-            self.bits, self.held, self.heap, self.low, self.slack, self.table, self.shift,
+            *pushed, windows.first, windows.end, self.query.k, self.ratio, self.dtype.kind
+            == "i", self.control, self.item, self.born, self.seen, self.row, self.base, self.cur,
+            self.err, self.ecur, self.item_hist, self.item_err, self.cell_hist, self.hist,
+            self.fine, self.bits, self.held, self.heap, self.low, self.slack, self.table,
+            self.shift,
         )  # fmt: skip
         found = None
         if len(windows):
@@ -149,15 +163,15 @@ class Fsw(SketchSynopsis):
 
     def _keep_errors(self) -> None:
         """Errors by pane, from now on: until the insertion all is error, after it nothing is."""
-        self.D = np.zeros_like(self.C)
+        self.item_err = np.zeros_like(self.item_hist)
         for bucket, pane in enumerate(self.held.tolist()):
             if pane != NEVER:
                 before = pane < self.born
-                self.D[before, bucket] = self.C[before, bucket]
+                self.item_err[before, bucket] = self.item_hist[before, bucket]
         for bucket, pane in enumerate(self.held.tolist()):
             if pane != NEVER:
                 same = self.born == pane
-                self.D[same, bucket] = self.err[same] - self.D[same].sum(axis=1)
+                self.item_err[same, bucket] = self.err[same] - self.item_err[same].sum(axis=1)
 
     # Answers ----------------------------------------------------------------------------------
 
@@ -166,13 +180,15 @@ class Fsw(SketchSynopsis):
         inside = (self.held >= first) & (self.held < end)
         shown = live[(self.seen[live] >= first)]
         columns = self.store.gather(shown)
-        counts = self.C[shown][:, inside].sum(axis=1)
+        counts = self.item_hist[shown][:, inside].sum(axis=1)
         values = np.stack([counts, np.minimum(self.err[shown], counts)], axis=1)
         before = (self.held[inside][None, :] <= self.born[shown][:, None]).sum(axis=1)
         let_go = before if len(self.bits) else np.zeros(len(shown), np.int64)
         runs = 1 if len(shown) else 0
         part = self._part(np.array([0, len(shown)] if runs else [0]), values, let_go, columns)
-        clean = not len(self.bits) and not self.E[:, inside].any() and not self.err[shown].any()
+        clean = (
+            not len(self.bits) and not self.cell_hist[:, inside].any() and not self.err[shown].any()
+        )
         return self._answers(np.zeros(runs, np.int64), part, np.full(runs, clean))
 
     def _part(self, offsets: Array, values: Array, let_go: Array, columns: dict[str, Any]) -> Part:
@@ -231,33 +247,35 @@ class Fsw(SketchSynopsis):
         for slot in live.tolist():
             assert table_find(self.table, self.shift, self.item[slot]) == slot
         assert np.count_nonzero(self.table[1::2]) == size
-        assert np.allclose(self.base[live], self.C[live].sum(axis=1))  # f = sum of C
-        assert np.allclose(self.hist, self.E.sum(axis=1))  # alpha = sum of E
+        assert np.allclose(
+            self.base[live], self.item_hist[live].sum(axis=1)
+        )  # f = sum of item_hist
+        assert np.allclose(self.hist, self.cell_hist.sum(axis=1))  # alpha = sum of cell_hist
         assert not self.cur.any() or not self.cur[live].any()
         assert not self.fine.any()
         assert not self.bits.any()
         empty = self.held == NEVER
-        assert not self.C[live][:, empty].any()
-        assert not self.E[:, empty].any()
+        assert not self.item_hist[live][:, empty].any()
+        assert not self.cell_hist[:, empty].any()
         assert (self.err[live] >= 0).all()
         assert (self.err[live] <= self.base[live] * (1 + 1e-12)).all()
-        if len(self.D):
-            assert np.allclose(self.err[live], self.D[live].sum(axis=1))
-            assert (self.D[live] <= self.C[live] * (1 + 1e-12)).all()
+        if len(self.item_err):
+            assert np.allclose(self.err[live], self.item_err[live].sum(axis=1))
+            assert (self.item_err[live] <= self.item_hist[live] * (1 + 1e-12)).all()
         held = self.held[~empty]
         if len(held):
             assert held.max() - held.min() < self.panes
         for slot in live.tolist():
             coarse = cell_of(self.item[slot], len(self.fine)) // self.ratio
-            if not len(self.D) and not len(self.bits):  # Lemma 4
+            if not len(self.item_err) and not len(self.bits):  # Lemma 4
                 assert self.err[slot] <= self.hist[coarse] * (1 + 1e-12)
 
 
 class FswR(Fsw):
     """FSWr: FSW with ``ratio`` fine counters to a cell while a pane lasts.
 
-    Cost, state and guarantee: as FSW, with ratio × cells counters more. When a pane ends, a cell keeps
-    the greatest of its fine counters, so items of the same cell disturb each other less.
+    Cost, state and guarantee: as FSW, with ratio × cells counters more. When a pane ends, a cell
+    keeps the greatest of its fine counters, so items of the same cell disturb each other less.
 
     Paper: section 6. The error of an inserted item is its cell's history and its own fine counter.
 
@@ -270,14 +288,14 @@ class FswR(Fsw):
 
 
 class FswF(FswR):
-    """FSWf: FSWr that lets an item's first occurrence in a pane pass uncounted, while its list is full.
+    """FSWf: FSWr that lets an item's first occurrence in a pane pass, while its list is full.
 
-    Cost and state: as FSWr, and ``filter_bits`` bits. Guarantee: as FSW, with count and error raised by
-    one for each live pane up to the item's insertion; items are ranked by the estimate before that. An
-    answer is never ``exact``. It shines where most items occur once.
+    Cost and state: as FSWr, and ``filter_bits`` bits. Guarantee: as FSW, with count and error
+    raised by one for each live pane up to the item's insertion; items are ranked by the estimate
+    before that. An answer is never ``exact``. It shines where most items occur once.
 
-    Paper: section 7. We test the fine counter for zero, not the cell's bucket, and filter only when the
-    list is full: until then insertion disturbs no cell.
+    Paper: section 7. We test the fine counter for zero, not the cell's bucket, and filter only when
+    the list is full: until then insertion disturbs no cell.
 
     >>> import skyband as sb
     >>> FswF(sb.HeavyHitters(k=50, item="flow", window=sb.CountWindow(10))).filter_bits
@@ -287,4 +305,3 @@ class FswF(FswR):
     def __init__(self, query: HeavyHitters) -> None:
         super().__init__(query)
         self.filter_bits = query.filter_bits or 32 * self.capacity
-

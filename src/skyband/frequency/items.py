@@ -1,4 +1,4 @@
-"""Items of one or several columns of any Arrow type: what orders them, and where retained ones are kept."""
+"""Items of one or several columns of any type: what orders them, where retained ones are kept."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ def ranked(part: Part, names: Sequence[str], k: int) -> Part:
     same = estimate[1:] == estimate[:-1]
     if "error" in part.columns:
         same &= part["error"][1:] == part["error"][:-1]
-    same[part.offsets[1:-1][(part.offsets[1:-1] > 0) & (part.offsets[1:-1] < len(part))] - 1] = False
+    same[part.offsets[1:-1][(part.offsets[1:-1] > 0) & (part.offsets[1:-1] < len(part))] - 1] = (
+        False
+    )
     tied = np.flatnonzero(same)
     runs = np.unique(np.searchsorted(part.offsets, tied, side="right") - 1)
     return settled(part, names, k, runs)

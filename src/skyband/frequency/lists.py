@@ -1,7 +1,7 @@
 """A window of pane lists: the state that ``exact`` and ``fsp`` share.
 
-Each sealed pane is a list of items with their values (a count; for lists with error more). A code is
-given to each (group, item) that is live; kernels work on codes only.
+Each sealed pane is a list of items with their values (a count; for lists with error more). A code
+is given to each (group, item) that is live; kernels work on codes only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 
 
 class Tape:
-    """Columns of equal length that grow at the end and shrink at the front, both in O(1) amortised."""
+    """Columns that grow at the end and shrink at the front, both in O(1) amortised."""
 
     def __init__(self, columns: Mapping[str, Array]) -> None:
         self._columns = {name: np.array(column) for name, column in columns.items()}
@@ -48,7 +48,7 @@ class Tape:
         room = len(next(iter(self._columns.values())))
         if self._high + count > room:
             live = len(self)
-            size = room if 2 * (live + count) <= room else 2 * (live + count)
+            size = max(room, 2 * (live + count))
             for name, column in self._columns.items():
                 moved = np.zeros((size, *column.shape[1:]), column.dtype)
                 moved[:live] = column[self._low : self._high]
@@ -130,10 +130,14 @@ class PaneLists(FrequencySynopsis):
         code, value, ended, end, per_window = fold_lists(
             self.tape["code"], self.tape["value"], self.tape["rest"], self.pane, self.starts, place,
             self.old[:known], self.fresh[:known], self.refs[:known], windows.first, windows.end,
-            members, groups, self.order_key[:known], self.query.k, self.decided,
+            members, groups, self._sequence(len(groups) - 1, windows), self.order_key[:known],
+            self.query.k, self.decided,
         )  # fmt: skip
-        numbers = np.repeat(windows.number, per_window)
-        answers = self._answers(numbers, ended, offsets_of(np.diff(end, prepend=0)), code, value)
+        which = np.repeat(np.arange(len(windows)), per_window)
+        asked = Windows(
+            windows.number[which], windows.first[which], windows.end[which], windows.ranks, ended
+        )
+        answers = self._answers(asked, offsets_of(np.diff(end, prepend=0)), code, value)
         self._expire(place)
         return answers if len(windows) else None
 
@@ -186,6 +190,14 @@ class PaneLists(FrequencySynopsis):
         owners = self.group[:known].astype(np.int64)
         return counting_order(owners, int(owners.max()) + 1 if known else 0)
 
+    @staticmethod
+    def _sequence(many: int, windows: Windows) -> Ints:
+        """Groups in the order of their keys, as answers show them."""
+        ranks = windows.ranks[:many]
+        if len(ranks) < many or many <= 1:
+            return np.arange(many)
+        return np.argsort(ranks, kind="stable")
+
     def _expire(self, place: Ints) -> None:
         """Drop the entries of panes that left the window, and the items that left with them."""
         gone = int(place[HEAD])
@@ -224,7 +236,7 @@ class PaneLists(FrequencySynopsis):
             key = (owner << _PANE_BITS) + stamp
             low = np.searchsorted(key, (groups << _PANE_BITS) + windows.first)
             high = np.searchsorted(key, (groups << _PANE_BITS) + windows.end)
-            answers = self._recounted(windows.number, windows.group, code, value, low, high)
+            answers = self._recounted(windows, code, value, low, high)
             # The last window of a group tells what it still needs.
             needed = np.zeros(int(max(owner.max(initial=0), groups.max())) + 1, np.int64)
             panes_of = self.query.window.panes
@@ -238,13 +250,11 @@ class PaneLists(FrequencySynopsis):
         self.pane = stamp
         return answers
 
-    def _recounted(
-        self, number: Ints, group: Array, code: Array, value: Array, low: Ints, high: Ints
-    ) -> Runs:
+    def _recounted(self, asked: Windows, code: Array, value: Array, low: Ints, high: Ints) -> Runs:
         known = self.index.bound
         keys = self.order_key[:known]
         found, sums, end = recount(code, value, low, high, known, keys, self.query.k, self.decided)
-        return self._answers(number, group, offsets_of(np.diff(end, prepend=0)), found, sums)
+        return self._answers(asked, offsets_of(np.diff(end, prepend=0)), found, sums)
 
     # Answers ----------------------------------------------------------------------------------
 
@@ -265,16 +275,18 @@ class PaneLists(FrequencySynopsis):
         cuts = np.flatnonzero(np.diff(owner)) + 1
         low = np.append(0, cuts) if len(code) else np.zeros(0, np.int64)
         high = np.append(cuts, len(code)) if len(code) else low
-        return self._recounted(np.zeros(len(low), np.int64), owner[low], code, value, low, high)
+        whole = np.full(len(low), first), np.full(len(low), end)
+        asked = Windows(np.zeros(len(low), np.int64), *whole, _NONE, owner[low])
+        return self._recounted(asked, code, value, low, high)
 
-    def _answers(
-        self, number: Ints, group: Array, offsets: Ints, code: Array, value: Array
-    ) -> Runs:
+    def _answers(self, asked: Windows, offsets: Ints, code: Array, value: Array) -> Runs:
+        """Answers with the best codes and their sums, one of each group that a window asks for."""
         columns: dict[str, Any] = {"count": value[:, 0], **self.store.gather(code)}
         part = Part(offsets, columns)
         if not self.decided:
             part = ranked(part, self.items, self.query.k)
-        return Runs(number, group.astype(np.int32), {"items": part})
+        assert asked.group is not None
+        return Runs(asked.number, asked.group, {"items": part})
 
     # State ------------------------------------------------------------------------------------
 

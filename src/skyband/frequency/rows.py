@@ -1,16 +1,17 @@
 """Summaries of the sketches: the rows of a pane as they came, reduced once they are many.
 
-The sketches work row by row, and what they keep depends on the order of the rows. So a pane's summary
-is its rows (hash, weight, item), without a copy of the items. A pane that stays open must not grow
-without bound, though: whenever ``raw_rows`` rows have gathered, they are counted by item into the
-``known`` part, and where that exceeds half of ``raw_rows`` items, the least are cut off and ``missing``
-says how often what was cut may have occurred. Rows are taken in blocks of exactly ``raw_rows``, so the
-outcome does not depend on how they came in batches. docs/decisions/0010 says why.
+The sketches work row by row, and what they keep depends on the order of the rows. So a pane's
+summary is its rows (hash, weight, item), without a copy of the items. A pane that stays open must
+not grow without bound, though: whenever ``raw_rows`` rows have gathered, they are counted by item
+into the ``known`` part, and where that exceeds half of ``raw_rows`` items, the least are cut off
+and ``missing`` says how often what was cut may have occurred. Rows are taken in blocks of exactly
+``raw_rows``, so the outcome does not depend on how they came in batches. docs/decisions/0010 says
+why.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,20 @@ Array = npt.NDArray[Any]
 _NO_HASHES = np.zeros(0, np.uint64)
 _MOST_PANES = 10_000
 _RAW_ROWS = 1 << 18
+
+
+class Pushed(NamedTuple):
+    """Panes as kernels read them: items counted before, with errors, then rows; offsets a pane."""
+
+    stamp: Ints
+    hashes: Array
+    weights: Array
+    offsets: Ints
+    known: Array
+    counts: Array
+    errors: Array
+    known_offsets: Ints
+    missing: Array
 
 
 class SketchSynopsis(FrequencySynopsis):
@@ -81,12 +96,18 @@ class SketchSynopsis(FrequencySynopsis):
         many = np.add.reduceat((known.lengths > 0).astype(np.int64), fresh) > 1
         missing = np.add.reduceat(runs.scalars["missing"], fresh)
         merged_known = Part(np.append(known.offsets[fresh], len(known)), known.columns)
-        pieces = [
-            self._merge(runs, known, start, stop) if several else merged_known.slice(i, i + 1)
-            for i, (start, stop, several) in enumerate(
-                zip(fresh, np.append(fresh[1:], len(runs)), many, strict=True)
-            )
-        ] if many.any() else None
+        pieces = (
+            [
+                self._merge(runs, known, int(start), int(stop))
+                if several
+                else merged_known.slice(i, i + 1)
+                for i, (start, stop, several) in enumerate(
+                    zip(fresh, np.append(fresh[1:], len(runs)), many, strict=True)
+                )
+            ]
+            if many.any()
+            else None
+        )
         if pieces is not None:
             merged_known = _joined(pieces)
         scalars = {n: np.add.reduceat(values, fresh) for n, values in runs.scalars.items()}
@@ -130,22 +151,22 @@ class SketchSynopsis(FrequencySynopsis):
 
     # What kernels read ------------------------------------------------------------------------
 
-    def unpacked(self, runs: Runs) -> dict[str, Any]:
+    def unpacked(self, runs: Runs) -> Pushed:
         """Arrays of all runs: ``known`` items with counts and errors, then rows with weights."""
         rows, known = _part(runs, "rows"), _part(runs, "known")
         weighted = self.query.weight is not None and len(rows)
         some = len(known) > 0
-        return {
-            "stamp": runs.stamp,
-            "hashes": _read_only(rows["hash"]) if len(rows) else _read_only(_NO_HASHES),
-            "weights": _read_only(rows["weight"] if weighted else np.zeros(0, self.dtype)),
-            "offsets": rows.offsets,
-            "known": _read_only(known["hash"] if some else _NO_HASHES),
-            "counts": _read_only(known["count"] if some else np.zeros(0, self.dtype)),
-            "errors": _read_only(known["error"] if some else np.zeros(0, self.dtype)),
-            "known_offsets": known.offsets,
-            "missing": runs.scalars["missing"].astype(self.dtype, copy=False),
-        }
+        return Pushed(
+            stamp=runs.stamp,
+            hashes=_read_only(rows["hash"]) if len(rows) else _read_only(_NO_HASHES),
+            weights=_read_only(rows["weight"] if weighted else np.zeros(0, self.dtype)),
+            offsets=rows.offsets,
+            known=_read_only(known["hash"] if some else _NO_HASHES),
+            counts=_read_only(known["count"] if some else np.zeros(0, self.dtype)),
+            errors=_read_only(known["error"] if some else np.zeros(0, self.dtype)),
+            known_offsets=known.offsets,
+            missing=runs.scalars["missing"].astype(self.dtype, copy=False),
+        )
 
     def item_columns(self, runs: Runs, rows: Ints) -> dict[str, pa.Array]:
         """Item columns of rows as kernels number them: known items first."""
@@ -187,7 +208,9 @@ def _read_only(values: Array) -> Array:
 def _joined(pieces: list[Part]) -> Part:
     """Parts one after the other."""
     runs = [
-        Runs(np.zeros(len(p.offsets) - 1, np.int64), np.zeros(len(p.offsets) - 1, np.int32), {"": p})
+        Runs(
+            np.zeros(len(p.offsets) - 1, np.int64), np.zeros(len(p.offsets) - 1, np.int32), {"": p}
+        )
         for p in pieces
     ]
     return Runs.concat(runs).parts[""]

@@ -1,14 +1,14 @@
 """What all FusedTopK algorithms share: columns, reports, the guard, the finished answer.
 
 A summary holds all good reports of a (pane, group): the hash of the object, the stream, the value,
-what makes one report later than another, and the object's id. Reports cannot be dropped yet where one
-too many is a bad row.
+what makes one report later than another, and the object's id. None can be dropped yet, because one
+report too many is a bad row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ Codes = npt.NDArray[np.int32]
 class FusedSynopsis(Synopsis[FusedTopK]):
     """Everything of FusedTopK but the state over sealed panes, and the guard of it."""
 
-    option_names = ("guard",)
+    option_names: ClassVar[tuple[str, ...]] = ("guard",)
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
@@ -58,8 +58,8 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         if self._named(source):
             if query.stream is None:
                 raise SchemaError(
-                    "one table of several streams needs stream=, the column that names the stream of "
-                    f"a row; or give a mapping from stream to source ({', '.join(query.streams)})"
+                    "one table of several streams needs stream=, the column that names the stream "
+                    f"of a row; or give a mapping from {', '.join(query.streams)} to their sources"
                 )
             names.append(query.stream)
         return tuple(dict.fromkeys(name for name in names if name is not None))
@@ -98,8 +98,8 @@ class FusedSynopsis(Synopsis[FusedTopK]):
                 known = output_type(theirs.field(name).type)
                 if mine != known:
                     raise SchemaError(
-                        f"column {name!r} has type {mine} in source {source!r} and {known} in source "
-                        f"{other!r}; cast them so that all sources agree"
+                        f"column {name!r} has type {mine} in source {source!r} and {known} in "
+                        f"source {other!r}; cast them so that all sources agree"
                     )
 
     @property
@@ -156,7 +156,9 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         numbers = to_numpy(pc.fill_null(places, -1))
         if not pa.types.is_dictionary(column.type):
             return numbers
-        indices = pc.fill_null(column.indices.cast(pa.int64()), len(numbers))
+        indices = column.indices
+        if indices.null_count:
+            indices = pc.fill_null(indices.cast(pa.int64()), len(numbers))
         return np.append(numbers, np.int32(-1))[to_numpy(indices)]
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:

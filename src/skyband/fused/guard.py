@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.fused_guard import guard_keys, judge, live_slots, remember
+from skyband.kernels.fused_guard import guard_keys, live_slots, remember
 
 __all__ = ["Guard", "frozen"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
 Table = tuple[Hashes, Codes, Ints]
 
 
@@ -28,60 +29,99 @@ def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class Guard:
     """Remembers the panes of the last m reports of every (object, stream) in the window.
 
-    An algorithm that drops what can never be answered forgets that it was there, so the check needs a
-    memory of its own: a hash, a counter and m panes a live pair, and one look-up a report.
+    An algorithm that drops what can never be answered forgets that it was there, so the check needs
+    a memory of its own: a hash, a counter and m panes a live pair, and one look-up a report.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.used = 0
         self.table = self._empty(8)
+        self._ahead: tuple[Hashes, int, Table] | None = None
+        """Rows that were found good, and what the table would be with them."""
 
     @property
     def nbytes(self) -> int:
         return sum(column.nbytes for column in self.table)
 
-    def bad(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints) -> npt.NDArray[np.bool_]:
-        """Rows (ordered by pane) that are one report too many; nothing is remembered of them."""
-        keys = guard_keys(frozen(hashes), frozen(stream))
-        return judge(keys, pane, oldest, self.table, self._empty(len(hashes)))
+    def bad(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints) -> Mask:
+        """Rows (ordered by pane) that are one report too many; nothing is remembered of them.
 
-    def take(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: int) -> None:
-        """Remember reports; pairs without one of pane ``oldest`` or later may be forgotten."""
-        if 2 * (self.used + len(hashes)) > len(self.table[0]):
-            # Room for twice what is live, so that this costs little a report.
-            wider = self._empty(2 * (self.used + len(hashes)))
-            self.used = live_slots(self.table, oldest, wider)
-            if 8 * (self.used + len(hashes)) < len(wider[0]):
-                narrow = self._empty(2 * (self.used + len(hashes)))
-                live_slots(wider, oldest, narrow)
-                wider = narrow
-            self.table = wider
-        self.used += remember(guard_keys(frozen(hashes), frozen(stream)), pane, self.table)
+        ``oldest`` is the first pane that some window covers together with the row's own.
+        """
+        table = self.table[0].copy(), self.table[1].copy(), self.table[2].copy()
+        bad, used, table = self._noted(hashes, stream, pane, oldest, self.used, table)
+        self._ahead = None if bad.any() else (hashes, used, table)
+        return bad
+
+    def take(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints) -> None:
+        """Remember reports that are not too many."""
+        if self._ahead is not None and self._ahead[0] is hashes:
+            _, self.used, self.table = self._ahead
+        else:
+            noted = self._noted(hashes, stream, pane, oldest, self.used, self.table)
+            _, self.used, self.table = noted
+        self._ahead = None
+
+    def _noted(
+        self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints, used: int, table: Table
+    ) -> tuple[Mask, int, Table]:
+        keys = guard_keys(frozen(hashes), frozen(stream))
+        bad = np.zeros(len(keys), np.bool_)
+        at = 0
+        while at < len(keys):
+            room = len(table[0]) // 2 - used
+            if room < min(len(keys) - at, len(table[0]) // 8):
+                used, table = self._wider(used, table, int(oldest[at]))
+                room = len(table[0]) // 2 - used
+            upto = min(at + room, len(keys))
+            used += remember(keys, pane, oldest, table, bad, at, upto)
+            at = upto
+        return bad, used, table
+
+    def _wider(self, used: int, table: Table, oldest: int) -> tuple[int, Table]:
+        """A table of the pairs that still have a report of pane ``oldest`` or later.
+
+        At most a quarter of it is in use, at least a sixteenth, so that it lasts for a while.
+        """
+        slots = len(table[0])
+        wider = self._empty(slots // 2)
+        live = live_slots(table, oldest, wider)
+        if not slots // 16 <= live + 16 <= slots // 4:
+            return live, self._moved(wider, live)
+        return live, wider
+
+    def _moved(self, table: Table, live: int) -> Table:
+        target = self._empty(2 * live + 64)
+        live_slots(table, int(np.iinfo(np.int64).min), target)
+        return target
 
     def _empty(self, keys: int) -> Table:
-        slots = 1 << max(2 * keys - 1, 15).bit_length()
+        slots = 1 << max(2 * keys - 1, 127).bit_length()
         return (
             np.zeros(slots, np.uint64),
-            np.full(slots, -1, np.int32),
+            np.zeros(slots if self.most > 1 else 1, np.int32),
             np.zeros((slots, self.most), np.int64),
         )
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Flat arrays for a snapshot."""
-        used = self.table[1] >= 0
+        used = self.table[0] > 0
         names = ("keys", "turn", "panes")
-        return {name: column[used] for name, column in zip(names, self.table, strict=True)}
+        keys, turn, panes = self.table
+        turn = turn if self.most > 1 else np.zeros(len(keys), np.int32)
+        return dict(zip(names, (keys[used], turn[used], panes[used]), strict=True))
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over a snapshot."""
         found = arrays["keys"].copy(), arrays["turn"].copy(), arrays["panes"].copy()
         self.table = self._empty(len(found[0]))
-        lowest = int(np.iinfo(np.int64).min)
-        self.used = live_slots(found, lowest, self.table)
+        self.used = live_slots(found, int(np.iinfo(np.int64).min), self.table)
+        self._ahead = None
 
     def _check(self) -> None:
         keys, turn, panes = self.table
-        assert self.used == int((turn >= 0).sum()) <= len(keys) // 2
-        assert len(np.unique(keys[turn >= 0])) == self.used
+        assert self.used == int((keys > 0).sum()) <= len(keys) // 2
+        assert len(np.unique(keys[keys > 0])) == self.used
+        assert ((turn >= 0) & (turn < self.most)).all()
         assert panes.shape == (len(keys), self.most)

@@ -1,10 +1,10 @@
 """The reports that an algorithm keeps, its objects and the view that answers are read from.
 
 One ``fold`` takes rows in stretches of a few thousand: codes for the objects' ids, the kernel
-``advance`` (reports in, expired ones out, step by step), one call of the score function for all values
-that changed, the kernel ``settle`` (scores into the view, windows read from it). Between stretches
-an algorithm may drop what can no longer be answered. Nothing runs per row in Python, and the score
-function, the user's own included, is called once a stretch.
+``advance`` (reports in, expired ones out, step by step), one call of the score function for all
+values that changed, the kernel ``settle`` (scores into the view, windows read from it). Between
+stretches an algorithm may drop what can no longer be answered. Nothing runs per row in Python, and
+the score function, the user's own included, is called once a stretch.
 """
 
 from __future__ import annotations
@@ -21,14 +21,23 @@ from skyband.columns import ColumnStore, native_dtype, plain, spans, to_numpy
 from skyband.errors import QueryError
 from skyband.fused.base import REPORTS, FusedSynopsis
 from skyband.fused.guard import frozen
-from skyband.kernels.fused import REFILLS, VIEW, advance, prefix_keys, relink, settle, values_of
+from skyband.kernels.fused import (
+    REFILLS,
+    VIEW,
+    advance,
+    dead_of,
+    prefix_keys,
+    relink,
+    settle,
+    values_of,
+)
 from skyband.keys import KeyIndex
 from skyband.order import sortable
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part, Runs, offsets_of
 from skyband.synopsis import Windows
 
-__all__ = ["LiveReports", "id_keys"]
+__all__ = ["NEVER", "STRETCH", "LiveReports", "id_keys", "under"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -37,7 +46,7 @@ Mask = npt.NDArray[np.bool_]
 Log = tuple[Codes, Codes, Floats, Ints, Codes]
 
 NEVER = int(np.iinfo(np.int64).min)
-STRETCH = 4096
+STRETCH = 8192
 """Rows that are taken at once, where there are as many: enough to spread the cost of a call."""
 
 
@@ -58,7 +67,7 @@ class LiveReports(FusedSynopsis):
     """A log of reports by pane, objects with dense codes, and windows read from a view."""
 
     shortens = True
-    option_names = (*FusedSynopsis.option_names, "kmax")
+    option_names: ClassVar[tuple[str, ...]] = (*FusedSynopsis.option_names, "kmax")
     scans: ClassVar[bool] = True
     """Whether a view that has become too small is chosen by a scan of all scores."""
 
@@ -76,9 +85,7 @@ class LiveReports(FusedSynopsis):
         """A whole number among the options."""
         value = self.query.options.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise QueryError(
-                f"option {name!r} must be a whole number of at least {least}: {value!r}"
-            )
+            raise QueryError(f"option {name!r} must be an integer of at least {least}: {value!r}")
         return value
 
     def _clear(self) -> None:
@@ -124,7 +131,7 @@ class LiveReports(FusedSynopsis):
         step_first, reads = first, np.ones(len(end), np.bool_)
         pane = np.repeat(panes.stamp, part.lengths)
         if len(part) and self.guard is not None:
-            oldest = int(self._oldest(panes.stamp[-1:])[0])
+            oldest = np.repeat(self._oldest(panes.stamp), part.lengths)
             self.guard.take(part["hash"], part["stream"], pane, oldest)
         if len(panes) and (not len(end) or step_end[-1] < len(part)):
             # Panes after the last window, one step a pane: they may be many rows.
@@ -160,22 +167,32 @@ class LiveReports(FusedSynopsis):
         reads: Mask,
     ) -> tuple[pa.Array, Floats, Ints]:
         """Some steps at once; ids and scores read, and the number read in each reading step."""
+        if columns is not None:
+            self._observe(*columns, row, upto)
         rows = self._encoded(columns, row, upto)
         self.head, self.size, touched, values, present, offsets = advance(
             rows, step_end, step_first, self.log, self.head, self.size, self.links, self.ever,
             self.mark, self.serial, self.low,
         )  # fmt: skip
         self.serial += len(step_end)
-        scores = self.score(values)
-        scores[~present.any(axis=1)] = np.nan
+        scores = self._scored(values, present)
         self.work["reports_in"] += upto - row
         self.work["score_updates"] += len(touched)
         codes, points, lengths = self._settle(touched, values, present, scores, offsets, reads)
-        assert self.ids is not None or not len(codes)
+        self._read(step_first[reads])
         ids = pa.array([], self.id_type) if self.ids is None else self.ids.gather(codes)
         self._release(touched)
         self._drop()
         return ids, points, lengths[reads]
+
+    def _scored(self, values: Floats, present: Mask) -> Floats:
+        """The scores of objects, NaN for those without a report."""
+        scores = self.score(values)
+        alive = present[:, 0]
+        for stream in range(1, len(self.low)):
+            alive = alive | present[:, stream]
+        scores[~alive] = np.nan
+        return scores
 
     def _encoded(
         self, columns: tuple[Part, Ints] | None, row: int, upto: int
@@ -227,7 +244,7 @@ class LiveReports(FusedSynopsis):
         return np.concatenate(codes), np.concatenate(points), np.concatenate(lengths)
 
     def _refill(self, step: int) -> None:
-        """Choose a view of at least k objects as of a step; where a scan does that, never called."""
+        """Choose a view of at least k objects as of a step, where scores are not scanned for it."""
         raise AssertionError("scores are scanned instead")
 
     # Objects ----------------------------------------------------------------------------------
@@ -253,7 +270,8 @@ class LiveReports(FusedSynopsis):
     def _shift(self, target: Log) -> None:
         """Move the live log to the start of ``target``, which may be the log itself."""
         live = self.size - self.head
-        for old, new in zip(self.log, target, strict=True):
+        columns: list[tuple[Any, Any]] = list(zip(self.log, target, strict=True))
+        for old, new in columns:
             new[:live] = old[self.head : self.size].copy()
         chain = target[4][:live]
         chain[chain >= 0] -= self.head
@@ -262,10 +280,17 @@ class LiveReports(FusedSynopsis):
 
     def _release(self, touched: Codes) -> None:
         """Forget those of these objects that have no report left."""
-        dead = np.unique(touched[self.links[touched, 0] < 0])
+        self.serial += 1
+        dead = dead_of(touched, self.links, self.mark, self.serial)
         if len(dead):
             self.index.release(dead)
             self.ever[dead] = 0
+
+    def _observe(self, part: Part, pane: Ints, row: int, upto: int) -> None:
+        """Told of rows before they are taken."""
+
+    def _read(self, first: Ints) -> None:
+        """Told of the first panes of windows that were just read."""
 
     def _room(self) -> int:
         """Reports that may come before something should be dropped."""
@@ -278,7 +303,8 @@ class LiveReports(FusedSynopsis):
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         """The answer over ``[first, end)``, from the log alone."""
-        code, stream, value, pane, _ = (column[self.head : self.size] for column in self.log)
+        log: tuple[Any, ...] = self.log
+        code, stream, value, pane, _ = (column[self.head : self.size] for column in log)
         inside = (pane >= first) & (pane < end)
         codes, place = np.unique(code[inside], return_inverse=True)
         d = len(self.low)
@@ -305,9 +331,10 @@ class LiveReports(FusedSynopsis):
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         names = ("code", "stream", "value", "pane")
+        log: tuple[Any, ...] = self.log[:4]
         arrays: dict[str, npt.NDArray[Any]] = {
             f"log/{name}": column[self.head : self.size].copy()
-            for name, column in zip(names, self.log, strict=False)
+            for name, column in zip(names, log, strict=True)
         }
         arrays |= {f"index/{name}": value for name, value in self.index.state().items()}
         if self.ids is not None:
@@ -321,15 +348,16 @@ class LiveReports(FusedSynopsis):
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self._clear()
         self.serial = 0
-        self.index = KeyIndex.from_state(_under(arrays, "index/"))
+        self.index = KeyIndex.from_state(under(arrays, "index/"))
         if "log/code" in arrays and any(name.startswith("ids/") for name in arrays):
-            self.ids = ColumnStore.from_state(self.id_type, _under(arrays, "ids/"))
+            self.ids = ColumnStore.from_state(self.id_type, under(arrays, "ids/"))
         if self.guard is not None:
-            self.guard.restore(_under(arrays, "guard/"))
+            self.guard.restore(under(arrays, "guard/"))
         live = len(arrays["log/code"])
         self.head = self.size = 0
         self._reserve(self.index.bound, live)
-        for column, name in zip(self.log, ("code", "stream", "value", "pane"), strict=False):
+        log: tuple[Any, ...] = self.log[:4]
+        for column, name in zip(log, ("code", "stream", "value", "pane"), strict=True):
             column[:live] = arrays[f"log/{name}"]
         self.size = live
         self.ever[: self.index.bound] = arrays["ever"]
@@ -345,8 +373,7 @@ class LiveReports(FusedSynopsis):
         """Read the values of objects from the log again, and settle their scores."""
         _, stream, value, _, chain = self.log
         values, present = values_of(codes, self.links, chain, stream, value, self.low)
-        scores = self.score(values)
-        scores[~present.any(axis=1)] = np.nan
+        scores = self._scored(values, present)
         step = np.array([0, len(codes)])
         self._settle(codes, values, present, scores, step, np.zeros(1, np.bool_))
 
@@ -395,7 +422,7 @@ class LiveReports(FusedSynopsis):
             self.guard._check()
 
 
-def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+def under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
     """The arrays whose names begin with ``prefix``, without it."""
     return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
 

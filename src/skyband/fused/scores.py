@@ -1,4 +1,4 @@
-"""From a matrix of values (objects x streams) to one score an object, in the order of the streams."""
+"""From values (objects x streams) to one score an object, in the order of the streams."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def _own(combine: Callable[[Floats], Any], values: Floats) -> Floats:
     scores = np.asarray(combine(values), np.float64)
     if scores.shape != (len(values),):
         raise QueryError(
-            f"combine= got values of shape {values.shape} and must return one score for each of the "
-            f"{len(values)} objects; it returned an array of shape {scores.shape}"
+            f"combine= got values of shape {values.shape} and must return one score for each of "
+            f"the {len(values)} objects; it returned an array of shape {scores.shape}"
         )
     if np.isnan(scores).any():
         raise QueryError("combine= returned a score that is not a number (NaN)")

@@ -1,4 +1,4 @@
-"""SLA: all live reports, a sorted list a stream, and the threshold algorithm when the view runs dry."""
+"""SLA: all live reports, a sorted list a stream, the threshold algorithm when results run out."""
 
 from __future__ import annotations
 
@@ -25,15 +25,23 @@ class Sla(LiveReports):
     a window; the threshold algorithm runs when fewer than k of the k_max materialised results are
     left. State O(reports in the window). Exact, whatever the number of recurrences.
 
-    Section 3.1 of the paper. We depart in two points: a list has one entry an object, with the sum of
-    its reports, where the paper (section 5) leaves the older sums in the list and reads the largest;
-    and the lists are read to depths that double, with the scores that the view keeps anyway in the
-    place of random accesses.
+    Section 3.1 of the paper. We depart in two points: a list has one entry an object, with the sum
+    of its reports, where the paper (section 5) leaves the older sums in the list and reads the
+    largest; and the lists are read to depths that double, with the scores that the view keeps
+    anyway in the place of random accesses.
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "s"], "v": [0.5, 0.7, 0.4]})
-    >>> query = sb.FusedTopK(k=2, id="car", stream="cam", value="v", streams=("n", "s"),
-    ...                      window=sb.CountWindow(3), algorithm="sla", combine="max")
+    >>> query = sb.FusedTopK(
+    ...     k=2,
+    ...     id="car",
+    ...     stream="cam",
+    ...     value="v",
+    ...     streams=("n", "s"),
+    ...     window=sb.CountWindow(3),
+    ...     algorithm="sla",
+    ...     combine="max",
+    ... )
     >>> sb.rank(reports, query).select(["car", "score"]).to_pylist()
     [{'car': 'b', 'score': 0.7}, {'car': 'a', 'score': 0.5}]
     """

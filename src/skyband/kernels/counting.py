@@ -41,8 +41,8 @@ def _count_some(
 ) -> tuple[int, int]:
     """Count rows until there is room for no more items; returns the row reached and the items.
 
-    A function of its own, so that the table's arrays are fixed while the loop runs: it is five times
-    as fast as one in which they may grow.
+    A function of its own, so that the table's arrays are fixed while the loop runs: it is five
+    times as fast as one in which they may grow.
     """
     mask = np.uint64(len(keys) - 1)
     one_each = len(weights) == 0
@@ -86,9 +86,9 @@ def count_runs(
 ) -> tuple[Ints, NDArray[Any], Ints]:
     """The distinct items of each run in order of first appearance: first position, weight, offsets.
 
-    ``weights`` of length 0 stand for one each. A run's table begins with the size that the
-    last one came to, but no larger than its rows need, and grows by four: many short runs cost no more
-    than their rows, and a long run with few items stays in cache.
+    ``weights`` of length 0 stand for one each. A run's table begins with the size that the last one
+    came to, but no larger than its rows need, and grows by four: many short runs cost no more than
+    their rows, and a long run with few items stays in cache.
     """
     runs = len(offsets) - 1
     first = np.empty(len(hashes), np.int64)
@@ -161,7 +161,7 @@ def prefix_keys(offsets: NDArray[Any], data: Bytes) -> Ints:
     keys = np.empty(len(offsets) - 1, np.int64)
     for i in range(len(keys)):
         start = np.int64(offsets[i])
-        size = min(np.int64(offsets[i + 1]) - start, 8)
+        size: Any = min(np.int64(offsets[i + 1]) - start, np.int64(8))
         word = np.uint64(0)
         for j in range(8):
             word = word << np.uint64(8)

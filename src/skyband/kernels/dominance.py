@@ -5,17 +5,20 @@ A point is a row of integers of which greater is better, in every dimension.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
 
-__all__ = ["dominates", "relation", "skyline_runs", "sort_keys"]
+__all__ = ["dominates", "mixed", "relation", "skyline_runs", "sort_keys"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 BETTER, WORSE, EQUAL, NEITHER = 1, -1, 2, 0
+_ODD = np.int64(-7046029254386353131)
 
 
 @jit
@@ -51,6 +54,12 @@ def dominates(a: Ints, i: int, b: Ints, j: int) -> bool:
         if x > y:
             better = True
     return better
+
+
+@jit
+def mixed(left: Any, right: Any) -> Any:
+    """One segment for the segments of both sides of a join: numbers, or arrays of them."""
+    return left * _ODD + right
 
 
 @jit

@@ -1,10 +1,11 @@
 """FSW, FSWr and FSWf over many panes and windows in one call.
 
-Of the pane being counted only ``cur`` (items) and ``fine`` (cells) change; when it ends they become a
-bucket of the histograms ``C`` and ``E``. Sums over the sealed panes are kept beside them, so
+Of the pane being counted only ``cur`` (items) and ``fine`` (cells) change; when it ends they become
+a bucket of the histograms ``item_hist`` and ``cell_hist``. Sums over the sealed panes are kept
+beside them, so
 
-    count of an item j     base[j] + cur[j]       = sum of C[j] + cur[j]
-    bound of a cell k      hist[k // r] + fine[k] = sum of E[k // r] + fine[k]
+    count of an item j     base[j] + cur[j]       = sum of item_hist[j] + cur[j]
+    bound of a cell k      hist[k // r] + fine[k] = sum of cell_hist[k // r] + fine[k]
 
 Buckets are circular: pane t has number t mod p, and ``held`` tells which pane a number holds.
 """
@@ -41,15 +42,16 @@ _LOWER = np.uint64(0xFFFFFFFF)
 
 
 @jit
-def cell_of(key: np.uint64, cells: int) -> int:
+def cell_of(key: np.uint64, cells: int) -> Any:
     """The cell of a hash, by its upper half: its lower half may be alike within a shard."""
     return np.int64(((key >> _32) * np.uint64(cells)) >> _32)
 
 
 @jit
 def _evict(
-    slot: int, pane: int, ratio: int, control: Ints, item: Hashes, born: Ints, cur: Values,
-    C: Values, E: Values, hist: Values, fine: Values, held: Ints, table: Hashes, shift: np.uint64,
+    slot: Any, pane: int, ratio: int, control: Ints, item: Hashes, born: Ints, cur: Values,
+    item_hist: Values, cell_hist: Values, hist: Values, fine: Values, held: Ints, table: Hashes,
+    shift: np.uint64,
 ) -> None:  # fmt: skip
     """Forget an item; what it counted becomes a bound for its cell.
 
@@ -68,46 +70,46 @@ def _evict(
     for b in range(len(held)):
         if held[b] >= born[slot]:
             control[BUCKETS] += 1
-            if C[slot, b] > E[coarse, b]:
-                hist[coarse] += C[slot, b] - E[coarse, b]
-                E[coarse, b] = C[slot, b]
+            if item_hist[slot, b] > cell_hist[coarse, b]:
+                hist[coarse] += item_hist[slot, b] - cell_hist[coarse, b]
+                cell_hist[coarse, b] = item_hist[slot, b]
 
 
 @jit
 def _expire(
-    bucket: int, whole: bool, control: Ints, base: Values, err: Values, C: Values, D: Values,
-    E: Values, hist: Values, held: Ints, heap: NDArray[np.int32],
+    bucket: int, whole: bool, control: Ints, base: Values, err: Values, item_hist: Values,
+    item_err: Values, cell_hist: Values, hist: Values, held: Ints, heap: NDArray[np.int32],
 ) -> None:  # fmt: skip
-    """Take a pane out of all sums; floating ones are added up again, so that nothing is cancelled."""
+    """Take a pane out of all sums; floating ones are added up again, so that none cancels."""
     held[bucket] = NEVER
     control[HEAPED] = 0
     for at in range(control[SIZE]):
         slot = heap[at]
-        if C[slot, bucket] != 0:
+        if item_hist[slot, bucket] != 0:
             control[UPDATES] += 1
-            if len(D) == 0:
-                err[slot] = max(err[slot] - C[slot, bucket], 0)
-            base[slot] -= C[slot, bucket]
-            C[slot, bucket] = 0
+            if len(item_err) == 0:
+                err[slot] = max(err[slot] - item_hist[slot, bucket], 0)
+            base[slot] -= item_hist[slot, bucket]
+            item_hist[slot, bucket] = 0
             if not whole:
-                base[slot] = C[slot].sum()
-        if len(D):
-            err[slot] -= D[slot, bucket]
-            D[slot, bucket] = 0
+                base[slot] = item_hist[slot].sum()
+        if len(item_err):
+            err[slot] -= item_err[slot, bucket]
+            item_err[slot, bucket] = 0
             if not whole:
-                err[slot] = D[slot].sum()
+                err[slot] = item_err[slot].sum()
     for cell in range(len(hist)):
-        if E[cell, bucket] != 0:
-            hist[cell] -= E[cell, bucket]
-            E[cell, bucket] = 0
+        if cell_hist[cell, bucket] != 0:
+            hist[cell] -= cell_hist[cell, bucket]
+            cell_hist[cell, bucket] = 0
             if not whole:
-                hist[cell] = E[cell].sum()
+                hist[cell] = cell_hist[cell].sum()
 
 
 @jit
 def _remove_unseen(
-    live: int, control: Ints, item: Hashes, born: Ints, seen: Ints, base: Values, C: Values,
-    D: Values, heap: NDArray[np.int32], table: Hashes, shift: np.uint64,
+    live: int, control: Ints, item: Hashes, born: Ints, seen: Ints, base: Values, item_hist: Values,
+    item_err: Values, heap: NDArray[np.int32], table: Hashes, shift: np.uint64,
 ) -> None:  # fmt: skip
     """Forget the items that no live pane has seen: cells bound what may be left of them."""
     at = 0
@@ -118,21 +120,22 @@ def _remove_unseen(
             continue
         table_remove(table, shift, item[slot])
         control[REMOVALS] += 1
-        control[STAYED + min(live + len(C[slot]) - 1 - born[slot], 3)] += 1
+        control[STAYED + min(live + len(item_hist[slot]) - 1 - born[slot], 3)] += 1
         control[SIZE] -= 1
         heap[at] = heap[control[SIZE]]
         heap[control[SIZE]] = slot
         control[HEAPED] = 0
         base[slot] = 0
-        C[slot] = 0
-        if len(D):
-            D[slot] = 0
+        item_hist[slot] = 0
+        if len(item_err):
+            item_err[slot] = 0
 
 
 @jit
 def _close(
     pane: int, ratio: int, control: Ints, seen: Ints, base: Values, cur: Values, ecur: Values,
-    C: Values, D: Values, E: Values, hist: Values, fine: Values, held: Ints, heap: NDArray[np.int32],
+    item_hist: Values, item_err: Values, cell_hist: Values, hist: Values, fine: Values, held: Ints,
+    heap: NDArray[np.int32],
 ) -> None:  # fmt: skip
     """The pane's counts become a bucket."""
     bucket = pane % len(held)
@@ -141,11 +144,11 @@ def _close(
         slot = heap[at]
         if cur[slot] > 0:
             seen[slot] = pane
-        C[slot, bucket] = cur[slot]
+        item_hist[slot, bucket] = cur[slot]
         base[slot] += cur[slot]
         cur[slot] = 0
-        if len(D):
-            D[slot, bucket] = ecur[slot]
+        if len(item_err):
+            item_err[slot, bucket] = ecur[slot]
             ecur[slot] = 0
     for coarse in range(len(hist)):
         most = fine[coarse * ratio]
@@ -153,7 +156,7 @@ def _close(
         for cell in range(coarse * ratio + 1, (coarse + 1) * ratio):
             most = max(most, fine[cell])
             fine[cell] = 0
-        E[coarse, bucket] = most
+        cell_hist[coarse, bucket] = most
         hist[coarse] += most
 
 
@@ -161,9 +164,9 @@ def _close(
 def _feed(
     hashes: Hashes, weights: Values, errors: Values, start: int, stop: int, first_row: int,
     pane: int, ratio: int, control: Ints, item: Hashes, born: Ints, seen: Ints, row: Ints,
-    base: Values, cur: Values, err: Values, ecur: Values, C: Values, D: Values, E: Values,
-    hist: Values, fine: Values, bits: NDArray[np.uint8], held: Ints, heap: NDArray[np.int32],
-    low: Values, slack: Values, table: Hashes, shift: np.uint64,
+    base: Values, cur: Values, err: Values, ecur: Values, item_hist: Values, item_err: Values,
+    cell_hist: Values, hist: Values, fine: Values, bits: NDArray[np.uint8], held: Ints,
+    heap: NDArray[np.int32], low: Values, slack: Values, table: Hashes, shift: np.uint64,
 ) -> None:  # fmt: skip
     """Count rows in order of arrival; ``weights`` and ``errors`` of length 0 stand for 1 and 0."""
     capacity = len(item)
@@ -173,7 +176,7 @@ def _feed(
     w = cur[0] * 0 + 1
     wrong = cur[0] * 0
     hits = 0
-    past_buckets = np.empty(E.shape[1], E.dtype)
+    past_buckets = np.empty(cell_hist.shape[1], cell_hist.dtype)
     for i in range(start, stop):
         key = hashes[i]
         if len(weights):
@@ -222,18 +225,31 @@ def _feed(
             active = fine[cell]
             # The newcomer's bound is read before the eviction, which may raise its cell.
             past = hist[coarse]
-            past_buckets[:] = E[coarse]
+            past_buckets[:] = cell_hist[coarse]
             _evict(
-                slot, pane, ratio, control, item, born, cur, C, E, hist, fine, held, table, shift
+                slot,
+                pane,
+                ratio,
+                control,
+                item,
+                born,
+                cur,
+                item_hist,
+                cell_hist,
+                hist,
+                fine,
+                held,
+                table,
+                shift,
             )
-            C[slot] = past_buckets
+            item_hist[slot] = past_buckets
         else:
             slot = np.int64(heap[control[SIZE]])
             control[SIZE] += 1
             control[HEAPED] = 0
             active = fine[cell]
             past = hist[coarse]
-            C[slot] = E[coarse]
+            item_hist[slot] = cell_hist[coarse]
         control[INSERTS] += 1
         item[slot] = key
         born[slot] = pane
@@ -243,8 +259,8 @@ def _feed(
         cur[slot] = active + add
         # What the filter lets go is slack, not error: it is added when the answer is read.
         err[slot] = past + active + (add - w if add > w else 0) + wrong
-        if len(D):
-            D[slot] = C[slot]
+        if len(item_err):
+            item_err[slot] = item_hist[slot]
             ecur[slot] = active + (add - w if add > w else 0) + wrong
         table_add(table, shift, key, slot)
         if full:
@@ -311,16 +327,16 @@ def fold_fsw(
     stamp: Ints, hashes: Hashes, weights: Values, offsets: Ints, known: Hashes, counts: Values,
     errors: Values, known_offsets: Ints, missing: Values, first: Ints, end: Ints, k: int,
     ratio: int, whole: bool, control: Ints, item: Hashes, born: Ints, seen: Ints, row: Ints,
-    base: Values, cur: Values, err: Values, ecur: Values, C: Values, D: Values, E: Values,
-    hist: Values, fine: Values, bits: NDArray[np.uint8], held: Ints, heap: NDArray[np.int32],
-    low: Values, slack: Values, table: Hashes, shift: np.uint64,
+    base: Values, cur: Values, err: Values, ecur: Values, item_hist: Values, item_err: Values,
+    cell_hist: Values, hist: Values, fine: Values, bits: NDArray[np.uint8], held: Ints,
+    heap: NDArray[np.int32], low: Values, slack: Values, table: Hashes, shift: np.uint64,
 ) -> tuple[NDArray[np.int32], Ints, Values, Ints, Ints, NDArray[np.bool_]]:  # fmt: skip
     """Push panes and read windows.
 
-    A pane has items counted before (``known``, with ``counts`` and ``errors``; what they lack occurred
-    at most ``missing`` times) and then rows. Rows are numbered through, the known items first. Returns
-    the answers: slots, the rows they were inserted by, (count, error), filter slack; the end of each
-    window's answers, and whether it is proven exact.
+    A pane has items counted before (``known``, with ``counts`` and ``errors``; what they lack
+    occurred at most ``missing`` times) and then rows. Rows are numbered through, the known items
+    first. Returns the answers: slots, the rows they were inserted by, (count, error), filter slack;
+    the end of each window's answers, and whether it is proven exact.
     """
     capacity = len(item)
     panes = len(held)
@@ -346,27 +362,62 @@ def fold_fsw(
             expired = False
             for b in range(panes):
                 if held[b] != NEVER and held[b] <= pane - panes:
-                    _expire(b, whole, control, base, err, C, D, E, hist, held, heap)
+                    _expire(
+                        b,
+                        whole,
+                        control,
+                        base,
+                        err,
+                        item_hist,
+                        item_err,
+                        cell_hist,
+                        hist,
+                        held,
+                        heap,
+                    )
                     expired = True
             if expired:
                 _remove_unseen(
-                    pane - panes + 1, control, item, born, seen, base, C, D, heap, table, shift
+                    pane - panes + 1,
+                    control,
+                    item,
+                    born,
+                    seen,
+                    base,
+                    item_hist,
+                    item_err,
+                    heap,
+                    table,
+                    shift,
                 )
             _feed(
-                known, counts, errors, known_offsets[at], known_offsets[at + 1], len(none),
-                pane, ratio, control, item, born, seen, row, base, cur, err, ecur, C, D, E, hist,
-                fine, bits, held, heap, low, slack, table, shift,
+                known, counts, errors, known_offsets[at], known_offsets[at + 1], len(none), pane,
+                ratio, control, item, born, seen, row, base, cur, err, ecur, item_hist, item_err,
+                cell_hist, hist, fine, bits, held, heap, low, slack, table, shift,
             )  # fmt: skip
             if missing[at] > 0:
                 control[HEAPED] = 0
                 _lift(missing[at], pane, control, seen, cur, err, ecur, fine, heap)
             _feed(
-                hashes, weights, none, offsets[at], offsets[at + 1], len(known),
-                pane, ratio, control, item, born, seen, row, base, cur, err, ecur, C, D, E, hist,
-                fine, bits, held, heap, low, slack, table, shift,
+                hashes, weights, none, offsets[at], offsets[at + 1], len(known), pane, ratio,
+                control, item, born, seen, row, base, cur, err, ecur, item_hist, item_err,
+                cell_hist, hist, fine, bits, held, heap, low, slack, table, shift,
             )  # fmt: skip
             _close(
-                pane, ratio, control, seen, base, cur, ecur, C, D, E, hist, fine, held, heap
+                pane,
+                ratio,
+                control,
+                seen,
+                base,
+                cur,
+                ecur,
+                item_hist,
+                item_err,
+                cell_hist,
+                hist,
+                fine,
+                held,
+                heap,
             )
             bits[:] = 0
             at += 1
@@ -375,11 +426,23 @@ def fold_fsw(
         expired = False
         for b in range(panes):
             if held[b] != NEVER and held[b] < first[window]:
-                _expire(b, whole, control, base, err, C, D, E, hist, held, heap)
+                _expire(
+                    b, whole, control, base, err, item_hist, item_err, cell_hist, hist, held, heap
+                )
                 expired = True
         if expired:
             _remove_unseen(
-                first[window], control, item, born, seen, base, C, D, heap, table, shift
+                first[window],
+                control,
+                item,
+                born,
+                seen,
+                base,
+                item_hist,
+                item_err,
+                heap,
+                table,
+                shift,
             )
         size = _best(k, len(bits) > 0, control, base, err, heap, chosen, own_low, own_slack)
         if n + size > room:

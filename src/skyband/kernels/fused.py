@@ -23,7 +23,16 @@ import numpy.typing as npt
 
 from skyband.kernels.jit import jit
 
-__all__ = ["advance", "any_outside", "prefix_keys", "relink", "settle", "values_of"]
+__all__ = [
+    "advance",
+    "any_outside",
+    "dead_of",
+    "prefix_keys",
+    "relink",
+    "retire",
+    "settle",
+    "values_of",
+]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -68,6 +77,35 @@ def values_of(
 
 
 @jit
+def dead_of(touched: Codes, links: Codes, mark: Ints, serial: int) -> Codes:
+    """Those of some objects that have no reports, each once."""
+    dead = np.empty(len(touched), np.int32)
+    count = 0
+    for i in range(len(touched)):
+        code = touched[i]
+        if links[code, 0] < 0 and mark[code] != serial:
+            mark[code] = serial
+            dead[count] = code
+            count += 1
+    return dead[:count]
+
+
+@jit
+def retire(codes: Codes, score: Floats, view: Codes, place: Codes, counters: Ints) -> None:
+    """Take objects that have no report left out of the scores and the view."""
+    for code in codes:
+        score[code] = np.nan
+        counters[LIVE] -= 1
+        at = place[code]
+        if at >= 0:
+            counters[VIEW] -= 1
+            last = view[counters[VIEW]]
+            view[at] = last
+            place[last] = at
+            place[code] = -1
+
+
+@jit
 def relink(code: Codes, head: int, size: int, chain: Codes, links: Codes) -> None:
     """Chains and links of a log; ``links`` is all -1 before."""
     for report in range(head, size):
@@ -94,11 +132,11 @@ def advance(
     serial: int,
     low: Floats,
 ) -> tuple[int, int, Codes, Floats, Mask, Ints]:
-    """Take rows and expire reports, step by step; which objects changed, their values, the streams.
+    """Take rows and expire reports, step by step; which objects changed, and to which values.
 
-    A step takes the rows up to ``step_end`` and then lets panes before ``step_first`` go. Each object
-    is told once a step, as it is at the step's end: its value in every stream, and whether it has a
-    live report there. ``mark`` holds no number beyond ``serial``.
+    A step takes the rows up to ``step_end`` and then lets panes before ``step_first`` go. Each
+    object is told once a step, as it is at the step's end: its value in every stream, and whether
+    it has a live report there. ``mark`` holds no number beyond ``serial``.
     """
     new_code, new_stream, new_value, new_pane = rows
     code, stream, value, pane, chain = log
@@ -229,7 +267,7 @@ def _kth(values: Floats, count: int, k: int) -> float:
             low = i
         else:
             break
-    return values[want]
+    return float(values[want])
 
 
 @jit
@@ -282,9 +320,10 @@ def settle(
 ) -> tuple[int, Codes, Floats, Ints]:
     """Give objects their new scores, step by step, and read the steps that ask for it.
 
-    ``scores`` are NaN for objects that died. Where a step finds fewer than k in the view while others
-    live, the view is chosen anew: by a scan over all scores, or (``scan`` off) by the caller, to whom
-    the step is returned. Returns the next step, and the codes and scores read, cut by step.
+    ``scores`` are NaN for objects that died. Where a step finds fewer than k in the view while
+    others live, the view is chosen anew: by a scan over all scores, or (``scan`` off) by the
+    caller, to whom the step is returned. Returns the next step, and the codes and scores read, cut
+    by step.
     """
     steps = len(offsets) - 1
     found = np.empty(max((steps - step) * k, 16), np.int32)

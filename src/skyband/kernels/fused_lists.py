@@ -1,10 +1,13 @@
-"""Sorted lists of objects by their value, one a stream, and the first part of the threshold algorithm.
+"""Sorted lists of objects by their value, one a stream, for the threshold algorithm.
 
-A list holds the objects that are live in its stream, the greatest value first, equal values by code.
-It is an array that is searched by bisection and moved to make room, as the paper's lists are.
+A list holds the objects that are live in its stream, the greatest value first, equal values by
+code. It is an array that is searched by bisection and moved to make room, as the paper's lists
+are.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +54,20 @@ def move_in_lists(
 
 
 @jit
+def _close(column: npt.NDArray[Any], at: int, size: int) -> None:
+    """Move what follows an entry to its place."""
+    for i in range(at, size - 1):
+        column[i] = column[i + 1]
+
+
+@jit
+def _open(column: npt.NDArray[Any], at: int, size: int) -> None:
+    """Make room for an entry."""
+    for i in range(size, at, -1):
+        column[i] = column[i - 1]
+
+
+@jit
 def _move(
     code: int, known: Floats, row: Floats, values: Floats, codes: Codes, sizes: Ints, work: Ints
 ) -> None:
@@ -61,16 +78,14 @@ def _move(
         size = sizes[s]
         if not np.isnan(was):
             at = _find(was, code, values[s], codes[s], size)
-            for i in range(at, size - 1):
-                values[s, i] = values[s, i + 1]
-                codes[s, i] = codes[s, i + 1]
+            _close(values[s], at, size)
+            _close(codes[s], at, size)
             size -= 1
             work[1] += 1
         if not np.isnan(now):
             at = _find(now, code, values[s], codes[s], size)
-            for i in range(size, at, -1):
-                values[s, i] = values[s, i - 1]
-                codes[s, i] = codes[s, i - 1]
+            _open(values[s], at, size)
+            _open(codes[s], at, size)
             values[s, at] = now
             codes[s, at] = code
             size += 1

@@ -1,4 +1,4 @@
-"""Which instances of fused objects can still be answered: the sweep from the newest pane to the oldest.
+"""Which instances of fused objects can still be answered: a sweep from the newest pane back.
 
 An instance is an object as it will be when all before one of its panes has expired: it uses the
 reports of that pane and later ones. Its current score only grows and its best only shrinks.
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from skyband.kernels.fused import _before
 from skyband.kernels.jit import jit
 
-__all__ = ["compact", "dominated", "instances"]
+__all__ = ["best_values", "compact", "dominated", "instances", "live_streams", "most_likely"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -34,8 +34,8 @@ def instances(
     mark: Ints,
     serial: int,
     low: Floats,
-) -> tuple[Codes, Codes, Ints, Floats, Codes]:
-    """The instances of a log: object, owner of each report, pane offsets, values and reports seen.
+) -> tuple[Codes, Codes, Ints, Ints, Floats, Codes]:
+    """The instances of a log: object, owner of each report, panes, offsets, values, reports seen.
 
     ``values`` are the sums of the reports at or after the instance (lower bounds where there are
     none), ``seen`` how many those are. ``mark`` holds no number beyond ``serial``.
@@ -45,6 +45,7 @@ def instances(
     who = np.empty(room, np.int32)
     owner = np.empty(room, np.int32)
     offsets = np.zeros(room + 1, np.int64)
+    stamps = np.empty(room, np.int64)
     values = np.zeros((room, len(low)))
     seen = np.zeros((room, len(low)), np.int32)
     latest = np.empty(len(mark), np.int32)
@@ -53,6 +54,7 @@ def instances(
     for report in range(head, size):
         if report == head or pane[report] != pane[report - 1]:
             offsets[panes] = count
+            stamps[panes] = pane[report]
             panes += 1
         object_ = code[report]
         now = serial + panes
@@ -72,7 +74,80 @@ def instances(
             count += 1
         owner[report - head] = latest[object_]
     offsets[panes] = count
-    return who[:count], owner, offsets[: panes + 1], values[:count], seen[:count]
+    return who[:count], owner, stamps[:panes], offsets[: panes + 1], values[:count], seen[:count]
+
+
+@jit
+def best_values(
+    who: Codes,
+    values: Floats,
+    seen: Codes,
+    ever: Codes,
+    returns: bool,
+    most: int,
+    low: Floats,
+    high: Floats,
+) -> Floats:
+    """The greatest values that instances can still come to, with ``most`` live reports a stream.
+
+    Reports before an instance expire before it, so with ``returns`` as many may come again;
+    without, no more than ``most`` ever come.
+    """
+    best = np.empty(values.shape)
+    for i in range(len(who)):
+        for s in range(len(low)):
+            told = seen[i, s] if returns else ever[who[i], s]
+            more = max(most - told, 0)
+            if seen[i, s]:
+                best[i, s] = values[i, s] + more * high[s]
+            elif more:
+                best[i, s] = more * high[s]
+            else:
+                best[i, s] = low[s]
+    return best
+
+
+@jit
+def live_streams(who: Codes, links: Codes, chain: Codes, stream: Codes) -> Ints:
+    """For each instance, a bit for every stream in which its object has a report."""
+    masks = np.zeros(len(who), np.int64)
+    for i in range(len(who)):
+        report = links[who[i], 0]
+        while report >= 0:
+            masks[i] |= np.int64(1) << np.int64(stream[report])
+            report = chain[report]
+    return masks
+
+
+@jit
+def most_likely(
+    who: Codes,
+    values: Floats,
+    seen: Codes,
+    ever: Codes,
+    returns: bool,
+    most: int,
+    low: Floats,
+    high: Floats,
+    share: Floats,
+    place: Ints,
+) -> Floats:
+    """As ``best_values``, but a stream without a report counts as its share makes it likely.
+
+    ``share[place[i], s]`` is how many of the objects like instance i appear in stream s.
+    """
+    best = np.empty(values.shape)
+    for i in range(len(who)):
+        for s in range(len(low)):
+            told = seen[i, s] if returns else ever[who[i], s]
+            more = max(most - told, 0)
+            if seen[i, s]:
+                best[i, s] = values[i, s] + more * high[s]
+            elif more:
+                best[i, s] = low[s] + share[place[i], s] * (more * high[s] - low[s])
+            else:
+                best[i, s] = low[s]
+    return best
 
 
 @jit
@@ -129,8 +204,8 @@ def compact(
     owner: Codes,
     links: Codes,
     who: Codes,
-) -> tuple[int, Codes]:
-    """Drop the reports of lost instances and move the log to its start; who lost some.
+) -> tuple[int, Codes, Codes]:
+    """Drop the reports of lost instances and move the log to its start; who lost all, who some.
 
     Only the oldest instances of an object are dropped: one stays while an older one does.
     """
@@ -170,4 +245,13 @@ def compact(
         links[object_, 1] = report
     for report in range(kept - 1, -1, -1):
         links[code[report], 0] = report
-    return kept, hit[:hits]
+    dead = np.empty(hits, np.int32)
+    gone, left = 0, 0
+    for i in range(hits):
+        if links[hit[i], 0] < 0:
+            dead[gone] = hit[i]
+            gone += 1
+        else:
+            hit[left] = hit[i]
+            left += 1
+    return kept, dead[:gone], hit[:left]

@@ -1,10 +1,11 @@
 """A list of at most m monitored items: a hash table to find them, a lazy heap to find the least.
 
-Counts only grow while a pane lasts, so the heap keeps the keys of the last time it looked: a stale key
-is a lower bound, and only the top is ever brought up to date. A hit costs no heap operation. ``heap``
-is a permutation of all slots: the first ``size`` are in use, the others are free.
+Counts only grow while a pane lasts, so the heap keeps the keys of the last time it looked: a stale
+key is a lower bound, and only the top is ever brought up to date. A hit costs no heap operation.
+``heap`` is a permutation of all slots: the first ``size`` are in use, the others are free.
 
-A call passes ``size - size`` for the top where a bare 0 would have the kernel compiled a second time.
+A call passes ``size - size`` for the top where a bare 0 would have the kernel compiled a second
+time.
 
 The table holds pairs (hash, slot + 1), probed one after the other; zero marks an empty pair.
 """
@@ -35,7 +36,7 @@ def table_size(capacity: int) -> tuple[int, np.uint64]:
 
 
 @jit
-def table_find(table: Table, shift: np.uint64, key: np.uint64) -> int:
+def table_find(table: Table, shift: np.uint64, key: np.uint64) -> Any:
     """The slot of a hash, or -1."""
     mask = np.uint64((len(table) >> 1) - 1)
     at = key >> shift
@@ -45,7 +46,7 @@ def table_find(table: Table, shift: np.uint64, key: np.uint64) -> int:
 
 
 @jit
-def table_add(table: Table, shift: np.uint64, key: np.uint64, slot: int) -> None:
+def table_add(table: Table, shift: np.uint64, key: np.uint64, slot: Any) -> None:
     """Enter a hash that is not there."""
     mask = np.uint64((len(table) >> 1) - 1)
     at = key >> shift
@@ -75,7 +76,7 @@ def table_remove(table: Table, shift: np.uint64, key: np.uint64) -> None:
 
 @jit
 def sift(heap: Slots, size: int, at: int, low: NDArray[Any], slack: NDArray[Any]) -> None:
-    """Restore the heap below ``at``: least ``low`` on top, of equal ones that with most ``slack``."""
+    """Restore the heap below ``at``: least ``low`` on top, of equal ones the most ``slack``."""
     slot, key, extra = heap[at], low[at], slack[at]
     while True:
         child = 2 * at + 1

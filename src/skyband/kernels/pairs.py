@@ -3,8 +3,8 @@
 Each side keeps, by join key, the rows that no row of the same key with a no earlier expiry
 dominates. A row *sleeps* while an older row of its key dominates it (until the pane SINCE has
 expired) and is *awake* after; only pairs of awake rows can be answered. Of those, ``top`` holds the
-skyline and ``parked`` those that a pair of ``top`` dominated when they were last looked at, with the
-pane up to which that pair, or a better one in its place, is sure to live.
+skyline and ``parked`` those that a pair of ``top`` dominated when they were last looked at, with
+the pane up to which that pair, or a better one in its place, is sure to live.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.dominance import BETTER, EQUAL, WORSE, relation, sort_keys
+from skyband.kernels.dominance import BETTER, EQUAL, WORSE, mixed, relation, sort_keys
 from skyband.kernels.jit import jit
 from skyband.kernels.stab import ALWAYS
 
@@ -55,31 +55,34 @@ def pairs_fold(
     """
     found = np.empty((64, 2), np.int64)
     found_offsets = np.zeros(len(window_first) + 1, np.int64)
+    left_list, lefts = _listed(left, len(new_left))
+    right_list, rights = _listed(right, len(new_right))
     read = 0
     at = 0
     for w in range(len(window_first) + 1):
         last = w == len(window_first)
         while at < len(stamps) and (last or stamps[at] < window_end[w]):
-            _push(
+            lefts = _push(
                 left_points, left, left_heads, new_left, left_offsets[at], left_offsets[at + 1],
-                counts,
+                left_list, lefts, counts,
             )  # fmt: skip
-            _push(
+            rights = _push(
                 right_points, right, right_heads, new_right, right_offsets[at],
-                right_offsets[at + 1], counts,
+                right_offsets[at + 1], right_list, rights, counts,
             )  # fmt: skip
             at += 1
         if last:
             break
         first = window_first[w]
-        _wake(left, left_heads, first)
-        _wake(right, right_heads, first)
+        _wake(left, left_heads, left_list, lefts, first)
+        _wake(right, right_heads, right_list, rights, first)
         tops, waiting, top, top_points, parked = _renew(
-            left_points, left, left_heads, right_points, right, right_heads,
+            left_points, left, left_heads, left_list[:lefts],
+            right_points, right, right_heads, right_list[:rights],
             top, top_points, tops, parked, waiting, first, counts,
         )  # fmt: skip
-        _settle(left)
-        _settle(right)
+        lefts = _settle(left, left_list, lefts)
+        rights = _settle(right, right_list, rights)
         if read + tops > len(found):
             grown = np.empty((2 * (read + tops), 2), np.int64)
             grown[:read] = found[:read]
@@ -93,12 +96,34 @@ def pairs_fold(
 
 
 @jit
+def _listed(rows: Ints, more: int) -> tuple[Ints, int]:
+    """Slots in use (rows of panes still to come are not), with room for more."""
+    found = np.empty(len(rows) + more, np.int64)
+    size = 0
+    for row in range(len(rows)):
+        if rows[row, STATE] != FREE:
+            found[size] = row
+            size += 1
+    return found, size
+
+
+@jit
 def _push(
-    points: Ints, rows: Ints, heads: Ints, new: Ints, first: int, last: int, counts: Ints
-) -> None:
+    points: Ints,
+    rows: Ints,
+    heads: Ints,
+    new: Ints,
+    first: int,
+    last: int,
+    listed: Ints,
+    size: int,
+    counts: Ints,
+) -> int:
     """Put the rows of one pane into the lists of their keys, and take out what they outlive."""
     for n in range(first, last):
         row = new[n]
+        listed[size] = row
+        size += 1
         key = rows[row, KEY]
         rows[row, SINCE] = ALWAYS
         rows[row, STATE] = ASLEEP
@@ -124,14 +149,16 @@ def _push(
             other = following
         rows[row, NEXT] = heads[key]
         heads[key] = row
+    return size
 
 
 @jit
-def _wake(rows: Ints, heads: Ints, first: int) -> None:
+def _wake(rows: Ints, heads: Ints, listed: Ints, size: int, first: int) -> None:
     """Let rows before ``first`` expire, and wake those whose last dominator has expired."""
-    for row in range(len(rows)):
+    for n in range(size):
+        row = listed[n]
         state = rows[row, STATE]
-        if state == FREE or state == DEAD:
+        if state == DEAD:
             continue
         if rows[row, PANE] < first:
             # The whole list of the key at once: its other expired rows are dead after this.
@@ -154,13 +181,19 @@ def _wake(rows: Ints, heads: Ints, first: int) -> None:
 
 
 @jit
-def _settle(rows: Ints) -> None:
-    """The window has been read: fresh rows are awake, dead ones free."""
-    for row in range(len(rows)):
+def _settle(rows: Ints, listed: Ints, size: int) -> int:
+    """The window has been read: fresh rows are awake, dead ones free; returns how many are left."""
+    kept = 0
+    for n in range(size):
+        row = listed[n]
+        if rows[row, STATE] == DEAD:
+            rows[row, STATE] = FREE
+            continue
         if rows[row, STATE] == FRESH:
             rows[row, STATE] = AWAKE
-        elif rows[row, STATE] == DEAD:
-            rows[row, STATE] = FREE
+        listed[kept] = row
+        kept += 1
+    return kept
 
 
 @jit
@@ -168,9 +201,11 @@ def _renew(
     left_points: Ints,
     left: Ints,
     left_heads: Ints,
+    left_list: Ints,
     right_points: Ints,
     right: Ints,
     right_heads: Ints,
+    right_list: Ints,
     top: Ints,
     top_points: Ints,
     tops: int,
@@ -207,7 +242,7 @@ def _renew(
             _copy(parked, i, kept)
             kept += 1
     waiting = kept
-    for a in range(len(left)):
+    for a in left_list:
         if left[a, STATE] == FRESH:
             b = right_heads[left[a, KEY]]
             while b >= 0:
@@ -217,7 +252,7 @@ def _renew(
                     candidates[size, 1] = b
                     size += 1
                 b = right[b, NEXT]
-    for b in range(len(right)):
+    for b in right_list:
         if right[b, STATE] == FRESH:
             a = left_heads[right[b, KEY]]
             while a >= 0:
@@ -251,13 +286,11 @@ def _renew(
         a = candidates[i, 0]
         b = candidates[i, 1]
         until = min(left[a, PANE], right[b, PANE])
+        segment = mixed(left[a, SEGMENT], right[b, SEGMENT])
         dominated = False
         g = 0
         while g < tops:
-            if (
-                left[top[g, LEFT], SEGMENT] != left[a, SEGMENT]
-                or right[top[g, RIGHT], SEGMENT] != right[b, SEGMENT]
-            ):
+            if top[g, BOTH] != segment:
                 g += 1
                 continue
             counts[PAIR_COMPARISONS] += 1
@@ -288,6 +321,7 @@ def _renew(
             top[tops, LEFT] = a
             top[tops, RIGHT] = b
             top[tops, UNTIL] = until
+            top[tops, BOTH] = segment
             for k in range(points.shape[1]):
                 top_points[tops, k] = points[i, k]
             tops += 1

@@ -1,9 +1,9 @@
 """Sums over a sliding window of lists: one list of (code, values) a pane, answers the best codes.
 
-Nothing is ever subtracted, so floating sums stay as good as their terms. Panes are two stacks: for the
-old ones each entry knows the sum of its code over the old panes after it (``rest``), so that expiry
-writes a value instead of subtracting one; the fresh ones are added up. When the old ones are used up,
-one walk back over the fresh ones makes them old:
+Nothing is ever subtracted, so floating sums stay as good as their terms. Panes are two stacks: for
+the old ones each entry knows the sum of its code over the old panes after it (``rest``), so that
+expiry writes a value instead of subtracting one; the fresh ones are added up. When the old ones are
+used up, one walk back over the fresh ones makes them old:
 
     old panes            fresh panes            window sum of a code =
     ├ 3 ┼ 4 ┼ 5 ┤       ├ 6 ┼ 7 ┤                 old[code] + fresh[code]
@@ -28,9 +28,7 @@ HEAD, FLIP, TAIL = 0, 1, 2
 
 
 @jit
-def _before(
-    a: int, b: int, found: Values, order_key: Ints, columns: int
-) -> bool:
+def _before(a: int, b: int, found: Values, order_key: Ints, columns: int) -> Any:
     """Whether code a ranks before code b by the sums in ``found``."""
     if found[a, 0] != found[b, 0]:
         return found[a, 0] > found[b, 0]
@@ -131,19 +129,20 @@ def fold_lists(
     end: Ints,
     members: Ints,
     groups: Ints,
+    sequence: Ints,
     order_key: Ints,
     k: int,
     decided: bool,
 ) -> tuple[Codes, Values, Codes, Ints, Codes]:
     """Push panes and read windows.
 
-    ``place`` holds the numbers of the first live, first fresh and first unpushed pane, and moves on.
-    ``members[groups[g]:groups[g + 1]]`` are the codes of group g. Returns codes and sums of the
-    answers, the group and the end of each answer, how many answers each window has. In the end all
-    panes are in, and codes without live entries have no refs.
+    ``place`` holds the numbers of the first live, first fresh and first unpushed pane, and moves
+    on. ``members[groups[g]:groups[g + 1]]`` are the codes of group g; groups answer in
+    ``sequence``. Returns codes and sums of the answers, the group and the end of each answer, how
+    many answers each window has. In the end all panes are in, and codes without live entries have
+    no refs.
     """
     columns = value.shape[1]
-    many = len(groups) - 1
     found = np.empty_like(old)
     heap = np.empty(len(refs) if not decided else min(k, len(refs)), np.int64)
     out_code = np.empty(1024, np.int32)
@@ -180,7 +179,7 @@ def fold_lists(
         for v in range(columns):
             for c in range(len(refs)):
                 found[c, v] = old[c, v] + fresh[c, v]
-        for group in range(many):
+        for group in sequence:
             size = best_of(
                 members, groups[group], groups[group + 1], refs, found, order_key, k, decided, heap
             )
@@ -224,7 +223,14 @@ def fold_lists(
 
 @jit
 def recount(
-    code: Codes, value: Values, low: Ints, high: Ints, codes: int, order_key: Ints, k: int, decided: bool
+    code: Codes,
+    value: Values,
+    low: Ints,
+    high: Ints,
+    codes: int,
+    order_key: Ints,
+    k: int,
+    decided: bool,
 ) -> tuple[Codes, Values, Ints]:
     """The best codes of each stretch of entries, counted from scratch; the end of each answer."""
     columns = value.shape[1]

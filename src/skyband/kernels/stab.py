@@ -1,8 +1,9 @@
 """The non-redundant rows of a sliding window, each with its critical dominator: StabSky by panes.
 
 Members stand in order of age. A member is dominated by no row of its own or a newer pane;
-``parent`` is the youngest older member that dominates it (-1: none is live), ``since`` that member's
-pane. A member of pane p is on the skyline of every window whose first pane lies in (since, p].
+``parent`` is the youngest older member that dominates it (-1: none is live), ``since`` that
+member's pane. A member of pane p is on the skyline of every window whose first pane lies in (since,
+p].
 """
 
 from __future__ import annotations

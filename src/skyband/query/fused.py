@@ -53,6 +53,7 @@ class FusedTopK(Query):
         if self.recurrences != "estimate":
             count("recurrences", self.recurrences)
         pairs = self.pairs
+        object.__setattr__(self, "bounds", self._plain_bounds(pairs))
         low_enough = all(low >= 0 for low, _ in pairs)
         if self.combine == "product" and not low_enough:
             raise QueryError("combine='product' is monotone only where lower bounds are >= 0")
@@ -69,6 +70,9 @@ class FusedTopK(Query):
             weights = self.weights
             if weights is None or any(not math.isfinite(w) or w < 0 for w in weights):
                 raise QueryError(f"weights must be finite and not negative; got {combine!r}")
+            by_name = isinstance(combine, Mapping)
+            plain: Any = dict(zip(self.streams, weights, strict=True)) if by_name else weights
+            object.__setattr__(self, "combine", plain)
 
     @property
     def weights(self) -> tuple[float, ...] | None:
@@ -83,6 +87,13 @@ class FusedTopK(Query):
         if len(combine) != len(self.streams):
             raise QueryError(f"combine has {len(combine)} weights for {len(self.streams)} streams")
         return tuple(float(weight) for weight in combine)
+
+    def _plain_bounds(self, pairs: tuple[tuple[float, float], ...]) -> Any:
+        """The bounds as they were given, in tuples: equal queries are then equal."""
+        if isinstance(self.bounds, Mapping):
+            return dict(zip(self.streams, pairs, strict=True))
+        alone = len(self.bounds) == 2 and not isinstance(self.bounds[0], Sequence)
+        return pairs[0] if alone else pairs
 
     @property
     def pairs(self) -> tuple[tuple[float, float], ...]:

@@ -24,8 +24,8 @@ Ints = npt.NDArray[np.int64]
 class SkylineFamily(Synopsis[Q]):
     """Finishing: the skyline of skylines is the skyline of all.
 
-    A partial answer holds the rows of an answer in their order. Shards may split the rows in any way
-    that keeps together what a join joins; the answer is the same.
+    A partial answer holds the rows of an answer in their order. Shards may split the rows in any
+    way that keeps together what a join joins; the answer is the same.
     """
 
     def __init__(self, query: Q, prefer: dict[str, str]) -> None:

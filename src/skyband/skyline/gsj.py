@@ -9,8 +9,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.kernels.pairs import ASLEEP, AWAKE, DEAD, FIELDS, FREE, pairs_fold
-from skyband.kernels.pairs import KEY, NEXT, PANE, SEGMENT, SINCE, STATE, UNTIL
+from skyband.kernels.pairs import (
+    ASLEEP,
+    AWAKE,
+    DEAD,
+    FIELDS,
+    FREE,
+    KEY,
+    NEXT,
+    PANE,
+    SEGMENT,
+    SINCE,
+    STATE,
+    pairs_fold,
+)
 from skyband.keys import KeyIndex
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Runs
@@ -84,21 +96,28 @@ class GroupSkylines(JoinSynopsis):
     """Only rows on the skyline of their own key can be joined to an answer: keep those.
 
     Each side keeps, by key, the rows that no row with a no earlier expiry dominates. Pairs are made
-    of rows that no live row of their key dominates; a pair that another dominates is put aside until
-    the pane in which that one expires, and one that is dominated for the rest of its life is
+    of rows that no live row of their key dominates; a pair that another dominates is put aside
+    until the pane in which that one expires, and one that is dominated for the rest of its life is
     forgotten. So a window looks only at pairs that are new, or whose dominator has expired.
 
     Time: O(g) comparisons a row, g being the rows kept of its key, and O(c t) a window for c pairs
-    to look at and t answers. State: the kept rows, and three numbers for each pair put aside. Exact.
-    Any shorter window can be asked for, at the cost of a copy of the state.
+    to look at and t answers. State: the kept rows, and three numbers for each pair put aside.
+    Exact. Any shorter window can be asked for, at the cost of a copy of the state.
 
     Ours; docs/decisions/0031-group-skylines.md has the argument and what it is worth.
 
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2, 3], "stock": ["a", "b", "a"], "price": [5, 3, 4]})
     >>> risks = pa.table({"ts": [1, 2], "stock": ["a", "b"], "risk": [1, 2]})
-    >>> query = sb.SkylineJoin(left="trades", right="risks", on="stock", time="ts",
-    ...     prefer={"price": "min", "risk": "min"}, window=sb.TimeWindow(10), algorithm="gsj")
+    >>> query = sb.SkylineJoin(
+    ...     left="trades",
+    ...     right="risks",
+    ...     on="stock",
+    ...     time="ts",
+    ...     prefer={"price": "min", "risk": "min"},
+    ...     window=sb.TimeWindow(10),
+    ...     algorithm="gsj",
+    ... )
     >>> sb.rank({"trades": trades, "risks": risks}, query).select(["stock", "price"]).to_pylist()
     [{'stock': 'a', 'price': 4}, {'stock': 'b', 'price': 3}]
     """
@@ -111,8 +130,8 @@ class GroupSkylines(JoinSynopsis):
         self._members: tuple[_Members, _Members] | None = None
         self.keys = KeyIndex()
         self.known_keys = 1024
-        self.top: Ints = np.zeros((0, 3), np.int64)
-        """Pairs on the skyline: slots left and right, the pane after which the pair expires."""
+        self.top: Ints = np.zeros((0, 4), np.int64)
+        """Pairs on the skyline: slots left and right, the last pane that they live in, segment."""
         self.top_points: Ints = np.zeros((0, 0), np.int64)
         self.parked: Ints = np.zeros((0, 3), np.int64)
         """Pairs put aside: slots left and right, the pane up to which they stay dominated."""
@@ -141,7 +160,7 @@ class GroupSkylines(JoinSynopsis):
         slots = []
         for at, side in enumerate(self.members):
             key, points, segment, pane = self.side_rows(panes, at)
-            codes = self.keys.encode(key.view(np.uint64)).codes
+            codes = self.keys.encode(key.view(np.uint64)).codes.astype(np.int64)
             columns = panes.parts[SIDES[at]].columns
             slots.append(side.place(codes, points, segment, pane, columns))
         for side in self.members:
@@ -232,14 +251,18 @@ class GroupSkylines(JoinSynopsis):
             return  # panes were pushed since the last window: pairs are looked at again with it
         awake = [np.flatnonzero(side.rows[:, STATE] == AWAKE) for side in self._members]
         made = [
-            (a, b) for a in awake[0] for b in awake[1] if left.rows[a, KEY] == right.rows[b, KEY]
+            (int(a), int(b))
+            for a in awake[0]
+            for b in awake[1]
+            if left.rows[a, KEY] == right.rows[b, KEY]
         ]
         points = {p: np.concatenate([left.points[p[0]], right.points[p[1]]]) for p in made}
         segments = {p: (left.rows[p[0], SEGMENT], right.rows[p[1], SEGMENT]) for p in made}
         expiry = {p: min(left.rows[p[0], PANE], right.rows[p[1], PANE]) for p in made}
         top = {(int(a), int(b)) for a, b in self.top[:, :2]}
         parked = {(int(a), int(b)): int(until) for a, b, until in self.parked}
-        assert len(top) == len(self.top) and len(parked) == len(self.parked)
+        assert len(top) == len(self.top)
+        assert len(parked) == len(self.parked)
         assert not top & set(parked)
         for p in made:
             above = [
@@ -253,7 +276,7 @@ class GroupSkylines(JoinSynopsis):
             if above:
                 surely = max(expiry[q] for q in above)
                 assert parked[p] <= surely if p in parked else expiry[p] <= surely
-        assert all(expiry[int(a), int(b)] == until for a, b, until in self.top[:, : UNTIL + 1])
+        assert all(expiry[int(a), int(b)] == until for a, b, until, _ in self.top)
 
 
 def _check_side(side: _Members) -> None:

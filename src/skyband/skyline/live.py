@@ -13,6 +13,7 @@ from skyband.query.skyline import SkylineJoin
 from skyband.runs import Runs, expand
 from skyband.skyline.join import SIDES, JoinSynopsis
 from skyband.skyline.rows import RowStore, under
+from skyband.synopsis import Windows
 
 __all__ = ["LiveRows", "LiveSynopsis", "join"]
 
@@ -96,10 +97,14 @@ def join(left: Ints, right: Ints) -> tuple[Ints, Ints]:
 class LiveSynopsis(JoinSynopsis):
     """Keeps every live row of both sides; an algorithm reads ``pairs`` from them."""
 
+    shortens = True
+
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
         self._live: tuple[LiveRows, LiveRows] | None = None
         self.counts = np.zeros(4, np.int64)
+        self.folding = False
+        """Whether windows are being read in their order, and not one by the way."""
 
     @property
     def live(self) -> tuple[LiveRows, LiveRows]:
@@ -108,6 +113,13 @@ class LiveSynopsis(JoinSynopsis):
             made = [LiveRows(s.schema, s.prefer.dimensions) for s in self.sides]
             self._live = made[0], made[1]
         return self._live
+
+    def fold_known(self, panes: Runs, windows: Windows) -> Runs | None:
+        self.folding = True
+        try:
+            return super().fold_known(panes, windows)
+        finally:
+            self.folding = False
 
     def push(self, panes: Runs) -> None:
         for at, side in enumerate(self.live):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.kernels.dominance import mixed
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Runs
 from skyband.skyline.live import LiveSynopsis, join
@@ -30,8 +31,15 @@ class Naive(LiveSynopsis):
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})
     >>> risks = pa.table({"ts": [1, 2], "stock": ["a", "b"], "risk": [1, 2]})
-    >>> query = sb.SkylineJoin(left="trades", right="risks", on="stock", time="ts",
-    ...     prefer={"price": "min", "risk": "min"}, window=sb.TimeWindow(10), algorithm="naive")
+    >>> query = sb.SkylineJoin(
+    ...     left="trades",
+    ...     right="risks",
+    ...     on="stock",
+    ...     time="ts",
+    ...     prefer={"price": "min", "risk": "min"},
+    ...     window=sb.TimeWindow(10),
+    ...     algorithm="naive",
+    ... )
     >>> sb.rank({"trades": trades, "risks": risks}, query)["stock"].to_pylist()
     ['a', 'b']
     """
@@ -51,9 +59,8 @@ class Naive(LiveSynopsis):
             np.concatenate([new + before[0], whole_left]) + left.expired,
             np.concatenate([whole, new_right + before[1]]) + right.expired,
         )
-        self.joined = tuple(
-            np.concatenate(pair) for pair in zip(self.joined, found, strict=True)
-        )  # type: ignore[assignment]
+        left_rows, right_rows = map(np.concatenate, zip(self.joined, found, strict=True))
+        self.joined = left_rows, right_rows
         self.counts[1] += len(found[0])
 
     def seal(self, first: int, end: int) -> None:
@@ -69,7 +76,7 @@ class Naive(LiveSynopsis):
         alive = (sides[0].pane[at[0]] >= first) & (sides[1].pane[at[1]] >= first)
         at = [rows[alive] for rows in at]
         points = np.hstack([side.points[rows] for side, rows in zip(sides, at, strict=True)])
-        segment = mixed(*(side.segment[rows] for side, rows in zip(sides, at, strict=True)))
+        segment = mixed(sides[0].segment[at[0]], sides[1].segment[at[1]])
         kept, _ = skylines(points, segment, np.array([0, len(points)]), self.counts)
         return at[0][kept], at[1][kept]
 
@@ -94,8 +101,3 @@ class Naive(LiveSynopsis):
             a, b = self.joined[0] - left.expired, self.joined[1] - right.expired
             assert (left.key[a] == right.key[b]).all()
             assert len(a) == len(join(left.key, right.key)[0])
-
-
-def mixed(left: Ints, right: Ints) -> Ints:
-    """One segment for the segments of both sides."""
-    return left * np.int64(-7046029254386353131) + right

@@ -1,7 +1,8 @@
 """From preferred columns to points, and the skylines of runs of points.
 
-A preferred column becomes a dimension of integers of which greater is better; the ``"diff"`` columns
-together become one number, the segment: only points of one segment can dominate one another.
+A preferred column becomes a dimension of integers of which greater is better; the ``"diff"``
+columns together become one number, the segment: only points of one segment can dominate one
+another.
 """
 
 from __future__ import annotations

@@ -70,9 +70,7 @@ class Sfs(SkylineSynopsis):
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         low, high = np.searchsorted(self.pane, (first, end))
         whole = np.array([0, high - low])
-        kept, offsets = skylines(
-            self.points[low:high], self.segment[low:high], whole, self.counts
-        )
+        kept, offsets = skylines(self.points[low:high], self.segment[low:high], whole, self.counts)
         return self.answer(self._rows(), kept + low + self.gone, offsets, np.zeros(1, np.int64))
 
     def _rows(self) -> RowStore:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.stab import ALWAYS, stab_fold, stab_read
 from skyband.query.skyline import Skyline
 from skyband.runs import Runs
+from skyband.skyline.graph import DominanceGraph
 from skyband.skyline.rows import RowStore, under
 from skyband.skyline.single import SkylineSynopsis
 from skyband.synopsis import Windows
@@ -50,43 +50,24 @@ class StabSky(SkylineSynopsis):
     def __init__(self, query: Skyline) -> None:
         super().__init__(query)
         self.store: RowStore | None = None
-        self.points: Ints = np.empty((0, self.shown_prefer.dimensions), np.int64)
-        self.segment: Ints = np.zeros(0, np.int64)
-        self.pane: Ints = np.zeros(0, np.int64)
-        self.since: Ints = np.zeros(0, np.int64)
-        self.parent: Ints = np.zeros(0, np.int64)
-        self.slot: Ints = np.zeros(0, np.int64)
-        self.counts = np.zeros(4, np.int64)
+        self.graph = DominanceGraph(self.shown_prefer.dimensions)
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         slots, offsets = self._fold(panes, windows.first, windows.end)
-        found = self.answer(self._rows(), slots, offsets, windows.number) if len(windows) else None
         store = self._rows()
-        if len(store) > 2 * len(self.slot) + _SPARE:
-            store.compact(self.slot)
-            self.slot = np.arange(len(self.slot))
+        found = self.answer(store, slots, offsets, windows.number) if len(windows) else None
+        if len(store) > 2 * len(self.graph) + _SPARE:
+            store.compact(self.graph.slot)
+            self.graph.slot = np.arange(len(self.graph))
         return found
 
     def _fold(self, panes: Runs, first: Ints, end: Ints) -> tuple[Ints, Ints]:
         part = panes.parts["rows"]
-        size = len(self.pane)
+        slots = np.zeros(0, np.int64)
+        if len(part):
+            slots = self._rows().append(part.columns, len(part))
         points, segment = self.points_of(part)
-        blank = np.zeros(len(part), np.int64)
-        slots = self._rows().append(part.columns, len(part)) if len(part) else blank
-        arrays = (
-            np.concatenate([self.points, points]),
-            np.concatenate([self.segment, segment]),
-            np.concatenate([self.pane, np.repeat(panes.stamp, part.lengths)]),
-            np.concatenate([self.since, blank]),
-            np.concatenate([self.parent, blank]),
-            np.concatenate([self.slot, slots]),
-        )
-        size, found, offsets = stab_fold(
-            *arrays, size, part.offsets, panes.stamp, first, end, self.counts
-        )
-        kept = (array[:size] for array in arrays)
-        self.points, self.segment, self.pane, self.since, self.parent, self.slot = kept
-        return found, offsets
+        return self.graph.fold(points, segment, slots, part.offsets, panes.stamp, first, end)
 
     def push(self, panes: Runs) -> None:
         none = np.zeros(0, np.int64)
@@ -96,7 +77,7 @@ class StabSky(SkylineSynopsis):
         """Expiry waits for the next window that is read."""
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        slots = stab_read(self.pane, self.since, self.slot, first)
+        slots = self.graph.read(first)
         offsets = np.array([0, len(slots)])
         return self.answer(self._rows(), slots, offsets, np.zeros(1, np.int64))
 
@@ -107,61 +88,22 @@ class StabSky(SkylineSynopsis):
 
     # State ------------------------------------------------------------------------------------
 
-    @property
-    def intervals(self) -> Ints:
-        """(pane of the critical dominator, own pane] of each member, oldest first."""
-        return np.stack([self.since, self.pane], axis=1)
-
-    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {
-            "points": self.points,
-            "segment": self.segment,
-            "pane": self.pane,
-            "since": self.since,
-            "parent": self.parent,
-            "slot": self.slot,
-        }
-
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        arrays = self._arrays() | {"counts": self.counts.copy()}
+        arrays = {f"graph/{n}": value for n, value in self.graph.state().items()}
         return arrays | {f"rows/{n}": value for n, value in self._rows().state().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        for name in self._arrays():
-            setattr(self, name, arrays[name])
-        self.counts = arrays["counts"].copy()
+        self.graph.restore(under(arrays, "graph/"))
         self._rows().restore(under(arrays, "rows/"))
 
     def stats(self) -> dict[str, int | float]:
-        own = sum(array.nbytes for array in self._arrays().values())
         kept = 0 if self.store is None else self.store.nbytes
-        comparisons, redundant, expired, edges = self.counts.tolist()
-        return {
-            "retained": len(self.pane),
-            "state_bytes": own + kept,
-            "comparisons": comparisons,
-            "redundant": redundant,
-            "expired": expired,
-            "edges": edges,
-        }
+        size = {"retained": len(self.graph), "state_bytes": self.graph.nbytes + kept}
+        return size | self.graph.stats()
 
     def _check(self) -> None:
-        size = len(self.pane)
-        assert all(len(array) == size for array in self._arrays().values())
-        assert (np.diff(self.pane) >= 0).all(), "members stand by age"
-        assert (np.diff(self.slot) > 0).all()
-        for child in range(size):
-            better = (self.points >= self.points[child]).all(axis=1)
-            better &= (self.points > self.points[child]).any(axis=1)
-            better &= self.segment == self.segment[child]
-            above = np.flatnonzero(better)
-            assert (self.pane[above] < self.pane[child]).all(), "a redundant member"
-            parent = int(self.parent[child])
-            if len(above):
-                assert self.pane[above].max() == self.pane[parent] == self.since[child]
-                assert parent in above, "an edge without dominance"
-                assert parent < child, "the graph is a forest that grows with age"
-            else:
-                oldest = self.pane[0]
-                assert parent == -1, "a root without a live dominator"
-                assert self.since[child] == ALWAYS or self.since[child] < oldest
+        self.graph._check()
+        assert (np.diff(self.graph.slot) > 0).all()
+        rows = self._rows().gather(self.graph.slot)
+        points = self.shown_prefer.points(rows.__getitem__, len(self.graph))
+        assert np.array_equal(points, self.graph.points)

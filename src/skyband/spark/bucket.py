@@ -127,16 +127,14 @@ class Bucket:
 
     def save(self, timer: int | None) -> None:
         """Write the head, where something has changed."""
-        if not self._changed and timer == self.head["timer"]:
-            return
-        token = uuid.uuid4().hex
-        self.head |= {"token": token, "timer": timer}
-        arrays = {}
-        if self.before is not None:
-            arrays["before"] = np.frombuffer(pack_table(self.before), np.uint8)
-        self.store.set_head(pack(self.head, arrays))
+        if self._changed or timer != self.head["timer"]:
+            self.head |= {"token": uuid.uuid4().hex, "timer": timer}
+            arrays = {}
+            if self.before is not None:
+                arrays["before"] = np.frombuffer(pack_table(self.before), np.uint8)
+            self.store.set_head(pack(self.head, arrays))
         if self._fold is not None:
-            FOLDS.keep(token, self._fold, self.state_bytes)
+            FOLDS.keep(self.head["token"], self._fold, self.state_bytes)
 
     @property
     def next_end(self) -> int | None:

@@ -41,7 +41,8 @@ def read_state(session: Any, checkpoint: str, operator: int = 0) -> pa.Table:
     except Exception as problem:
         raise EngineError(
             f"{checkpoint!r} could not be read as the checkpoint of a Skyband query; give the "
-            f"folder that was the query's checkpointLocation. Spark says: {str(problem).splitlines()[0]}"
+            "folder that was the query's checkpointLocation. "
+            f"Spark says: {str(problem).splitlines()[0]}"
         ) from problem
     told = []
     for row in rows:

@@ -2,7 +2,7 @@
 
 Spark reports on each batch, and carries the figures that ``observe`` puts into the plan:
 
-    skyband|TopK-1f0c|in|<source>     rows_in, rows_bad, rows_unused, seen
+    skyband|TopK-1f0c|in|<source>     rows_in, rows_bad, rows_unused, bytes_packed, seen
     skyband|TopK-1f0c|out             rows_late, rows_bad, windows_out, retained, state_bytes
 
 ``seen`` and Spark's own ``max`` of the event time run a century ahead (see ``plan.SHIFT_MS``); what
@@ -26,7 +26,7 @@ from skyband.spark.plan import SHIFT_MS, Plan
 __all__ = ["Progress", "observe_rows", "observe_steps", "serve"]
 
 PREFIX = "skyband"
-COUNTERS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "windows_out")
+COUNTERS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "windows_out", "bytes_packed")
 GAUGES = {
     "retained": "Items that the synopses keep",
     "state_bytes": "Bytes of the panes in the state",
@@ -42,8 +42,9 @@ log = logging.getLogger("skyband.spark")
 def observe_rows(frame: Any, label: str, source: str, plan: Plan) -> Any:
     """Count what a source brings."""
     sums = [F.sum(name).alias(name) for name in ("rows_in", "rows_bad", "rows_unused")]
+    size = F.sum(F.length("payload")).alias("bytes_packed")
     seen = (F.unix_millis(F.max("seen")) - F.lit(SHIFT_MS)).alias("seen")
-    return frame.observe(f"{PREFIX}|{label}|in|{source}", *sums, seen)
+    return frame.observe(f"{PREFIX}|{label}|in|{source}", *sums, size, seen)
 
 
 def observe_steps(frame: Any, label: str) -> Any:

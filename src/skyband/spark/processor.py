@@ -70,7 +70,7 @@ class BucketProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Summaries have come: seal to the watermark first, then take them."""
         blobs = [bytes(blob) for frame in rows for blob in frame["payload"] if blob is not None]
-        yield from self._step(key, blobs, timerValues.getCurrentWatermarkInMs())
+        yield from self._step(key, blobs, timerValues.getCurrentWatermarkInMs(), fired=False)
 
     def handleExpiredTimer(  # noqa: N802
         self,
@@ -79,19 +79,22 @@ class BucketProcessor(StatefulProcessor):
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """The watermark has reached the end of a window."""
-        yield from self._step(key, [], timerValues.getCurrentWatermarkInMs())
+        yield from self._step(key, [], timerValues.getCurrentWatermarkInMs(), fired=True)
 
     def close(self) -> None:
         """Nothing to give back."""
 
-    def _step(self, key: Any, blobs: list[bytes], watermark_ms: int) -> Iterator[pd.DataFrame]:
+    def _step(
+        self, key: Any, blobs: list[bytes], watermark_ms: int, fired: bool
+    ) -> Iterator[pd.DataFrame]:
         bucket = Bucket(self.plan, self.store)
         outcome = bucket.step(max(watermark_ms, 0) * self.plan.tick_ms, blobs)
         end = bucket.next_end
         timer = None if end is None else end // self.plan.tick_ms
         known = bucket.head["timer"]
         if timer != known:
-            if known is not None and known > watermark_ms:
+            # A timer that has fired is Spark's to delete; one that is due need not fire any more.
+            if known is not None and not (fired and known <= watermark_ms):
                 self.handle.deleteTimer(known)
             if timer is not None:
                 self.handle.registerTimer(timer)

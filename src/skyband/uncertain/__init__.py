@@ -9,4 +9,4 @@ __all__ = ["choose"]
 
 def choose(query: UncertainTopK) -> str:
     """The algorithm for a query that names none."""
-    return "csq"
+    return "scsq-buffer"

@@ -37,6 +37,11 @@ _FIRST_LOOK = 3
 """Rows per k that are looked at first for a pane's compact set; four times as many the next time."""
 
 
+def own(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array, or a copy of a read-only one, which would be another type to a kernel."""
+    return array if array.flags.writeable else array.copy()
+
+
 class UncertainSynopsis(Synopsis[UncertainTopK]):
     """Everything of UncertainTopK but the state over sealed panes."""
 
@@ -111,11 +116,11 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
         runs = np.arange(len(rows.pane))
         while len(runs):
             part, whole = self._best(rows, score, prob, tie, runs, look)
+            if self.keeps_all:
+                return rows.runs({"rows": part})
             ends = prune_runs(self.rule, part["prob"], part.offsets)
             done = whole | (ends >= 0)
             lengths = np.where(ends >= 0, ends, part.lengths)
-            if self.keeps_all:
-                lengths = part.lengths
             kept = expand(part.offsets[:-1][done], lengths[done])
             pieces.append((runs[done], part.rows(kept, offsets_of(lengths[done]))))
             runs, look = runs[~done], 4 * look
@@ -186,13 +191,20 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
 
     def combine(self, runs: Runs) -> Runs:
         fresh = np.flatnonzero(~runs.repeats)
-        part = self._merged(runs.parts["rows"], fresh)
+        lengths = np.diff(np.append(fresh, len(runs)))
+        # Most panes of a batch come whole: only the others are sorted again.
+        whole, parts = np.repeat(lengths == 1, lengths), fresh[lengths > 1]
+        some = runs.take(~whole)
+        part = self._merged(some.parts["rows"], np.flatnonzero(~some.repeats))
         if not self.keeps_all:
-            ends = prune_runs(self.rule, part["prob"], part.offsets)
-            lengths = np.where(ends >= 0, ends, part.lengths)
-            part = part.rows(expand(part.offsets[:-1], lengths), offsets_of(lengths))
+            ends = prune_runs(self.rule, own(part["prob"]), own(part.offsets))
+            kept = np.where(ends >= 0, ends, part.lengths)
+            part = part.rows(expand(part.offsets[:-1], kept), offsets_of(kept))
+        joined = Runs(runs.stamp[parts], runs.group[parts], {"rows": part})
+        single = runs.take(whole)
+        both = Runs.concat([Runs(single.stamp, single.group, single.parts), joined]).ordered()
         scalars = {n: np.add.reduceat(values, fresh) for n, values in runs.scalars.items()}
-        return Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part}, scalars)
+        return both.with_scalars(**scalars)
 
     def _merged(self, part: Part, fresh: npt.NDArray[np.intp]) -> Part:
         """Repeated runs made one, in row order; ``fresh`` are the first of each."""
@@ -210,7 +222,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
             part = self._merged(runs.parts["rows"], fresh)
             runs = Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part})
         part = runs.parts["rows"]
-        positions, chance, offsets = answer_runs(self.rule, part["prob"], part.offsets)
+        positions, chance, offsets = answer_runs(self.rule, own(part["prob"]), own(part.offsets))
         shown = self._shown(part.rows(positions, offsets), chance)
         return Runs(runs.stamp, runs.group, {"rows": shown})
 

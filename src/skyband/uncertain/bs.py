@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.uncertain import base
-from skyband.kernels.uncertain.base import Sorted, expire_sorted, fold_sorted, read_sorted
+from skyband.kernels.uncertain import ordered as o
+from skyband.kernels.uncertain.compact import compact_end
+from skyband.kernels.uncertain.ordered import Sorted, sorted_fold, sorted_read
+from skyband.kernels.uncertain.types import KEEP
 from skyband.query.uncertain import UncertainTopK
-from skyband.uncertain.windowed import Floats, Ints, WindowedSynopsis
+from skyband.uncertain.windowed import Ints, WindowedSynopsis
 
 __all__ = ["BaseSynopsis"]
 
@@ -22,7 +24,8 @@ class BaseSynopsis(WindowedSynopsis):
     O(log W) a row for the order and O(kH²/W) for the compact set in a random stream; O(W) space
     (H is the size of a compact set). Exact.
 
-    Section 4, lemma 4.1. Sorted blocks stand in for the paper's balanced trees.
+    Section 4, lemma 4.1. Sorted blocks stand in for the paper's balanced trees, and an arriving row
+    is merged into the compact set instead of finding it again (theorem 3.2).
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
@@ -37,86 +40,68 @@ class BaseSynopsis(WindowedSynopsis):
 
     def __init__(self, query: UncertainTopK) -> None:
         super().__init__(query)
-        self._start(np.zeros(base.NUMBERS, np.int64))
+        one = np.zeros(1, np.int64)
+        num = np.zeros(o.NUMBERS, np.int64)
+        self._sorted = Sorted(np.empty((1, o.BLOCK), np.int64), one, one.copy(), num)
 
-    def _start(self, num: Ints) -> None:
-        self._sorted = Sorted(
-            np.empty((1, base.BLOCK), np.int64),
-            np.zeros(1, np.int64),
-            np.zeros(1, np.int64),
-            np.zeros(0, np.int64),
-            num,
-        )
+    def _take(self, offsets: Ints, gone: Ints) -> None:
+        self._sorted = sorted_fold(self.store.rows, self._sorted, offsets, gone)
 
-    def _run(
-        self, stamp: Ints, offsets: Ints, first: Ints, end: Ints, final: bool
-    ) -> tuple[Ints, Floats, Ints]:
-        self._sorted, slots, chance, ends = fold_sorted(
-            self.rule, self.store.rows, self._sorted, stamp, offsets, first, end, final
-        )
-        return slots, chance, ends
-
-    def _expire(self, first: int) -> None:
-        if self.schemas:
-            self._sorted = expire_sorted(self.store.rows, self._sorted, first)
-
-    def _read(self, first: int) -> Ints:
-        return read_sorted(self.rule, self.store.rows, self._sorted, first)
+    def _find(self, first: int) -> tuple[Ints, bool]:
+        rows, most = self.store.rows, 4 * self.query.k
+        while True:
+            slots = sorted_read(rows, self._sorted, first, most)
+            if len(slots) < most:
+                return slots, False
+            if compact_end(self.rule, rows.prob, slots, len(slots), KEEP) > 0:
+                return slots, True
+            most *= 4
 
     def _live(self) -> Ints:
         num = self._sorted.num
-        return np.arange(num[base.LOW], num[base.HIGH])
+        return np.arange(num[o.LOW], num[o.HIGH])
 
     def _renumber(self, live: Ints) -> None:
-        _, _, _, head, num = self._sorted
-        gone = num[base.LOW]
-        self._sorted.block[:] -= gone
-        head -= gone
-        num[base.LOW] -= gone
-        num[base.HIGH] -= gone
+        # The head may hold rows that have expired, so that what is live has gaps.
+        block, count, chain, num = self._sorted
+        for b in chain[: num[o.BLOCKS]]:
+            block[b, : count[b]] = np.searchsorted(live, block[b, : count[b]])
+        num[[o.LOW, o.HIGH]] = np.searchsorted(live, num[[o.LOW, o.HIGH]])
 
     def _state(self) -> Mapping[str, npt.NDArray[Any]]:
-        _, _, _, head, num = self._sorted
-        return {"head": head[: num[base.HEAD]], "num": num}
+        return {"num": self._sorted.num}
 
     def _load(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         # The order of rows is worth no room in a snapshot: it is made again.
-        num = arrays["num"]
-        rows = self.store.rows
-        order = np.lexsort((np.arange(len(rows.key)), -rows.pane, ~rows.key))
-        blocks = [order[i : i + base.BLOCK // 2] for i in range(0, len(order), base.BLOCK // 2)]
-        block = np.empty((max(1, len(blocks)), base.BLOCK), np.int64)
+        num, rows, half = arrays["num"], self.store.rows, o.BLOCK // 2
+        live = np.arange(num[o.LOW], num[o.HIGH])
+        order = live[np.lexsort((live, -rows.pane[live], ~rows.key[live]))]
+        blocks = [order[i : i + half] for i in range(0, len(order), half)]
+        block = np.empty((max(1, len(blocks)), o.BLOCK), np.int64)
         for i, slots in enumerate(blocks):
             block[i, : len(slots)] = slots
         count = np.array([len(slots) for slots in blocks] or [0], np.int64)
-        num[base.BLOCKS] = len(blocks)
-        self._sorted = Sorted(block, count, np.arange(len(count)), arrays["head"], num)
+        num[o.BLOCKS] = len(blocks)
+        self._sorted = Sorted(block, count, np.arange(len(count)), num)
 
     def stats(self) -> dict[str, int | float]:
         num = self._sorted.num
-        own = sum(array.nbytes for array in self._sorted)
         return {
-            "retained": int(num[base.HIGH] - num[base.LOW]),
-            "state_bytes": own + (self.store.nbytes if self.schemas else 0),
-            "rows_inserted": int(num[base.INSERTED]),
-            "rows_deleted": int(num[base.DELETED]),
-            "compact_sets_built": int(num[base.REBUILT]),
+            "retained": int(num[o.HIGH] - num[o.LOW]),
+            "state_bytes": self._nbytes + sum(array.nbytes for array in self._sorted),
+            "rows_inserted": int(num[o.INSERTED]),
+            "rows_deleted": int(num[o.DELETED]),
+            "compact_sets_built": self._rebuilt,
         }
 
     def _check(self) -> None:
         super()._check()
-        block, count, chain, head, num = self._sorted
-        chained = [block[b, : count[b]] for b in chain[: num[base.BLOCKS]]]
+        block, count, chain, num = self._sorted
+        chained = [block[b, : count[b]] for b in chain[: num[o.BLOCKS]]]
         assert all(len(each) for each in chained)
         assert sorted(chain.tolist()) == list(range(len(chain)))
-        assert num[base.HIGH] == (len(self.store) if self.schemas else 0)
+        assert num[o.HIGH] == (len(self.store) if self.schemas else 0)
         slots = np.concatenate([np.zeros(0, np.int64), *chained])
         assert np.array_equal(np.sort(slots), self._live())
         if len(slots):
-            rows = self.store.rows
-            order = np.lexsort((slots, -rows.pane[slots], ~rows.key[slots]))
-            assert np.array_equal(order, np.arange(len(slots)))
-            n = num[base.HEAD]
-            if n and not num[base.STALE]:
-                assert np.array_equal(head[:n], slots[:n])
-                assert num[base.HEAD_OLDEST] == rows.pane[head[:n]].min()
+            self._check_order(slots)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skyband.kernels.uncertain import queue
+from skyband.kernels.uncertain.csq import csq_fold, csq_read
 from skyband.uncertain.queue import QueueSynopsis
 
 __all__ = ["CompactSetQueue"]
@@ -25,4 +25,5 @@ class CompactSetQueue(QueueSynopsis):
     [5, 6]
     """
 
-    code = queue.CSQ
+    fold_kernel = staticmethod(csq_fold)
+    read_kernel = staticmethod(csq_read)

@@ -1,7 +1,8 @@
-"""What the four compact set queues share on the Python side; a queue names its algorithm."""
+"""What the four compact set queues share on the Python side; a queue names its kernels."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -9,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.uncertain import queue as q
-from skyband.kernels.uncertain.loop import expire_queue, fold_queue, read_queue
 from skyband.kernels.uncertain.queue import Queue
 from skyband.query.uncertain import UncertainTopK
-from skyband.uncertain.windowed import Floats, Ints, WindowedSynopsis
+from skyband.uncertain.windowed import Ints, WindowedSynopsis
 
 __all__ = ["QueueSynopsis"]
 
@@ -20,51 +20,53 @@ __all__ = ["QueueSynopsis"]
 class QueueSynopsis(WindowedSynopsis):
     """Compact sets of the newest panes, as many as the algorithm keeps of them."""
 
-    code: ClassVar[int]
+    head_counts: ClassVar[bool] = False
+    """Whether the window's own compact set is kept beside the entries, not among them."""
 
     def __init__(self, query: UncertainTopK) -> None:
         super().__init__(query)
         num = np.zeros(q.NUMBERS, np.int64)
-        num[q.ALGORITHM] = self.code
-        num[q.OPEN] = 1
-        num[q.HEAD_OLDEST] = q.FAR
         num[q.ROOM] = query.k * query.k
-        none = np.zeros(0, np.int64)
-        self._queue = Queue(np.empty(64, np.int64), np.empty((4, 4), np.int64), none, num)
+        self._queue = Queue(np.empty(64, np.int64), np.empty((4, 4), np.int64), num)
 
-    def _run(
-        self, stamp: Ints, offsets: Ints, first: Ints, end: Ints, final: bool
-    ) -> tuple[Ints, Floats, Ints]:
-        self._queue, slots, chance, ends = fold_queue(
-            self.rule, self.store.rows, self._queue, stamp, offsets, first, end, final
-        )
-        return slots, chance, ends
+    @staticmethod
+    @abstractmethod
+    def fold_kernel(rule: Any, rows: Any, queue: Queue, offsets: Ints, gone: Ints) -> Queue:
+        """Take panes."""
 
-    def _expire(self, first: int) -> None:
-        if self.schemas:
-            self._queue = expire_queue(self.rule, self.store.rows, self._queue, first)
+    @staticmethod
+    @abstractmethod
+    def read_kernel(rows: Any, queue: Queue, first: int) -> Ints:
+        """Rows among which is the compact set of panes from ``first`` on, in row order."""
 
-    def _read(self, first: int) -> Ints:
-        return read_queue(self.rule, self.store.rows, self._queue, first)
+    def _take(self, offsets: Ints, gone: Ints) -> None:
+        self._queue = self.fold_kernel(self.rule, self.store.rows, self._queue, offsets, gone)
+
+    def _find(self, first: int) -> tuple[Ints, bool]:
+        slots = self.read_kernel(self.store.rows, self._queue, first)
+        _, entry, num = self._queue
+        # An entry that lasts covers the window; else there are only the newest rows.
+        closed = bool((entry[num[q.FIRST] : num[q.LAST], q.OLDEST] >= first).any())
+        return slots, closed
 
     # Slots ------------------------------------------------------------------------------------
 
     def _used(self) -> tuple[int, int]:
         """The stretch of the arena that is in use."""
-        _, entry, _, num = self._queue
+        _, entry, num = self._queue
         if num[q.FIRST] == num[q.LAST]:
             return 0, 0
         last = entry[num[q.LAST] - 1]
         return int(entry[num[q.FIRST], q.BEGIN]), int(last[: q.OLDEST].sum())
 
     def _live(self) -> Ints:
-        arena, _, head, num = self._queue
+        arena, _, num = self._queue
         low, high = self._used()
         tail = np.arange(num[q.TAIL], num[q.HIGH])
-        return np.unique(np.concatenate([arena[low:high], head[: num[q.HEAD]], tail]))
+        return np.unique(np.concatenate([arena[low:high], tail]))
 
     def _renumber(self, live: Ints) -> None:
-        arena, entry, head, num = self._queue
+        arena, entry, num = self._queue
         low, high = self._used()
         first, last = num[q.FIRST], num[q.LAST]
         entry = entry[first:last].copy() if last > first else np.empty((4, 4), np.int64)
@@ -77,7 +79,6 @@ class QueueSynopsis(WindowedSynopsis):
         self._queue = Queue(
             np.searchsorted(live, arena[low:high]),
             entry,
-            np.searchsorted(live, head[: num[q.HEAD]]),
             num,
         )
 
@@ -94,10 +95,10 @@ class QueueSynopsis(WindowedSynopsis):
         own = sum(array.nbytes for array in self._queue)
         return {
             "retained": self._retained(),
-            "state_bytes": own + (self.store.nbytes if self.schemas else 0),
+            "state_bytes": self._nbytes + own,
             "compact_sets": int(num[q.LAST] - num[q.FIRST]),
             "largest_compact_set": self._largest(),
-            "compact_sets_built": int(num[q.MADE] + num[q.REBUILT]),
+            "compact_sets_built": int(num[q.MADE]) + self._rebuilt,
             "compact_sets_updated": int(num[q.UPDATED]),
             "segments_merged": int(num[q.MERGED]),
             "buffers_emptied": int(num[q.FLUSHED]),
@@ -105,19 +106,20 @@ class QueueSynopsis(WindowedSynopsis):
 
     def _retained(self) -> int:
         """Rows as the paper counts them: one in every list that has it."""
-        low, high = self._used()
-        num = self._queue.num
-        return int(high - low + num[q.HIGH] - num[q.TAIL])
+        _, entry, num = self._queue
+        lists = int(entry[num[q.FIRST] : num[q.LAST], q.SIZE : q.OLDEST].sum())
+        head = len(self._head) if self.head_counts else 0
+        return lists + head + int(num[q.HIGH] - num[q.TAIL])
 
     def _largest(self) -> int:
         """The size of the largest compact set."""
-        _, entry, _, num = self._queue
+        _, entry, num = self._queue
         sizes = entry[num[q.FIRST] : num[q.LAST], q.SIZE]
-        return int(max(sizes.max(initial=0), num[q.HEAD]))
+        return int(max(sizes.max(initial=0), len(self._head)))
 
     def _sets(self) -> list[Ints]:
         """The compact sets of all entries, oldest first."""
-        arena, entry, _, num = self._queue
+        arena, entry, num = self._queue
         return [
             arena[begin : begin + size]
             for begin, size, _, _ in entry[num[q.FIRST] : num[q.LAST]].tolist()
@@ -127,24 +129,16 @@ class QueueSynopsis(WindowedSynopsis):
         super()._check()
         if not self.schemas:
             return
-        _, entry, head, num = self._queue
+        _, entry, num = self._queue
         rows = self.store.rows
         live = entry[num[q.FIRST] : num[q.LAST]]
         assert num[q.TAIL] <= num[q.HIGH] == len(self.store)
         ends = live[:, : q.OLDEST].sum(axis=1)
-        assert (live[1:, q.BEGIN] == ends[:-1]).all()
+        assert (live[1:, q.BEGIN] >= ends[:-1]).all()
         oldest = live[:, q.OLDEST]
         assert (oldest[1:] > oldest[:-1]).all(), "two entries are the same set"
         for slots, pane in zip(self._sets(), oldest, strict=True):
             assert rows.pane[slots].min() == pane
             self._check_order(slots)
-        self._check_order(head[: num[q.HEAD]])
-        if num[q.HEAD]:
-            assert num[q.HEAD_OLDEST] == rows.pane[head[: num[q.HEAD]]].min()
         if len(live):
             assert (rows.pane[num[q.TAIL] :] > oldest[-1]).all()
-
-    def _check_order(self, slots: Ints) -> None:
-        rows = self.store.rows
-        order = np.lexsort((slots, -rows.pane[slots], ~rows.key[slots]))
-        assert np.array_equal(order, np.arange(len(slots)))

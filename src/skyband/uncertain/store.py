@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,9 +61,11 @@ class RowStore:
         self.length = end
         return np.asarray(part.offsets + start)
 
-    def gather(self, slots: Ints, offsets: Ints) -> Part:
+    def gather(
+        self, slots: Ints, offsets: Ints, names: Sequence[str] = ("key", "tie", "prob")
+    ) -> Part:
         """The rows of these slots, cut by ``offsets``."""
-        columns: dict[str, Any] = {n: self.arrays[n][slots] for n in ("key", "tie", "prob")}
+        columns: dict[str, Any] = {name: self.arrays[name].take(slots) for name in names}
         if self.ids is not None:
             columns["shown"] = self.ids.gather(slots)
         return Part(offsets, columns)

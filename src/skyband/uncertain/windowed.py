@@ -1,4 +1,4 @@
-"""State over sealed panes: retained rows by slot, and what a kernel keeps about them."""
+"""State over sealed panes: retained rows, the window's own compact set, what an algorithm keeps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.kernels.uncertain import head as h
+from skyband.kernels.uncertain.compact import answer, compact_end
+from skyband.kernels.uncertain.types import FAR, KEEP, before, merged, oldest_pane
 from skyband.query.uncertain import UncertainTopK
-from skyband.runs import Runs, offsets_of
+from skyband.runs import Part, Runs, offsets_of
 from skyband.synopsis import Windows
 from skyband.uncertain.base import UncertainSynopsis
 from skyband.uncertain.store import RowStore
@@ -21,16 +24,26 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _SPARE = 4096
 """Dead rows that are not worth a clean-up."""
+_NONE = np.zeros(0, np.int64)
 
 
 class WindowedSynopsis(UncertainSynopsis):
-    """A row store and an algorithm's kernels; a synopsis names the kernels."""
+    """Rows by slot and the *head*, the compact set of the window, from which answers are read.
+
+    Panes that do not enter the head leave it as it is. When its oldest pane expires, a new one comes
+    from what the algorithm keeps for that moment; until then the algorithm's panes may wait.
+    """
 
     shortens = True
 
     def __init__(self, query: UncertainTopK) -> None:
         super().__init__(query)
         self._store: RowStore | None = None
+        self._head = _NONE
+        self._at = np.zeros(h.PLACES, np.int64)
+        self._at[h.OPEN] = 1
+        self._at[h.OLDEST] = FAR
+        self._rebuilt = 0
 
     @property
     def store(self) -> RowStore:
@@ -42,90 +55,27 @@ class WindowedSynopsis(UncertainSynopsis):
     # What an algorithm supplies ---------------------------------------------------------------
 
     @abstractmethod
-    def _run(
-        self, stamp: Ints, offsets: Ints, first: Ints, end: Ints, final: bool
-    ) -> tuple[Ints, Floats, Ints]:
-        """Take panes, read windows: slots, their chances (where final), where each window ends."""
+    def _take(self, offsets: Ints, gone: Ints) -> None:
+        """Take panes of the slots between offsets.
+
+        Before pane i those before ``gone[i]`` have expired; after the last pane, those before
+        ``gone[-1]``.
+        """
 
     @abstractmethod
-    def _expire(self, first: int) -> None:
-        """Panes before ``first`` are gone."""
+    def _find(self, first: int) -> tuple[Ints, bool]:
+        """Rows among which is the compact set of panes from ``first`` on, or that are all of them.
 
-    @abstractmethod
-    def _read(self, first: int) -> Ints:
-        """Slots of a set that holds the compact set of the panes from ``first`` on, in row order."""
+        In row order; and whether they are known to admit a compact set.
+        """
 
     @abstractmethod
     def _live(self) -> Ints:
-        """Slots in use, ascending."""
+        """Slots in use beside the head's, ascending."""
 
     @abstractmethod
     def _renumber(self, live: Ints) -> None:
         """Slot ``live[i]`` becomes i."""
-
-    # Panes ------------------------------------------------------------------------------------
-
-    def push(self, panes: Runs) -> None:
-        none = np.zeros(0, np.int64)
-        self._run(np.array(panes.stamp), self.store.append(panes), none, none, False)
-        self._clean()
-
-    def seal(self, first: int, end: int) -> None:
-        self._expire(first)
-
-    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        slots = self._read(first) if self.schemas else np.zeros(0, np.int64)
-        none = np.zeros(0, np.int64)
-        lengths = np.array([len(slots)]) if len(slots) else none
-        stamp = np.zeros(len(lengths), np.int64)
-        rows = self.store.gather(slots, offsets_of(lengths))
-        return Runs(stamp, stamp.astype(np.int32), {"rows": rows})
-
-    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        slots, _, ends = self._folded(panes, windows, final=False)
-        part = self.store.gather(slots, ends)
-        self._clean()
-        return _runs(part, windows) if len(windows) else None
-
-    def answers(self, panes: Runs, windows: Windows) -> Runs | None:
-        slots, chance, ends = self._folded(panes, windows, final=True)
-        part = self._shown(self.store.gather(slots, ends), chance)
-        self._clean()
-        return _runs(part, windows) if len(windows) else None
-
-    def _folded(
-        self, panes: Runs, windows: Windows, final: bool
-    ) -> tuple[Ints, Floats, Ints]:
-        # Arrays that came from elsewhere may be read-only, another type to a kernel: copies.
-        offsets = self.store.append(panes)
-        first, end = np.array(windows.first, np.int64), np.array(windows.end, np.int64)
-        return self._run(np.array(panes.stamp, np.int64), offsets, first, end, final)
-
-    def _clean(self) -> None:
-        """Drop dead rows once they are the greater part."""
-        if len(self.store) > _SPARE:
-            live = self._live()
-            if len(self.store) > 2 * len(live) + _SPARE:
-                self._compact(live)
-
-    def _compact(self, live: Ints) -> None:
-        self._renumber(live)
-        self.store.keep(live)
-
-    # State ------------------------------------------------------------------------------------
-
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        if not self.schemas:
-            return {}
-        self._compact(self._live())
-        own = {f"own/{name}": array.copy() for name, array in self._state().items()}
-        return own | {f"rows/{name}": array for name, array in self.store.state().items()}
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        if not arrays:
-            return
-        self.store.restore({n[5:]: a for n, a in arrays.items() if n.startswith("rows/")})
-        self._load({n[4:]: np.array(a) for n, a in arrays.items() if n.startswith("own/")})
 
     @abstractmethod
     def _state(self) -> Mapping[str, npt.NDArray[Any]]:
@@ -135,9 +85,180 @@ class WindowedSynopsis(UncertainSynopsis):
     def _load(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what ``_state`` gave."""
 
+    # Panes ------------------------------------------------------------------------------------
+
+    def push(self, panes: Runs) -> None:
+        self._run(panes, _NONE, _NONE, final=False)
+        self._clean()
+
+    def seal(self, first: int, end: int) -> None:
+        if self.schemas:
+            self._take(np.array([len(self.store)]), np.array([first]))
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        slots = self._compact_set(first)[0] if self.schemas else _NONE
+        lengths = np.array([len(slots)]) if len(slots) else _NONE
+        stamp = np.zeros(len(lengths), np.int64)
+        rows = self.store.gather(slots, offsets_of(lengths))
+        return Runs(stamp, stamp.astype(np.int32), {"rows": rows})
+
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        slots, _, ends = self._run(panes, windows.first, windows.end, final=False)
+        part = self.store.gather(slots, ends)
+        self._clean()
+        return _runs(part, windows) if len(windows) else None
+
+    def answers(self, panes: Runs, windows: Windows) -> Runs | None:
+        slots, chance, ends = self._run(panes, windows.first, windows.end, final=True)
+        part = self._shown(self.store.gather(slots, ends, ("key", "prob")), chance)
+        self._clean()
+        return _runs(part, windows) if len(windows) else None
+
+    def _run(
+        self, panes: Runs, first: Ints, end: Ints, final: bool
+    ) -> tuple[Ints, Floats, Ints]:
+        """Take panes, read windows: slots, their chances (where final), where each window ends."""
+        # Arrays from elsewhere may be read-only, which is another type to a kernel: copies.
+        stamp = np.array(panes.stamp, np.int64)
+        first, end = np.array(first, np.int64), np.array(end, np.int64)
+        offsets = self.store.append(panes)
+        rows = self.store.rows
+        # What had expired when a pane came: all before the window that was read last.
+        starts = np.append(np.iinfo(np.int64).min, first)
+        gone = np.append(starts[np.searchsorted(end, stamp, side="right")], starts[-1])
+
+        at = self._at
+        at[[h.WINDOW, h.PANE, h.WRITTEN]] = 0
+        at[h.STALE] = 1
+        found = np.empty(len(first) * self.query.k + 64, np.int64)
+        chance = np.empty(len(found) if final else 0)
+        ends = np.zeros(len(first) + 1, np.int64)
+        shown, chances = _NONE, np.zeros(0)
+        taken = 0
+        while True:
+            why = h.walk(
+                rows, self._head, at, stamp, offsets, first, end, shown, chances, found, chance, ends
+            )
+            pane = int(at[h.PANE])
+            if why == h.ENTERED:
+                self._enter(np.arange(offsets[pane], offsets[pane + 1]))
+                at[h.PANE] += 1
+            elif why == h.EXPIRED:
+                start = int(first[at[h.WINDOW]])
+                if not at[h.OPEN]:
+                    self._take(offsets[taken : pane + 1], np.append(gone[taken:pane], start))
+                    taken = pane
+                self._expire(start)
+            elif why == h.UNREAD:
+                shown, chances = self._read(final)
+                at[h.SHOWN] = len(shown)
+                at[h.STALE] = 0
+            elif why == h.FULL:
+                room = 2 * len(found) + len(shown)
+                found = np.resize(found, room)
+                chance = np.resize(chance, room) if final else chance
+            else:
+                break
+        self._take(offsets[taken:], gone[taken:])
+        written = int(at[h.WRITTEN])
+        return found[:written], chance[:written], ends
+
+    # The head ---------------------------------------------------------------------------------
+
+    def _enter(self, fresh: Ints) -> None:
+        """Take the rows of a pane into the head (theorem 3.2)."""
+        rows, head, at = self.store.rows, self._head, self._at
+        n = len(head)
+        count = len(fresh) if at[h.OPEN] else before(rows, fresh, len(fresh), head[-1])
+        both = np.empty(n + count, np.int64)
+        merged(rows, head, n, fresh, count, both)
+        size = compact_end(self.rule, rows.prob, both, len(both), KEEP)
+        # Should rounding hide the end that must be there, all is kept.
+        self._set_head(both if size < 0 else both[:size], bool(at[h.OPEN]) and size < 0)
+
+    def _expire(self, first: int) -> None:
+        """A head for the panes from ``first`` on."""
+        if self._at[h.OPEN]:
+            panes = self.store.arrays["pane"][self._head]
+            self._set_head(self._head[panes >= first], True)
+        else:
+            self._rebuilt += 1
+            self._set_head(*self._compact_set(first))
+
+    def _compact_set(self, first: int) -> tuple[Ints, bool]:
+        """The compact set of panes from ``first`` on; or all of them, and that they admit none."""
+        slots, closed = self._find(first)
+        size = compact_end(self.rule, self.store.rows.prob, slots, len(slots), KEEP)
+        return (slots, not closed) if size < 0 else (slots[:size], False)
+
+    def _set_head(self, head: Ints, is_open: bool) -> None:
+        at = self._at
+        self._head = np.ascontiguousarray(head)
+        at[h.SIZE], at[h.OPEN] = len(head), is_open
+        at[h.OLDEST] = oldest_pane(self.store.rows, self._head, len(head))
+        at[h.STALE] = 1
+
+    def _read(self, final: bool) -> tuple[Ints, Floats]:
+        """The answer from the head; or, for other shards to add to, the head itself."""
+        if not final:
+            return self._head, np.zeros(0)
+        room = max(len(self._head), self.query.k)
+        shown, chances = np.empty(room, np.int64), np.empty(room)
+        prob = self.store.rows.prob
+        count = answer(self.rule, prob, self._head, len(self._head), shown, chances)
+        return shown[:count], chances[:count]
+
+    # Slots ------------------------------------------------------------------------------------
+
+    def _clean(self) -> None:
+        """Drop dead rows once they are the greater part."""
+        if len(self.store) > _SPARE:
+            live = np.union1d(self._live(), self._head)
+            if len(self.store) > 2 * len(live) + _SPARE:
+                self._compact(live)
+
+    def _compact(self, live: Ints) -> None:
+        self._renumber(live)
+        self._head = np.searchsorted(live, self._head)
+        self.store.keep(live)
+
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        if not self.schemas:
+            return {}
+        self._compact(np.union1d(self._live(), self._head))
+        own = {f"own/{name}": array.copy() for name, array in self._state().items()}
+        own |= {"head": self._head.copy(), "at": self._at.copy()}
+        own["rebuilt"] = np.array([self._rebuilt])
+        return own | {f"rows/{name}": array for name, array in self.store.state().items()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        if not arrays:
+            return
+        self.store.restore({n[5:]: a for n, a in arrays.items() if n.startswith("rows/")})
+        self._load({n[4:]: np.array(a) for n, a in arrays.items() if n.startswith("own/")})
+        self._head, self._at = np.array(arrays["head"]), np.array(arrays["at"])
+        self._rebuilt = int(arrays["rebuilt"][0])
+
+    @property
+    def _nbytes(self) -> int:
+        return self._head.nbytes + (self.store.nbytes if self.schemas else 0)
+
     def _check(self) -> None:
-        self.store._check() if self.schemas else None
+        if not self.schemas:
+            return
+        self.store._check()
+        at, rows = self._at, self.store.rows
+        assert at[h.SIZE] == len(self._head)
+        assert at[h.OLDEST] == rows.pane[self._head].min(initial=FAR)
+        self._check_order(self._head)
+
+    def _check_order(self, slots: Ints) -> None:
+        rows = self.store.rows
+        order = np.lexsort((slots, -rows.pane[slots], ~rows.key[slots]))
+        assert np.array_equal(order, np.arange(len(slots)))
 
 
-def _runs(part: Any, windows: Windows) -> Runs:
+def _runs(part: Part, windows: Windows) -> Runs:
     return Runs(windows.number, np.zeros(len(windows), np.int32), {"rows": part})

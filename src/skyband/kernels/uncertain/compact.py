@@ -53,13 +53,15 @@ def answer(
 @jit
 def prune_runs(rule: Rule, prob: Floats, offsets: Ints) -> Ints:
     """How many of each run's sorted rows to keep: its compact set; -1 where it admits none."""
-    ends = np.empty(len(offsets) - 1, np.int64)
+    ends = np.full(len(offsets) - 1, -1)
     longest = 0
     for run in range(len(ends)):
         longest = max(longest, offsets[run + 1] - offsets[run])
     slots = np.arange(longest)
     for run in range(len(ends)):
         n = offsets[run + 1] - offsets[run]
+        if n < rule.k:
+            continue  # a top-k needs k rows, whatever the semantics
         ends[run] = compact_end(rule, prob[offsets[run] : offsets[run + 1]], slots, n, KEEP)
     return ends
 

@@ -7,19 +7,21 @@ import numpy as np
 from skyband.kernels.jit import jit
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.queue import (
-    BEGIN, FIRST, LAST, MADE, OLDEST, SIZE, TAIL, UPDATED, Queue, after_pane, append, oldest_pane,
-    roomy, set_of, slot_range, updated,
+    BEGIN, FIRST, FRESH, HIGH, LAST, MADE, MORE, OLDEST, SIZE, TAIL, UPDATED, Queue, after_pane,
+    append, append_set, drop_old, find, more_of, set_of, slot_range, tail_from, updated, used,
 )  # fmt: skip
-from skyband.kernels.uncertain.types import KEEP, Ints, Rows, Rule, better, sort_slots
+from skyband.kernels.uncertain.types import (
+    KEEP, Ints, Rows, Rule, before, better, oldest_pane, sort_slots, without,
+)  # fmt: skip
 
-__all__ = ["csq_find", "csq_take", "newest_set"]
+__all__ = ["csq_fold", "csq_read", "csq_take", "newest_set", "update_entries"]
 
 
 @jit
 def newest_set(rule: Rule, rows: Rows, q: Queue, high: int) -> tuple[Ints, int]:
     """The compact set of the newest rows, and how large; they then start after its oldest pane.
 
-    To be asked again until there is none: of panes of many rows, what is left may admit another.
+    To be asked again until there is none: what is left may admit another.
     """
     num = q.num
     slots = sort_slots(rows, num[TAIL], high)
@@ -31,51 +33,75 @@ def newest_set(rule: Rule, rows: Rows, q: Queue, high: int) -> tuple[Ints, int]:
 
 
 @jit
-def csq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
-    """Take a pane (algorithm 1)."""
+def update_entries(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> Queue:
+    """Update the compact sets that sorted new rows enter; sets that became equal are made one.
+    """
     num = q.num
     first, last = num[FIRST], num[LAST]
     e = last
-    while e > first and better(rows, low, set_of(q, e - 1)[-1]):
+    while e > first and better(rows, fresh[0], set_of(q, e - 1)[-1]):
         e -= 1  # a set that no new row enters ends the search: older sets end higher up
-    if e < last:
-        fresh = slot_range(low, high)
-        begin = q.entry[e, BEGIN]
-        size = q.entry[last - 1, BEGIN] + q.entry[last - 1, SIZE] - begin
-        spare = np.empty(size + (last - e) * len(fresh), np.int64)
-        marks = np.empty((last - e, 4), np.int64)
-        at = 0
-        kept = 0
-        for i in range(e, last):
-            old = set_of(q, i)
-            n = updated(rule, rows, old, len(old), fresh, len(fresh), spare[at:])
-            num[UPDATED] += 1
-            oldest = oldest_pane(rows, spare[at:], n)
-            if kept > 0 and marks[kept - 1, OLDEST] == oldest:
-                continue  # the same set as the one before
-            marks[kept, BEGIN] = at
-            marks[kept, SIZE] = n
-            marks[kept, OLDEST] = oldest
-            kept += 1
-            at += n
-        num[LAST] = e
-        q = roomy(q, at, kept)
-        for i in range(kept):
-            n = marks[i, SIZE]
-            start = marks[i, BEGIN]
-            q = append(q, spare[start:], n, spare, 0, marks[i, OLDEST])
-        num[TAIL] = after_pane(rows, num[TAIL], high, marks[kept - 1, OLDEST])
+    if e == last:
+        return q
+    spare = np.empty(used(q) - q.entry[e, BEGIN] + (last - e) * len(fresh), np.int64)
+    marks = np.empty((last - e, 4), np.int64)
+    at = 0
+    kept = 0
+    for i in range(e, last):
+        old = set_of(q, i)
+        n = updated(rule, rows, old, len(old), fresh, len(fresh), spare[at:])
+        num[UPDATED] += 1
+        oldest = oldest_pane(rows, spare[at:], n)
+        if kept > 0 and marks[kept - 1, OLDEST] == oldest:
+            continue  # the same set as the older one before it, whose segment goes further back
+        # Its segment loses the rows that the set ends before, and those of panes that the older
+        # set now covers.
+        segment = more_of(q, i)
+        more = before(rows, segment, len(segment), spare[at + n - 1])
+        if kept > 0:
+            more = without(rows, segment, more, marks[kept - 1, OLDEST] + 1, segment)
+        for j in range(more):
+            spare[at + n + j] = segment[j]
+        marks[kept, BEGIN] = at
+        marks[kept, SIZE] = n
+        marks[kept, MORE] = more
+        marks[kept, OLDEST] = oldest
+        kept += 1
+        at += n + more
+    num[LAST] = e
+    for i in range(kept):
+        start = marks[i, BEGIN]
+        n = marks[i, SIZE]
+        q = append(q, spare[start:], n, spare[start + n :], marks[i, MORE], marks[i, OLDEST])
+    num[TAIL] = after_pane(rows, num[TAIL], high, marks[kept - 1, OLDEST])
+    return q
+
+
+@jit
+def csq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
+    """Take a pane (algorithm 1)."""
+    q.num[HIGH] = high
+    q.num[FRESH] = high
+    q = update_entries(rule, rows, q, slot_range(low, high), high)
     while True:
         slots, n = newest_set(rule, rows, q, high)
         if n < 0:
             return q
-        q = append(q, slots, n, slots, 0, oldest_pane(rows, slots, n))
+        q = append_set(rows, q, slots, n)
 
 
 @jit
-def csq_find(rows: Rows, q: Queue, first: int) -> int:
-    """The entry of the windows that start with pane ``first``; ``LAST`` where the tail is all."""
-    e = q.num[FIRST]
-    while e < q.num[LAST] and q.entry[e, OLDEST] < first:
-        e += 1
-    return e
+def csq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
+    """Take panes; before pane i, those before ``gone[i]`` have expired, after the last the others."""
+    for i in range(len(offsets) - 1):
+        drop_old(rows, q, gone[i])
+        q = csq_take(rule, rows, q, offsets[i], offsets[i + 1])
+    drop_old(rows, q, gone[-1])
+    return q
+
+
+@jit
+def csq_read(rows: Rows, q: Queue, first: int) -> Ints:
+    """Rows among which is the compact set of the panes from ``first`` on, in row order."""
+    e = find(q, first)
+    return tail_from(rows, q, first) if e == q.num[LAST] else set_of(q, e).copy()

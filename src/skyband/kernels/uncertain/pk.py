@@ -8,7 +8,7 @@ from skyband.kernels.jit import jit
 from skyband.kernels.uncertain.poisson import add_row, fewer
 from skyband.kernels.uncertain.types import Floats, Ints
 
-__all__ = ["pk_answer", "pk_end", "likeliest"]
+__all__ = ["pk_answer", "pk_end"]
 
 
 @jit
@@ -45,21 +45,22 @@ def pk_end(prob: Floats, slots: Ints, n: int, k: int, slack: float) -> int:
 
 
 @jit
-def likeliest(chances: Floats, n: int, slots: Ints, found: Ints, chance: Floats, most: int) -> int:
-    """The first ``most`` of n rows by their chance, ties in row order."""
-    order = np.argsort(-chances[:n], kind="mergesort")
-    count = min(most, n)
-    for j in range(count):
-        found[j] = slots[order[j]]
-        chance[j] = chances[order[j]]
-    return count
-
-
-@jit
-def pk_answer(
-    prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance: Floats
-) -> int:
+def pk_answer(prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance: Floats) -> int:
     """The answer's slots in its order, with their chances; returns how many."""
     chances = np.empty(n)
     end = _scan(prob, slots, n, k, 0.0, chances)
-    return likeliest(chances, n if end < 0 else end, slots, found, chance, k)
+    count = 0
+    for i in range(n if end < 0 else end):
+        # Of equal chances the earlier row stands first.
+        if count < k:
+            count += 1
+        elif chances[i] <= chance[k - 1]:
+            continue
+        j = count - 1
+        while j > 0 and chance[j - 1] < chances[i]:
+            chance[j] = chance[j - 1]
+            found[j] = found[j - 1]
+            j -= 1
+        chance[j] = chances[i]
+        found[j] = slots[i]
+    return count

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.kernels.jit import jit
-from skyband.kernels.uncertain.pk import likeliest
 from skyband.kernels.uncertain.poisson import add_row, fewer
 from skyband.kernels.uncertain.types import Floats, Ints
 
@@ -49,7 +48,30 @@ def pt_answer(
     """The answer's slots in its order, with their chances; returns how many."""
     chances = np.empty(n)
     end = _scan(prob, slots, n, k, threshold, 0.0, chances)
-    count = likeliest(chances, n if end < 0 else end, slots, found, chance, n)
-    while count > 0 and chance[count - 1] < threshold:
-        count -= 1
+    order = np.empty(n, np.int64)
+    count = 0
+    for i in range(n if end < 0 else end):
+        if chances[i] >= threshold:
+            order[count] = i
+            count += 1
+    # A merge sort by chance, which leaves equal ones in row order.
+    spare = np.empty(n, np.int64)
+    width = 1
+    while width < count:
+        for start in range(0, count, 2 * width):
+            middle = min(start + width, count)
+            end = min(middle + width, count)
+            i, j = start, middle
+            for at in range(start, end):
+                if i < middle and (j == end or chances[order[i]] >= chances[order[j]]):
+                    spare[at] = order[i]
+                    i += 1
+                else:
+                    spare[at] = order[j]
+                    j += 1
+        order, spare = spare, order
+        width *= 2
+    for j in range(count):
+        found[j] = slots[order[j]]
+        chance[j] = chances[order[j]]
     return count

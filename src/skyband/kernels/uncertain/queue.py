@@ -1,8 +1,7 @@
-"""The state that the compact set queues share, and the window's own compact set.
+"""The state that the compact set queues share.
 
     arena    lists of slots, one or two an entry, entries from the oldest to the newest
     entry    of each: where it begins, the lengths of its two lists, the oldest pane of its set
-    head     the window's own compact set in row order, from which answers are read
     num      single numbers, named below
 
 The newest rows, those of panes after the newest entry's oldest, are the slots from ``TAIL`` on: the
@@ -17,7 +16,9 @@ import numpy as np
 
 from skyband.kernels.jit import jit
 from skyband.kernels.uncertain.compact import compact_end
-from skyband.kernels.uncertain.types import KEEP, Ints, Rows, Rule, better, merged
+from skyband.kernels.uncertain.types import (
+    KEEP, Ints, Rows, Rule, before, merged, oldest_pane, sort_slots,
+)  # fmt: skip
 
 __all__ = ["Queue"]
 
@@ -25,28 +26,19 @@ __all__ = ["Queue"]
 BEGIN, SIZE, MORE, OLDEST = 0, 1, 2, 3
 
 # Places in ``num``.
-ALGORITHM = 0
-FIRST = 1  # the oldest entry
-LAST = 2  # after the newest entry
-HEAD = 3  # slots in the head
-OPEN = 4  # whether the head is all rows of the window, because they admit no compact set
-HEAD_OLDEST = 5
-STALE = 6  # whether the head changed since it was last read
-TAIL = 7
-FRESH = 8  # slots from here on are not in the entries yet
-HIGH = 9  # after the newest slot
-LARGEST = 10  # H: the largest compact set, renewed when that has changed by a factor of two
-ROOM = 11  # rows that the buffer takes before it is emptied
+FIRST = 0  # the oldest entry
+LAST = 1  # after the newest entry
+TAIL = 2
+FRESH = 3  # slots from here on are not in the entries yet
+HIGH = 4  # after the newest slot
+LARGEST = 5  # H: the largest compact set, renewed when that has changed by a factor of two
+ROOM = 6  # rows that the buffer takes before it is emptied
 # Operations, as the paper counts them.
-MADE = 12  # compact sets made of the newest rows
-UPDATED = 13  # compact sets updated with new rows
-REBUILT = 14  # times the window's own compact set was made anew
-MERGED = 15  # segments merged
-FLUSHED = 16  # times the buffer was emptied
-NUMBERS = 17
-
-CSQ, CCSQ, SCSQ, BUFFER = 0, 1, 2, 3
-FAR = np.iinfo(np.int64).max
+MADE = 7  # compact sets made of the newest rows
+UPDATED = 8  # compact sets updated with new rows
+MERGED = 9  # segments merged
+FLUSHED = 10  # times the buffer was emptied
+NUMBERS = 11
 
 
 class Queue(NamedTuple):
@@ -54,30 +46,7 @@ class Queue(NamedTuple):
 
     arena: Ints
     entry: Ints
-    head: Ints
     num: Ints
-
-
-@jit
-def oldest_pane(rows: Rows, slots: Ints, n: int) -> int:
-    """The oldest pane among these rows."""
-    oldest = FAR
-    for i in range(n):
-        oldest = min(oldest, rows.pane[slots[i]])
-    return oldest
-
-
-@jit
-def before(rows: Rows, slots: Ints, n: int, last: int) -> int:
-    """How many of n sorted rows stand before a given one."""
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) // 2
-        if better(rows, slots[middle], last):
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @jit
@@ -102,44 +71,6 @@ def slot_range(low: int, high: int) -> Ints:
 
 
 @jit
-def set_head(rows: Rows, q: Queue, head: Ints, n: int, is_open: int) -> Queue:
-    """Make these slots the window's own compact set."""
-    num = q.num
-    num[HEAD] = n
-    num[OPEN] = is_open
-    num[HEAD_OLDEST] = oldest_pane(rows, head, n)
-    num[STALE] = 1
-    return Queue(q.arena, q.entry, head, num)
-
-
-@jit
-def push_head(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
-    """Take the rows of a new pane into the window's own compact set, where they matter."""
-    n = q.num[HEAD]
-    if q.num[OPEN] == 0:
-        if not better(rows, low, q.head[n - 1]):
-            return q
-        out = np.empty(n + high - low, np.int64)
-        n = updated(rule, rows, q.head, n, slot_range(low, high), high - low, out)
-        return set_head(rows, q, out, n, 0)
-    out = np.empty(n + high - low, np.int64)
-    total = merged(rows, q.head, n, slot_range(low, high), high - low, out)
-    end = compact_end(rule, rows.prob, out, total, KEEP)
-    return set_head(rows, q, out, total if end < 0 else end, 1 if end < 0 else 0)
-
-
-@jit
-def without(rows: Rows, slots: Ints, n: int, first: int, out: Ints) -> int:
-    """Only the rows of panes from ``first`` on."""
-    kept = 0
-    for i in range(n):
-        if rows.pane[slots[i]] >= first:
-            out[kept] = slots[i]
-            kept += 1
-    return kept
-
-
-@jit
 def used(q: Queue) -> int:
     """Where the arena's free room begins."""
     last = q.num[LAST]
@@ -149,13 +80,13 @@ def used(q: Queue) -> int:
 
 
 @jit
-def roomy(q: Queue, slots: int, entries: int) -> Queue:
-    """Room for so many more slots and entries at the end; what expired in front is given back."""
+def roomy(q: Queue, slots: int) -> Queue:
+    """Room for one more entry of so many slots; what expired in front is given back."""
     num = q.num
     first, last = num[FIRST], num[LAST]
     start = q.entry[first, BEGIN] if first < last else 0
     end = used(q)
-    fits = end + slots <= len(q.arena) and last + entries <= len(q.entry)
+    fits = end + slots <= len(q.arena) and last < len(q.entry)
     if fits and (first < 64 or first < last - first):
         return q
     arena = q.arena
@@ -164,21 +95,21 @@ def roomy(q: Queue, slots: int, entries: int) -> Queue:
     for i in range(end - start):
         arena[i] = q.arena[start + i]
     entry = q.entry
-    if last - first + entries > len(entry):
-        entry = np.empty((2 * (last - first + entries), 4), np.int64)
+    if last - first >= len(entry):
+        entry = np.empty((2 * len(entry) + 4, 4), np.int64)
     for e in range(last - first):
         for column in range(4):
             entry[e, column] = q.entry[first + e, column]
         entry[e, BEGIN] -= start
     num[FIRST] = 0
     num[LAST] = last - first
-    return Queue(arena, entry, q.head, num)
+    return Queue(arena, entry, num)
 
 
 @jit
 def append(q: Queue, one: Ints, n: int, two: Ints, m: int, oldest: int) -> Queue:
     """Add an entry at the newest end."""
-    q = roomy(q, n + m, 1)
+    q = roomy(q, n + m)
     begin = used(q)
     last = q.num[LAST]
     for i in range(n):
@@ -191,6 +122,13 @@ def append(q: Queue, one: Ints, n: int, two: Ints, m: int, oldest: int) -> Queue
     q.entry[last, OLDEST] = oldest
     q.num[LAST] = last + 1
     return q
+
+
+@jit
+def append_set(rows: Rows, q: Queue, slots: Ints, n: int) -> Queue:
+    """Add a compact set without a second list."""
+    none = n - n  # not the literal, for which numba would compile the callee once more
+    return append(q, slots, n, slots, none, oldest_pane(rows, slots, n))
 
 
 @jit
@@ -213,3 +151,28 @@ def after_pane(rows: Rows, slot: int, high: int, pane: int) -> int:
     while slot < high and rows.pane[slot] <= pane:
         slot += 1
     return slot
+
+
+@jit
+def find(q: Queue, first: int) -> int:
+    """The entry for windows that start with pane ``first``; ``LAST`` where the tail is all."""
+    e = q.num[FIRST]
+    while e < q.num[LAST] and q.entry[e, OLDEST] < first:
+        e += 1
+    return e
+
+
+@jit
+def drop_old(rows: Rows, q: Queue, first: int) -> None:
+    """Panes before ``first`` are gone."""
+    num = q.num
+    num[FIRST] = find(q, first)
+    num[TAIL] = after_pane(rows, num[TAIL], num[HIGH], first - 1)
+    num[FRESH] = max(num[FRESH], num[TAIL])
+
+
+@jit
+def tail_from(rows: Rows, q: Queue, first: int) -> Ints:
+    """The newest rows of panes from ``first`` on, in row order."""
+    num = q.num
+    return sort_slots(rows, after_pane(rows, num[TAIL], num[HIGH], first - 1), num[HIGH])

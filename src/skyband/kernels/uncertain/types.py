@@ -9,7 +9,22 @@ import numpy.typing as npt
 
 from skyband.kernels.jit import jit
 
-__all__ = ["KEEP", "READ", "Floats", "Ints", "Rows", "Rule", "better", "grown", "merged", "sort_slots"]
+__all__ = [
+    "FAR",
+    "KEEP",
+    "READ",
+    "Floats",
+    "Ints",
+    "Rows",
+    "Rule",
+    "before",
+    "better",
+    "grown",
+    "merged",
+    "oldest_pane",
+    "sort_slots",
+    "without",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -18,6 +33,9 @@ Floats = npt.NDArray[np.float64]
 # ever take back, so that a reader, who asks for none, always finds its own end inside.
 KEEP = 2.0**-30
 READ = 0.0
+
+
+FAR = np.iinfo(np.int64).max
 
 
 class Rule(NamedTuple):
@@ -47,6 +65,28 @@ def better(rows: Rows, a: int, b: int) -> bool:
 
 
 @jit
+def oldest_pane(rows: Rows, slots: Ints, n: int) -> int:
+    """The oldest pane among these rows."""
+    oldest = FAR
+    for i in range(n):
+        oldest = min(oldest, rows.pane[slots[i]])
+    return oldest
+
+
+@jit
+def before(rows: Rows, slots: Ints, n: int, last: int) -> int:
+    """How many of n sorted rows stand before a given one."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if better(rows, slots[middle], last):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@jit
 def merged(rows: Rows, a: Ints, na: int, b: Ints, nb: int, out: Ints) -> int:
     """Two sorted lists of slots, without common ones, as one."""
     i = 0
@@ -73,14 +113,13 @@ def merged(rows: Rows, a: Ints, na: int, b: Ints, nb: int, out: Ints) -> int:
 
 @jit
 def sort_slots(rows: Rows, low: int, high: int) -> Ints:
-    """The slots [low, high) in row order. Panes are sorted already, so they are merged."""
-    n = high - low
-    a = np.empty(n, np.int64)
+    """The slots [low, high) in row order; stretches that are sorted, as panes are, are merged."""
+    a = np.arange(low, high)
+    n = len(a)
     edge = np.empty(n + 1, np.int64)
     runs = 0
     for i in range(n):
-        a[i] = low + i
-        if i == 0 or not better(rows, low + i - 1, low + i):
+        if i == 0 or not better(rows, a[i - 1], a[i]):
             edge[runs] = i
             runs += 1
     edge[runs] = n
@@ -106,5 +145,17 @@ def grown(array: Ints, need: int) -> Ints:
     if need <= len(array):
         return array
     more = np.empty(max(need, 2 * len(array)), np.int64)
-    more[: len(array)] = array
+    for i in range(len(array)):
+        more[i] = array[i]
     return more
+
+
+@jit
+def without(rows: Rows, slots: Ints, n: int, first: int, out: Ints) -> int:
+    """Only the rows of panes from ``first`` on."""
+    kept = 0
+    for i in range(n):
+        if rows.pane[slots[i]] >= first:
+            out[kept] = slots[i]
+            kept += 1
+    return kept

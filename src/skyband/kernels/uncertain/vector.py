@@ -18,59 +18,58 @@ __all__ = ["vector_answer", "vector_end"]
 
 
 @jit
-def _scan(
-    prob: Floats, slots: Ints, n: int, k: int, slack: float, chosen: Ints
-) -> tuple[int, int, float, int]:
-    """The end of the compact set or -1; rows of the best vector, its mantissa and exponent.
+def _choose(prob: Floats, slots: Ints, i: int, k: int, top: Ints, count: int) -> int:
+    """Put row i among the k greatest probabilities so far; the position that left, or -1.
 
-    ``chosen`` gets the positions of the best vector, in row order, where there is one.
+    ``top`` holds positions, greatest first. Of equal probabilities the earlier row stays: the vector
+    that comes first in row order.
     """
-    top = np.empty(k, np.int64)  # positions of the k greatest probabilities, greatest first
-    count = 0
-    out, out_power = 1.0, 0  # the product of (1 - p) over the others
+    p = prob[slots[i]]
+    gone = -1
+    j = count
+    if count == k:
+        gone = top[k - 1]
+        if p <= prob[slots[gone]]:
+            return i
+        j = k - 1
+    while j > 0 and prob[slots[top[j - 1]]] < p:
+        top[j] = top[j - 1]
+        j -= 1
+    top[j] = i
+    return gone
+
+
+@jit
+def _scan(
+    prob: Floats, slots: Ints, n: int, k: int, slack: float, top: Ints
+) -> tuple[int, int, float, int]:
+    """The end of the compact set or -1; rows before the best vector's end, its mantissa and power."""
+    out, out_power = 1.0, 0  # the product of (1 - p) over the rows that are not chosen
     bound, bound_power = 1.0, 0  # the product of max(p, 1 - p) over all
     best, best_power = 0.0, 0
-    have = 0
+    reach = 0
     for i in range(n):
         p = prob[slots[i]]
-        factor, power = math.frexp(bound * max(p, 1.0 - p))
-        bound, bound_power = factor, bound_power + power
-        # Of equal probabilities the earlier row stays: the vector that comes first in row order.
-        leaver = p
-        if count < k:
-            count += 1
-            j = count - 1
-            leaver = 0.0
-        elif p > prob[slots[top[k - 1]]]:
-            leaver = prob[slots[top[k - 1]]]
-            j = k - 1
-        else:
-            j = -1
-        if j >= 0:
-            while j > 0 and prob[slots[top[j - 1]]] < p:
-                top[j] = top[j - 1]
-                j -= 1
-            top[j] = i
-        factor, power = math.frexp(out * (1.0 - leaver))
-        out, out_power = factor, out_power + power
-        if j >= 0 and count == k:
+        bound, power = math.frexp(bound * max(p, 1.0 - p))
+        bound_power += power
+        gone = _choose(prob, slots, i, k, top, min(i, k))
+        if gone >= 0:
+            out, power = math.frexp(out * (1.0 - prob[slots[gone]]))
+            out_power += power
+        if gone != i and i + 1 >= k:
             rho, rho_power = out, out_power
             for m in range(k):
-                factor, power = math.frexp(rho * prob[slots[top[m]]])
-                rho, rho_power = factor, rho_power + power
-            if rho > 0.0 and (
-                have == 0
-                or rho_power > best_power
-                or (rho_power == best_power and rho > best)
-            ):
+                rho, power = math.frexp(rho * prob[slots[top[m]]])
+                rho_power += power
+            greater = rho_power > best_power or (rho_power == best_power and rho > best)
+            if rho > 0.0 and (reach == 0 or greater):
                 best, best_power = rho, rho_power
-                have = k
-                chosen[:k] = np.sort(top)
-        if have > 0:
+                reach = i + 1
+        if reach > 0:
             shift = min(max(bound_power - best_power, -1000), 1000)
             if best >= math.ldexp(bound, shift) * (1.0 + slack):
-                return i + 1, have, best, best_power
-    return -1, have, best, best_power
+                return i + 1, reach, best, best_power
+    return -1, reach, best, best_power
 
 
 @jit
@@ -82,15 +81,21 @@ def vector_end(prob: Floats, slots: Ints, n: int, k: int, slack: float) -> int:
 
 
 @jit
-def vector_answer(
-    prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance: Floats
-) -> int:
+def vector_answer(prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance: Floats) -> int:
     """The likeliest vector in row order, each row with the vector's chance; 0 or k rows."""
     if n < k:
         return 0
-    chosen = np.empty(k, np.int64)
-    _, have, best, power = _scan(prob, slots, n, k, 0.0, chosen)
-    for j in range(have):
-        found[j] = slots[chosen[j]]
-        chance[j] = math.ldexp(best, power)
-    return have
+    top = np.empty(k, np.int64)
+    _, reach, best, power = _scan(prob, slots, n, k, 0.0, top)
+    for i in range(reach):
+        _choose(prob, slots, i, k, top, min(i, k))
+    chosen = np.zeros(reach, np.bool_)
+    for m in range(k):
+        chosen[top[m]] = True
+    count = 0
+    for i in range(reach):
+        if chosen[i]:
+            found[count] = slots[i]
+            chance[count] = math.ldexp(best, power)
+            count += 1
+    return count

@@ -1,0 +1,213 @@
+"""HeavyHitters beside DuckDB with panes by hand, and beside sketches and counts without a window.
+
+All read the same Arrow table in memory. Ours uses one thread, DuckDB and Polars two. DuckDB counts
+the items of every pane, hands the counts to the windows that cover it, adds them up and ranks them.
+`approx_top_k`, DataSketches and the whole-input counts have no window: they do less. River counts
+row by row in Python and gets a hundredth of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+import skyband as sb
+from skyband.bench import Progress, compared
+from skyband.datasets.frequency import hour_of_items, zipf
+
+ROWS = 10_000_000
+THREADS = 2
+WINDOW = sb.TimeWindow("10 minutes", slide="1 minute")
+
+
+def run(scale: float, progress: Progress) -> list[dict[str, Any]]:
+    rows = max(50_000, int(ROWS * scale))
+    return [
+        *sliding(rows, progress),
+        *texts(rows, progress),
+        *grouped(rows, progress),
+        *panes(rows, progress),
+        *distinct(rows, progress),
+    ]
+
+
+def _query(algorithm: str | None = None, **more: Any) -> sb.HeavyHitters:
+    settings: dict[str, Any] = {"k": 10, "item": "item", "time": "ts", "window": WINDOW}
+    return sb.HeavyHitters(**settings | {"algorithm": algorithm} | more)
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={"threads": THREADS})
+
+
+def by_hand(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> pa.Table:
+    """Counts a pane, handed to the ten windows that cover it."""
+    connection.register("rows_in", table)
+    return connection.sql("""
+        with panes as (
+            select epoch_us(ts) // 60000000 as pane, item, count(*) as n
+            from rows_in group by all),
+        windows as (
+            select pane + step as ending, item, sum(n) as n
+            from panes, range(1, 11) steps(step) where pane + step <= 60 group by all)
+        select * from (
+            select *, row_number() over (partition by ending order by n desc, item) as rank
+            from windows) where rank <= 10
+        order by ending, rank""").to_arrow_table()
+
+
+def _agree(ours: pa.Table, theirs: pa.Table) -> None:
+    """The peer must answer the same question."""
+    same = ours["count"].to_pylist() == [int(n) for n in theirs["n"].to_pylist()]
+    if not same or ours["item"].to_pylist() != theirs["item"].to_pylist():
+        raise AssertionError("DuckDB and Skyband disagree")
+
+
+def sliding(rows: int, progress: Progress) -> list[dict[str, Any]]:
+    progress("Zipf integers, 10 minutes every minute")
+    table, connection = hour_of_items(rows), _connect()
+    exact = _query("exact")
+    _agree(sb.rank(table, exact), by_hand(connection, table))
+    found = []
+    for name in ("exact", "fsw", "fsw-r", "fsw-f", "fsp"):
+        query = exact if name == "exact" else _query(name, capacity=2_000)
+        sb.rank(table.slice(0, 50_000), query)
+        work: dict[str, Callable[[], Any]] = {
+            "skyband": lambda q=query: sb.rank(table, q),
+            "duckdb": lambda: by_hand(connection, table),
+        }
+        if name == "fsw":
+            work |= _without_window(connection, table)
+        size = dict.fromkeys(work, rows)
+        size |= {name: rows // 100 for name in ("river", "datasketches") if name in work}
+        settings = {"group": "Windows of time", "case": f"{name}, Zipf 1.2 integers"}
+        found.append(
+            compared(settings, size, work, repeat=2)
+            | {"target M rows/s": 40 if name == "fsw" else None}
+            | {"target × duckdb": {"exact": 3, "fsw": 10}.get(name)}
+        )
+    return found
+
+
+def _without_window(
+    connection: duckdb.DuckDBPyConnection, table: pa.Table
+) -> dict[str, Callable[[], Any]]:
+    """Peers that know no window, those that are installed."""
+    connection.register("rows_in", table)
+    item = table["item"].to_numpy()
+    work: dict[str, Callable[[], Any]] = {
+        "approx_top_k": lambda: connection.sql(
+            "select approx_top_k(item, 10) from rows_in"
+        ).fetchall()
+    }
+    try:
+        import polars as pl
+    except ImportError:
+        pass
+    else:
+        frame = pl.from_arrow(table).lazy()
+        work["polars, whole"] = lambda: (
+            frame.group_by("item").agg(pl.len().alias("n")).top_k(10, by="n").collect()
+        )
+    try:
+        from datasketches import frequent_items_error_type, frequent_strings_sketch
+    except ImportError:
+        pass
+    else:
+        few = [str(value) for value in item[: len(item) // 100]]
+
+        def sketch() -> Any:
+            made = frequent_strings_sketch(12)
+            for value in few:
+                made.update(value)
+            return made.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES)
+
+        work["datasketches"] = sketch
+    try:
+        from river.sketch import HeavyHitters as Counter
+    except ImportError:
+        pass
+    else:
+
+        def count() -> Any:
+            counter = Counter(support=0.001, epsilon=0.0005)
+            for value in item[: len(item) // 100].tolist():
+                counter.update(value)
+            return counter.most_common(10)
+
+        work["river"] = count
+    return work
+
+
+def texts(rows: int, progress: Progress) -> list[dict[str, Any]]:
+    found = []
+    table = hour_of_items(rows)
+    names = pa.array([f"host-{i:x}.example"[:20] for i in range(1_000_000)])
+    for kind in ("string", "dictionary"):
+        progress(f"Zipf items of type {kind}")
+        item = names.take(table["item"].combine_chunks())
+        if kind == "dictionary":
+            item = item.dictionary_encode()
+        worded = table.set_column(1, "item", item)
+        for name in ("fsw", "exact"):
+            query = _query(name, **({"capacity": 2_000} if name == "fsw" else {}))
+            sb.rank(worded.slice(0, 50_000), query)
+            work = {"skyband": lambda q=query, t=worded: sb.rank(t, q)}
+            settings = {"group": "Items of text", "case": f"{name}, {kind}"}
+            row = compared(settings, {"skyband": rows}, work, repeat=2)
+            found.append(row | {"target M rows/s": 15 if kind == "string" else None})
+    return found
+
+
+def grouped(rows: int, progress: Progress) -> list[dict[str, Any]]:
+    found = []
+    rng = np.random.default_rng(4)
+    groups = max(100, rows // 100)
+    table = hour_of_items(rows, distinct=1_000)
+    table = table.append_column("g", pa.array(rng.integers(0, groups, rows)))
+    for size in ("1 minute", "10 minutes"):
+        progress(f"{groups:,} groups, windows of {size}")
+        window = sb.TimeWindow(size, slide="1 minute")
+        query = _query("exact", k=5, by=("g",), window=window)
+        sb.rank(table.slice(0, 50_000), query)
+        work = {"skyband": lambda q=query: sb.rank(table, q)}
+        settings = {"group": "Groups", "case": f"{groups:,} groups, k 5, {size} every minute"}
+        found.append(compared(settings, {"skyband": rows}, work, repeat=1) | {"target M rows/s": 5})
+    return found
+
+
+def panes(rows: int, progress: Progress) -> list[dict[str, Any]]:
+    """The cost of a row must not grow with the panes of a window."""
+    found = []
+    table = hour_of_items(rows)
+    for slide, count in (("100 s", 6), ("10 s", 60), ("1 s", 600)):
+        progress(f"{count} panes a window")
+        window = sb.TimeWindow("10 minutes", slide=slide)
+        query = _query("fsw", capacity=2_000, window=window)
+        sb.rank(table.slice(0, 50_000), query)
+        work = {"skyband": lambda q=query: sb.rank(table, q)}
+        settings = {"group": "Panes", "case": f"fsw, {count} panes"}
+        row = compared(settings, {"skyband": rows}, work, repeat=1)
+        monitor = sb.Monitor(query)
+        monitor.push(table.slice(0, min(rows, 2_000_000)))
+        found.append(row | {"sketch MB": monitor._synopsis.stats()["state_bytes"] / 1e6})
+    return found
+
+
+def distinct(rows: int, progress: Progress) -> list[dict[str, Any]]:
+    """Nor with the distinct items."""
+    found = []
+    for many in (10_000, 100_000, 1_000_000, 10_000_000):
+        progress(f"{many:,} distinct items")
+        table = hour_of_items(rows, distinct=10)
+        table = table.set_column(1, "item", pa.array(zipf(rows, many, 1.0)))
+        query = _query("fsw", capacity=2_000)
+        sb.rank(table.slice(0, 50_000), query)
+        work = {"skyband": lambda q=query, t=table: sb.rank(t, q)}
+        settings = {"group": "Distinct items", "case": f"fsw, {many:,} items, Zipf 1.0"}
+        found.append(compared(settings, {"skyband": rows}, work, repeat=1))
+    return found

@@ -1,0 +1,67 @@
+"""Jobs on Spark: ``pipeline`` runs one from its file, ``state`` shows what its checkpoint holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skyband.cli.choices import Format
+from skyband.cli.explain import explained, say
+
+__all__ = ["add_pipelines"]
+
+Master = Annotated[
+    str | None, typer.Option(help="Spark's master, as 'local[4]' or 'spark://host:7077'.")
+]
+
+
+def add_pipelines(app: typer.Typer) -> None:
+    """Give an app the verbs of streaming jobs."""
+    app.command("pipeline")(explained(pipeline))
+    app.command("state")(explained(state))
+
+
+def pipeline(
+    job: Annotated[Path, typer.Argument(help="A job file, JOB.toml; docs/spark.md has its keys.")],
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the plan and stop; starts nothing.")
+    ] = False,
+    master: Master = None,
+) -> None:
+    """Run a streaming job on Spark: source, query, sink, trigger and checkpoint from a file."""
+    from dataclasses import replace
+
+    from skyband.spark import pipeline as jobs
+
+    found = jobs.load_job(job)
+    if master is not None:
+        found = replace(found, master=master)
+    if explain:
+        print(jobs.explain(found))
+        return
+    say(jobs.explain(found))
+    jobs.run_job(found)
+
+
+def state(
+    checkpoint: Annotated[str, typer.Argument(help="The checkpoint of a query on Spark.")],
+    master: Master = None,
+    format_: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.table,
+) -> None:
+    """Show what a checkpoint retains, by bucket and shard."""
+    from skyband.cli.output import writer
+    from skyband.spark import session
+    from skyband.spark.checkpoint import read_state
+
+    # A pipeline keeps its answers' state beside that of its dead letters.
+    inner = Path(checkpoint) / "answers"
+    spark = session(master, **{"spark.ui.enabled": "false"})
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        table = read_state(spark, str(inner) if inner.is_dir() else checkpoint)
+    finally:
+        spark.stop()
+    with writer(format_, None) as out:
+        out.write(table)

@@ -1,0 +1,154 @@
+"""``fsp``: Filtered Space-Saving with partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.frequency.items import ranked
+from skyband.frequency.lists import PaneLists
+from skyband.frequency.rows import SketchSynopsis
+from skyband.kernels.monitored import table_size
+from skyband.kernels.spacesaving import COUNTS, HITS, INSERTS, REMOVALS, list_panes
+from skyband.query.frequency import HeavyHitters
+from skyband.runs import Part, Runs
+from skyband.synopsis import Windows
+
+__all__ = ["Fsp"]
+
+Array = npt.NDArray[Any]
+_PANE_BITS = 40
+_NONE = np.zeros(0, np.int64)
+
+
+class Fsp(SketchSynopsis, PaneLists):
+    """FSP: FSS makes a list of ``capacity`` items of each pane, a full list adds them up.
+
+    Cost: O(1) a row; O(capacity) a pane when it comes and when it leaves; one pass over the full
+    list for each answer. State: a list a live pane, a full list of at most capacity times the
+    panes, and ``cells`` while a pane is counted. Guarantee: the true count of an answered item lies
+    within [count − error, count]: what it may have had in panes whose list lacks it is added to
+    both (items are ranked by the estimate before that). An answer is ``exact`` where no live pane's
+    list lacks anything.
+
+    Homem and Carvalho, section 3. What a list lacks is bounded by its greatest cell, which is at
+    most the paper's μ. The full list is brought up to date when a pane ends, as it is read only
+    then; it is the same list as after each row.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
+    >>> query = sb.HeavyHitters(k=1, item="word", window=sb.CountWindow(7), algorithm="fsp")
+    >>> sb.rank(words, query).select(["word", "count", "error"]).to_pylist()
+    [{'word': 'to', 'count': 3, 'error': 0}]
+    """
+
+    values = 3
+    shortens = True
+
+    def __init__(self, query: HeavyHitters) -> None:
+        super().__init__(query)
+        self.cells = query.cells or 12 * self.capacity
+
+    def _clear(self) -> None:
+        super()._clear()
+        self.total = np.zeros(COUNTS, np.int64)
+        self.gap_key, self.gap = _NONE, np.zeros(0, self.dtype)
+
+    # Panes ------------------------------------------------------------------------------------
+
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        panes = self.reduced(panes)
+        pushed = self.unpacked(panes)
+        words, shift = table_size(self.capacity)
+        hashes, rows, values, absent, offsets = list_panes(
+            *pushed[1:], self.capacity, self.cells, words, shift, self.total
+        )
+        columns: dict[str, Any] = {"hash": hashes, "count": values[:, 0], "error": values[:, 1]}
+        columns["absent"] = np.repeat(absent, np.diff(offsets))
+        columns |= self.item_columns(panes, rows)
+        lists = Runs(panes.stamp, panes.group, {"items": Part(offsets, columns)})
+        self._add_gaps(panes.group, panes.stamp, absent)
+        found = super().fold(lists, windows)
+        if len(windows) and len(self.gap):
+            self._drop_gaps(windows)
+        return found
+
+    def _values(self, panes: Runs, part: Part) -> Array:
+        return np.stack([part["count"], part["error"], part["absent"]], axis=1)
+
+    def _key(self, group: Array, stamp: Array) -> Array:
+        return np.asarray((group.astype(np.int64) << _PANE_BITS) + stamp)
+
+    def _add_gaps(self, group: Array, stamp: Array, absent: Array) -> None:
+        some = absent > 0
+        key = np.concatenate([self.gap_key, self._key(group[some], stamp[some])])
+        gap = np.concatenate([self.gap, absent[some]])
+        order = np.argsort(key, kind="stable")
+        self.gap_key, self.gap = key[order], gap[order]
+
+    def _drop_gaps(self, windows: Windows) -> None:
+        owner = self.gap_key >> _PANE_BITS
+        if self.own_windows:
+            assert windows.group is not None
+            needed = np.zeros(int(max(owner.max(), windows.group.max())) + 1, np.int64)
+            following = self.query.window.panes.first_pane(windows.number + 1)
+            np.maximum.at(needed, windows.group, following)
+            live = self.gap_key >= self._key(owner, needed[owner])
+        else:
+            live = self.gap_key >= self._key(owner, windows.first[-1])
+        self.gap_key, self.gap = self.gap_key[live], self.gap[live]
+
+    # Answers ----------------------------------------------------------------------------------
+
+    def _answers(self, asked: Windows, offsets: Any, code: Array, value: Array) -> Runs:
+        assert asked.group is not None
+        low = np.searchsorted(self.gap_key, self._key(asked.group, asked.first))
+        high = np.searchsorted(self.gap_key, self._key(asked.group, asked.end))
+        lost = np.zeros(len(asked), self.dtype)
+        some = high > low
+        if some.any():
+            pairs = np.stack([low[some], high[some]], axis=1).ravel()
+            lost[some] = np.add.reduceat(np.append(self.gap, 0), pairs)[::2]
+        lift = np.maximum(np.repeat(lost, np.diff(offsets)) - value[:, 2], 0)
+        columns: dict[str, Any] = {
+            "estimate": value[:, 0],
+            "count": value[:, 0] + lift,
+            "error": value[:, 1],
+            **self.store.gather(code),
+        }
+        part = ranked(Part(offsets, columns), self.items, self.query.k)
+        lift = part["count"] - part["estimate"]
+        part = Part(part.offsets, {**part.columns, "error": part["error"] + lift})
+        return Runs(asked.number, asked.group, {"items": part}, {"exact": lost == 0})
+
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Array]:
+        arrays = super().snapshot()
+        if arrays:
+            arrays |= {"total": self.total, "gap_key": self.gap_key, "gap": self.gap}
+        return arrays
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        super().restore(arrays)
+        if arrays:
+            self.total = arrays["total"].copy()
+            self.gap_key, self.gap = arrays["gap_key"].copy(), arrays["gap"].copy()
+
+    def stats(self) -> dict[str, int | float]:
+        own = super().stats()
+        bound = hasattr(self, "store")
+        total = self.total if bound else np.zeros(COUNTS, np.int64)
+        expired = self.updates + self.inserts - len(self.tape) if bound else 0
+        lists = 3 * self.panes * self.capacity
+        return own | {
+            "inserts": int(total[INSERTS]),
+            "removals": int(total[REMOVALS]),
+            "hits": int(total[HITS]),
+            "updates": expired,
+            "counters": lists + 3 * int(own["retained"]) + self.cells,
+            "counters_most": 2 * lists + self.cells,
+        }

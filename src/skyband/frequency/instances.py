@@ -1,0 +1,239 @@
+"""``ss`` and ``fss``: an instance of a sketch without a window for each window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.frequency.items import settled
+from skyband.frequency.rows import SketchSynopsis
+from skyband.kernels.monitored import table_find, table_size
+from skyband.kernels.spacesaving import (
+    COUNTS,
+    HITS,
+    INSERTS,
+    NEVER,
+    REMOVALS,
+    SIZE,
+    fold_instances,
+)
+from skyband.query.frequency import HeavyHitters
+from skyband.runs import Part, Runs, offsets_of
+from skyband.synopsis import Windows
+
+__all__ = ["FilteredSpaceSaving", "SpaceSaving"]
+
+Array = npt.NDArray[Any]
+_NONE = np.zeros(0, np.int64)
+_KEPT = (
+    *("last", "started", "control", "item", "f", "err", "alpha", "heap", "table", "total"),
+    "ended",
+)
+
+
+class SpaceSaving(SketchSynopsis):
+    """Space-Saving: of ``capacity`` counters a newcomer takes the least over, and its count.
+
+    Cost: O(1) a row for each instance, and there is one a slide. State: capacity counters for each.
+    Guarantee: the true count of an answered item lies within [count − error, count]; every item
+    with more than total / capacity occurrences in the window is among the counters; an answer is
+    ``exact`` where no error has been made.
+
+    Metwally et al. as Homem and Carvalho run it (section 9): one instance is started at each pane
+    that a window starts with and lives for that window; the oldest answers. Panes without rows
+    start none, as it would equal the next.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> letters = pa.table({"letter": list("aabbc")})
+    >>> window = sb.CountWindow(5)
+    >>> query = sb.HeavyHitters(k=2, item="letter", window=window, algorithm="ss", capacity=2)
+    >>> sb.rank(letters, query).select(["letter", "count", "error"]).to_pylist()
+    [{'letter': 'c', 'count': 3, 'error': 2}, {'letter': 'b', 'count': 2, 'error': 0}]
+    """
+
+    filtered = False
+
+    def __init__(self, query: HeavyHitters) -> None:
+        super().__init__(query)
+        self.cells = 1
+        panes = query.window.panes
+        self.instances = panes.per_window // panes.per_slide + 2
+
+    def bind(self, source: str, schema: Any) -> Any:
+        needed = super().bind(source, schema)
+        if not hasattr(self, "store"):
+            self._clear()
+        return needed
+
+    def _clear(self) -> None:
+        n, m = self.instances, self.capacity
+        size, self.shift = table_size(m)
+        self.store = self.new_store()
+        self.last, self.started = np.full(1, NEVER), np.full(n, NEVER)
+        self.control, self.total = np.zeros((n, COUNTS), np.int64), np.zeros(COUNTS, np.int64)
+        self.table = np.zeros((n, size), np.uint64)
+        self.item, self.row = np.zeros((n, m), np.uint64), np.full((n, m), -1)
+        self.f, self.err, self.low, self.slack = (np.zeros((n, m), self.dtype) for _ in range(4))
+        self.alpha = np.zeros((n, self.cells), self.dtype)
+        self.heap = np.tile(np.arange(m, dtype=np.int32), (n, 1))
+        self.ended = np.zeros(2)
+
+    # Panes ------------------------------------------------------------------------------------
+
+    def push(self, panes: Runs) -> None:
+        self.fold(panes, Windows(_NONE, _NONE, _NONE, _NONE))
+
+    def seal(self, first: int, end: int) -> None:
+        """Nothing: an instance whose window is over makes room when the next pane comes."""
+
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        panes = self.reduced(panes)
+        shape = self.query.window.panes
+        self.control[:, 1] = 0  # heaps are not part of a snapshot, so none may outlive a call
+        slots, rows, values, ends, proven = fold_instances(
+            *self.unpacked(panes), windows.first, windows.end, self.query.k, self.filtered,
+            shape.per_window, shape.per_slide, self.last, self.started, self.control, self.item,
+            self.row, self.f, self.err, self.alpha, self.heap, self.low, self.slack, self.table,
+            self.shift, self.total, self.ended,
+        )  # fmt: skip
+        found = None
+        if len(windows):
+            columns = self._items(panes, slots, rows)
+            found = self._answers(windows.number, np.diff(ends, prepend=0), values, columns, proven)
+        self._materialise(panes)
+        return found
+
+    def _items(self, panes: Runs, slots: Array, rows: Array) -> dict[str, Any]:
+        """Items of answers: of rows just pushed, or kept since an earlier call."""
+        fresh = rows >= 0
+        if fresh.all():
+            return self.item_columns(panes, rows)
+        kept = self.store.gather(slots[~fresh])
+        if not fresh.any():
+            return kept
+        pushed = self.item_columns(panes, rows[fresh])
+        place = np.where(
+            fresh, np.cumsum(fresh) - 1 + len(slots) - fresh.sum(), np.cumsum(~fresh) - 1
+        )
+        return {
+            name: pa.concat_arrays([kept[name], pushed[name]]).take(pa.array(place))
+            for name in pushed
+        }
+
+    def _materialise(self, panes: Runs) -> None:
+        """Copy the items out of the rows that brought them: the rows are let go."""
+        used = np.zeros(self.row.shape, np.bool_)
+        for i in np.flatnonzero(self.started != NEVER):
+            used[i, self.heap[i, : self.control[i, SIZE]]] = True
+        fresh = np.flatnonzero((self.row >= 0) & used)
+        if len(fresh):
+            rows = self.row.ravel()[fresh]
+            part = Part(np.array([0, len(fresh)]), self.item_columns(panes, rows))
+            self.store.put(fresh, part, np.arange(len(fresh)))
+        self.row[:] = -1
+
+    # Answers ----------------------------------------------------------------------------------
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        covered = np.flatnonzero(self.started >= first)
+        if not len(covered):
+            none = np.zeros((0, 2), self.dtype)
+            return self._answers(_NONE, _NONE, none, self.store.gather(_NONE), _NONE > 0)
+        i = covered[np.argmin(self.started[covered])]
+        live = self.heap[i, : self.control[i, SIZE]]
+        values = np.stack([self.f[i, live], self.err[i, live]], axis=1)
+        clean = not self.alpha[i].any() and not self.err[i, live].any()
+        columns = self.store.gather(i * self.capacity + live)
+        lengths = np.array([len(live)])
+        return self._answers(np.zeros(1, np.int64), lengths, values, columns, np.array([clean]))
+
+    def _answers(
+        self, number: Array, lengths: Array, values: Array, columns: dict[str, Any], proven: Array
+    ) -> Runs:
+        counted = {"count": values[:, 0], "error": values[:, 1]}
+        part = settled(Part(offsets_of(lengths), columns | counted), self.items, self.query.k)
+        group = np.zeros(len(number), np.int32)
+        return Runs(number, group, {"items": part}, {"exact": proven})
+
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Array]:
+        if not hasattr(self, "store"):
+            return {}
+        return {name: getattr(self, name).copy() for name in _KEPT} | self.store.state()
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        if not arrays:
+            return
+        for name in _KEPT:
+            setattr(self, name, arrays[name].copy())
+        self.store.restore(arrays)
+
+    def stats(self) -> dict[str, int | float]:
+        names = {"inserts": INSERTS, "removals": REMOVALS, "hits": HITS}
+        if not hasattr(self, "store"):
+            return dict.fromkeys((*names, "retained", "state_bytes", "mu", "counters"), 0)
+        arrays = [*(getattr(self, name) for name in _KEPT), self.row, self.low, self.slack]
+        total = self.total + self.control.sum(axis=0)
+        live = self.started != NEVER
+        mean = float(self.ended[0] / self.ended[1]) if self.ended[1] else 0.0
+        filter_cells = self.cells if self.filtered else 0
+        shape = self.query.window.panes
+        instances = -(-shape.per_window // shape.per_slide)
+        return {
+            **{name: int(total[at]) for name, at in names.items()},
+            "retained": int(self.control[live, SIZE].sum()),
+            "state_bytes": sum(array.nbytes for array in arrays) + self.store.nbytes,
+            "mu": mean,
+            "counters": instances * (3 * self.capacity + filter_cells),
+        }
+
+    def _check(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        shape = self.query.window.panes
+        live = np.flatnonzero(self.started != NEVER)
+        assert len(np.unique(self.started[live])) == len(live)
+        assert len(live) < self.instances
+        if len(live):
+            assert self.last[0] - self.started[live].min() < shape.per_window
+        for i in live:
+            size = int(self.control[i, SIZE])
+            assert sorted(self.heap[i].tolist()) == list(range(self.capacity))
+            used = self.heap[i, :size]
+            for slot in used.tolist():
+                assert table_find(self.table[i], self.shift, self.item[i, slot]) == slot
+            assert np.count_nonzero(self.table[i, 1::2]) == size
+            assert (self.err[i, used] <= self.f[i, used]).all()
+            if size == self.capacity and not self.filtered:
+                assert self.alpha[i].max() <= self.f[i, used].max()
+
+
+class FilteredSpaceSaving(SpaceSaving):
+    """FSS: Space-Saving behind ``cells`` counters that keep out items with too few occurrences.
+
+    Cost, state and guarantee: as Space-Saving, with the cells beside each instance's counters; a
+    newcomer enters only where its cell's count and its own weight reach the least counter, and its
+    error is its cell's count.
+
+    Homem and Carvalho, section 2.3, run as section 9 does. With one cell it is not Space-Saving, as
+    the paper says it is: a newcomer's bound is its cell's, which may lie below the least counter.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> letters = pa.table({"letter": list("aabbc")})
+    >>> window = sb.CountWindow(5)
+    >>> sizes = {"capacity": 2, "cells": 1}
+    >>> query = sb.HeavyHitters(k=2, item="letter", window=window, algorithm="fss", **sizes)
+    >>> sb.rank(letters, query).select(["letter", "count", "error"]).to_pylist()
+    [{'letter': 'a', 'count': 2, 'error': 0}, {'letter': 'b', 'count': 2, 'error': 0}]
+    """
+
+    filtered = True
+
+    def __init__(self, query: HeavyHitters) -> None:
+        super().__init__(query)
+        self.cells = query.cells or 3 * self.capacity

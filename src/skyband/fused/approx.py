@@ -1,0 +1,208 @@
+"""Approximate EAA: best scores as likely as the streams' correlation makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.errors import QueryError
+from skyband.fused.eaa import Eaa
+from skyband.fused.live import STRETCH
+from skyband.fused.sketches import Appearances
+from skyband.kernels.fused_sweep import live_streams, most_likely
+from skyband.query.fused import FusedTopK
+from skyband.runs import Part, Runs
+from skyband.synopsis import Windows
+
+__all__ = ["EaaApprox"]
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+_FEW = 6
+"""Streams of which all sets are looked at beforehand."""
+
+
+class EaaApprox(Eaa):
+    """EAA that expects of a silent stream only what its correlation with the others promises.
+
+    Where an object has no report in stream y, its best score counts ``low + P (high - low)``
+    instead of ``high``; P is the estimated share that y has of the objects which the object's
+    other live streams have in common. Cost as EAA, with O(1) a report for the sketches, and less
+    to keep.
+
+    Scores are never too high. The bound ``missed`` of an answer is certain: no object left out of
+    it has a score above both ``missed`` and the last score shown, and no object shown has a score
+    above both ``missed`` and its own. ``exact`` is true where the last score shown is above
+    ``missed``.
+
+    Section 4 of the paper. We depart in the moment of dropping (at a sweep, never at each arrival),
+    in estimating all cardinalities with the same sketches, whose errors then partly cancel, and in
+    conditioning on six streams at most. Options: ``bitmaps`` (256), ``sketch`` ("fm" or "hll"),
+    ``slack``, ``kmax``.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "s"], "v": [0.5, 0.7, 0.4]})
+    >>> query = sb.FusedTopK(
+    ...     k=1,
+    ...     id="car",
+    ...     stream="cam",
+    ...     value="v",
+    ...     streams=("n", "s"),
+    ...     window=sb.CountWindow(3),
+    ...     algorithm="eaa-approx",
+    ... )
+    >>> sb.rank(reports, query).select(["car", "score"]).to_pylist()
+    [{'car': 'a', 'score': 0.9}]
+    """
+
+    exact = False
+    option_names: ClassVar[tuple[str, ...]] = (*Eaa.option_names, "bitmaps", "sketch")
+    usual_slack = STRETCH
+
+    def __init__(self, query: FusedTopK) -> None:
+        super().__init__(query)
+        if len(query.streams) > 62:
+            raise QueryError(f"eaa-approx takes at most 62 streams, not {len(query.streams)}")
+        estimator = query.options.get("sketch", "fm")
+        if estimator not in ("fm", "hll"):
+            raise QueryError(f"option 'sketch' must be 'fm' or 'hll', not {estimator!r}")
+        self.sketch = Appearances(len(query.streams), self._option("bitmaps", 256, 16), estimator)
+        self.lost_pane = np.zeros(0, np.int64)
+        """Panes of which something was dropped that might have been answered, ascending."""
+        self.lost_best = np.zeros(0)
+        """The best score that any such instance of this pane or a newer one could come to."""
+        self._missed: list[Floats] = []
+        self.shares: Floats | None = None
+        self.shared = 0
+        """The first pane of the window that the shares are of."""
+
+    def _observe(self, part: Part, pane: Ints, row: int, upto: int) -> None:
+        super()._observe(part, pane, row, upto)
+        rows = slice(row, upto)
+        self.sketch.add(part["hash"][rows], part["stream"][rows], pane[rows])
+
+    def _best(self, who: Codes, values: Floats, seen: Codes) -> Floats:
+        """The values that instances are likely to come to at best."""
+        masks = live_streams(who, self.links, self.log[4], self.log[1])
+        if len(self.low) > _FEW:
+            masks, place = np.unique(masks, return_inverse=True)
+            share = self.sketch.conditionals(masks, self.first)
+        else:
+            place, share = masks, self._shares()
+        returns = self.query.returns
+        return most_likely(
+            who,
+            values,
+            seen,
+            self.ever,
+            returns,
+            self._most(seen),
+            self.low,
+            self.high,
+            share,
+            place,
+        )
+
+    def _shares(self) -> Floats:
+        """The conditional shares of all sets of streams, made anew as the window moves on."""
+        if self.shares is None or self.first - self.shared >= self.panes.per_window // 16:
+            self.shares = self.sketch.conditionals(np.arange(1 << len(self.low)), self.first)
+            self.shared = self.first
+        return self.shares
+
+    def _leave(
+        self, who: Codes, panes: Ints, offsets: Ints, values: Floats, seen: Codes, lost: Mask
+    ) -> None:
+        """Remember how good the instances to be dropped could have become."""
+        if not lost.any():
+            return
+        if self.self_join is None:
+            best = self.score(super()._best(who, values, seen))
+        else:
+            best = np.full(len(who), np.inf)  # nobody knows how often they would have reported
+        best[~lost] = -np.inf
+        best = np.maximum.reduceat(best, offsets[:-1])
+        some = best > -np.inf
+        self._remember(panes[some], best[some])
+
+    def _remember(self, pane: Ints, best: Floats) -> None:
+        live = self.lost_pane >= self.first
+        pane = np.append(self.lost_pane[live], pane)
+        best = np.append(self.lost_best[live], best)
+        order = np.argsort(pane, kind="stable")
+        pane, best = pane[order], best[order]
+        best = np.maximum.accumulate(best[::-1])[::-1]
+        # The first of each pane has the best of it and of all newer ones.
+        fresh = np.append(True, pane[1:] > pane[:-1])
+        self.lost_pane, self.lost_best = pane[fresh], best[fresh].copy()
+
+    def _worst(self, first: Ints) -> Floats:
+        """What windows may have missed: the best score that a dropped instance could come to."""
+        padded = np.append(self.lost_best, -np.inf)
+        found: Floats = padded[np.searchsorted(self.lost_pane, first)]
+        return found
+
+    def _read(self, first: Ints) -> None:
+        super()._read(first)
+        self._missed.append(self._worst(first))
+
+    def _promised(self, runs: Runs, windows: Windows, some: Mask) -> Runs:
+        missed = np.concatenate(self._missed)[some]
+        self._missed = []
+        return runs.with_scalars(**{"bound:missed": missed})
+
+    def push(self, panes: Runs) -> None:
+        super().push(panes)
+        self._missed = []
+
+    def seal(self, first: int, end: int) -> None:
+        super().seal(first, end)
+        self.first = max(self.first, first)
+        self._missed = []
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        runs = super().partial(first, end, group)
+        return runs.with_scalars(**{"bound:missed": self._worst(np.full(len(runs), first))})
+
+    def finish(self, partials: Sequence[Runs]) -> Runs:
+        runs = super().finish(partials)
+        if not len(runs):
+            return runs
+        part, missed = runs.parts["rows"], runs.scalars["bound:missed"]
+        last = part["score"][part.offsets[1:] - 1]
+        full = part.lengths == self.query.k
+        return runs.with_scalars(exact=(missed == -np.inf) | (full & (last > missed)))
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        own: dict[str, npt.NDArray[Any]] = {
+            "stamps": self.sketch.stamps,
+            "lost_pane": self.lost_pane,
+            "lost_best": self.lost_best,
+            "shared": np.array([self.shared]),
+            "shares": np.zeros((0, 0)) if self.shares is None else self.shares,
+        }
+        return super().snapshot() | {name: array.copy() for name, array in own.items()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super().restore(arrays)
+        self.sketch.stamps = arrays["stamps"].copy()
+        self.lost_pane, self.lost_best = arrays["lost_pane"].copy(), arrays["lost_best"].copy()
+        self.shared = int(arrays["shared"][0])
+        self.shares = arrays["shares"].copy() if arrays["shares"].size else None
+
+    def stats(self) -> dict[str, int | float]:
+        found = super().stats()
+        sketch = self.sketch.stamps.nbytes
+        return {**found, "sketch_bytes": sketch, "state_bytes": found["state_bytes"] + sketch}
+
+    def _check(self) -> None:
+        super()._check()
+        assert (np.diff(self.lost_pane) > 0).all()
+        assert (np.diff(self.lost_best) <= 0).all()
+        assert not self._missed

@@ -1,0 +1,102 @@
+"""Sketches of the streams' objects that forget as the window moves.
+
+*Appearances* (Flajolet and Martin): a bit (bitmap, level) is set by an object whose hash chooses
+the bitmap and has ``level`` trailing zeros. Here each bit holds the last pane that set it, so that
+the bits of any window are those with a late enough stamp.
+
+*Self-join size* (Alon, Matias, Szegedy; with one bucket a row as in Charikar's count sketch): a
+counter gains +1 or -1 by the hash of each report. Blocks of panes have counters of their own,
+which add up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.kernels.hashing import mix
+from skyband.kernels.jit import jit
+
+__all__ = ["count_reports", "highest_set", "lowest_unset", "stamp_bits"]
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Hashes = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+
+_ONE = np.uint64(1)
+_SALT = np.uint64(0xD1B54A32D192ED03)
+_HALF = np.uint64(32)
+
+
+@jit
+def stamp_bits(hashes: Hashes, stream: Codes, pane: Ints, stamps: Ints) -> None:
+    """Set the bits of some reports, ordered by pane; ``stamps`` is (streams, bitmaps, levels)."""
+    bitmaps, levels = stamps.shape[1], stamps.shape[2]
+    for row in range(len(hashes)):
+        # Shards are chosen by the hash itself, so the bits come from another one.
+        bits = mix(hashes[row] ^ _SALT)
+        bitmap = np.int64(bits % np.uint64(bitmaps))
+        bits = bits // np.uint64(bitmaps)
+        level = 0
+        while level < levels - 1 and not bits & _ONE:
+            bits = bits >> _ONE
+            level += 1
+        stamps[stream[row], bitmap, level] = pane[row]
+
+
+@jit
+def _is_set(stamps: Ints, mask: int, first: int, bitmap: int, level: int) -> bool:
+    """Whether a stream of the mask has set a bit since pane ``first``."""
+    for s in range(len(stamps)):
+        if mask >> s & 1 and stamps[s, bitmap, level] >= first:
+            return True
+    return False
+
+
+@jit
+def lowest_unset(stamps: Ints, mask: int, first: int) -> Ints:
+    """The lowest level that no stream of a mask has set, of each bitmap."""
+    found = np.empty(stamps.shape[1], np.int64)
+    for bitmap in range(len(found)):
+        level = 0
+        while level < stamps.shape[2] and _is_set(stamps, mask, first, bitmap, level):
+            level += 1
+        found[bitmap] = level
+    return found
+
+
+@jit
+def highest_set(stamps: Ints, mask: int, first: int) -> Ints:
+    """One more than the highest level that some stream of a mask has set, of each bitmap."""
+    found = np.empty(stamps.shape[1], np.int64)
+    for bitmap in range(len(found)):
+        level = stamps.shape[2]
+        while level > 0 and not _is_set(stamps, mask, first, bitmap, level - 1):
+            level -= 1
+        found[bitmap] = level
+    return found
+
+
+@jit
+def count_reports(
+    hashes: Hashes, stream: Codes, block: Ints, counters: Ints, totals: Ints, blocks: Ints
+) -> None:
+    """Add reports to the counters (slots, streams, rows, width) of their blocks, and to totals.
+
+    A slot whose block is another one is started anew.
+    """
+    slots, _, rows, width = counters.shape
+    for i in range(len(hashes)):
+        slot = block[i] % slots
+        if blocks[slot] != block[i]:
+            blocks[slot] = block[i]
+            counters[slot] = 0
+            totals[slot] = 0
+        s = stream[i]
+        totals[slot, s] += 1
+        bits = hashes[i]
+        for row in range(rows):
+            bits = mix(bits ^ _SALT)
+            bucket = np.int64((bits >> _HALF) % np.uint64(width))
+            counters[slot, s, row, bucket] += 1 if bits & _ONE else -1

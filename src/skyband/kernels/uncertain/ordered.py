@@ -1,0 +1,149 @@
+"""BS, the base synopsis: all rows of the window in row order, and the window's compact set.
+
+Rows stand in blocks of sorted slots, blocks in a chain. Finding a place costs two binary searches,
+inserting or deleting a move within one block: O(log W) as with the paper's balanced trees, and
+kinder to caches.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels.jit import jit
+from skyband.kernels.uncertain.types import Ints, Rows, before, better
+
+__all__ = ["Sorted", "sorted_fold", "sorted_read"]
+
+BLOCK = 256  # slots in a block
+
+# Places in ``num``.
+BLOCKS = 0  # in use; the chain's other places name the free ones
+LOW = 1  # the oldest slot that is live
+HIGH = 2
+INSERTED = 3
+DELETED = 4
+NUMBERS = 5
+
+
+class Sorted(NamedTuple):
+    """The window's rows in row order."""
+
+    block: Ints
+    count: Ints
+    chain: Ints
+    num: Ints
+
+
+@jit
+def _place(rows: Rows, s: Sorted, slot: int) -> int:
+    """The place in the chain of the block where a slot belongs."""
+    low, high = 0, s.num[BLOCKS] - 1
+    while low < high:
+        middle = (low + high) // 2
+        block = s.chain[middle]
+        if better(rows, s.block[block, s.count[block] - 1], slot):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@jit
+def _roomy(s: Sorted) -> Sorted:
+    """Room for one more block."""
+    size = len(s.count)
+    if s.num[BLOCKS] < size:
+        return s
+    block = np.empty((2 * size, BLOCK), np.int64)
+    count = np.empty(2 * size, np.int64)
+    chain = np.empty(2 * size, np.int64)
+    for b in range(size):
+        for i in range(BLOCK):
+            block[b, i] = s.block[b, i]
+        count[b] = s.count[b]
+        chain[b] = s.chain[b]
+        count[size + b] = 0
+        chain[size + b] = size + b
+    return Sorted(block, count, chain, s.num)
+
+
+@jit
+def _insert(rows: Rows, s: Sorted, slot: int) -> Sorted:
+    s.num[INSERTED] += 1
+    if s.num[BLOCKS] == 0:
+        s.num[BLOCKS] = 1
+        s.count[s.chain[0]] = 0
+    at = _place(rows, s, slot)
+    block = s.chain[at]
+    if s.count[block] == BLOCK:
+        s = _roomy(s)
+        fresh = s.chain[s.num[BLOCKS]]
+        for i in range(s.num[BLOCKS], at + 1, -1):
+            s.chain[i] = s.chain[i - 1]
+        s.chain[at + 1] = fresh
+        s.num[BLOCKS] += 1
+        half = BLOCK // 2
+        for i in range(half):
+            s.block[fresh, i] = s.block[block, half + i]
+        s.count[fresh] = half
+        s.count[block] = half
+        if better(rows, s.block[block, half - 1], slot):
+            block = fresh
+    n = s.count[block]
+    i = before(rows, s.block[block], n, slot)
+    for j in range(n, i, -1):
+        s.block[block, j] = s.block[block, j - 1]
+    s.block[block, i] = slot
+    s.count[block] = n + 1
+    return s
+
+
+@jit
+def _delete(rows: Rows, s: Sorted, slot: int) -> None:
+    s.num[DELETED] += 1
+    at = _place(rows, s, slot)
+    block = s.chain[at]
+    n = s.count[block]
+    i = before(rows, s.block[block], n, slot)
+    for j in range(i, n - 1):
+        s.block[block, j] = s.block[block, j + 1]
+    s.count[block] = n - 1
+    if n == 1:
+        s.num[BLOCKS] -= 1
+        for j in range(at, s.num[BLOCKS]):
+            s.chain[j] = s.chain[j + 1]
+        s.chain[s.num[BLOCKS]] = block
+
+
+@jit
+def sorted_fold(rows: Rows, s: Sorted, offsets: Ints, gone: Ints) -> Sorted:
+    """Take panes; before pane i, those before ``gone[i]`` have expired, after the last the others."""
+    num = s.num
+    for i in range(len(offsets)):
+        while num[LOW] < num[HIGH] and rows.pane[num[LOW]] < gone[i]:
+            _delete(rows, s, num[LOW])
+            num[LOW] += 1
+        if i + 1 < len(offsets):
+            for slot in range(offsets[i], offsets[i + 1]):
+                s = _insert(rows, s, slot)
+            num[HIGH] = offsets[i + 1]
+    return s
+
+
+@jit
+def sorted_read(rows: Rows, s: Sorted, first: int, most: int) -> Ints:
+    """The best rows of panes from ``first`` on, in row order; fewer than ``most`` are all of them."""
+    slots = np.empty(most, np.int64)
+    n = 0
+    at = 0
+    while at < s.num[BLOCKS] and n < most:
+        block = s.chain[at]
+        for i in range(s.count[block]):
+            slot = s.block[block, i]
+            if n < most and rows.pane[slot] >= first:
+                slots[n] = slot
+                n += 1
+        at += 1
+    return slots[:n]

@@ -1,0 +1,115 @@
+"""The dominance graph of a sliding window: non-redundant rows, critical dominators, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.kernels.stab import ALWAYS, stab_fold, stab_read
+
+__all__ = ["DominanceGraph"]
+
+Ints = npt.NDArray[np.int64]
+_FIELDS = ("points", "segment", "pane", "since", "parent", "slot")
+
+
+class DominanceGraph:
+    """Rows that no row of their own or a newer pane dominates, oldest first.
+
+    ``parent`` is a row's critical dominator, the youngest older one (-1: none is live); the
+    interval (``since``, ``pane``] holds the first panes of all windows whose skyline the row is on.
+    ``slot`` is what the owner knows the row by.
+
+    Pane 1 2 3 4 of the paper's Figure 2 are its tuples; p1 and p2 are redundant.
+
+        p3 ──► p7      (0, 3] (3, 7]
+        p4 ─┬► p5      (0, 4] (4, 5]
+            └► p6             (4, 6]
+    """
+
+    def __init__(self, dimensions: int) -> None:
+        self.points: Ints = np.empty((0, dimensions), np.int64)
+        self.segment: Ints = np.zeros(0, np.int64)
+        self.pane: Ints = np.zeros(0, np.int64)
+        self.since: Ints = np.zeros(0, np.int64)
+        self.parent: Ints = np.zeros(0, np.int64)
+        self.slot: Ints = np.zeros(0, np.int64)
+        self.counts = np.zeros(4, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.pane)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(getattr(self, name).nbytes for name in _FIELDS)
+
+    @property
+    def intervals(self) -> Ints:
+        """(pane of the critical dominator, own pane] of each row, oldest first."""
+        return np.stack([self.since, self.pane], axis=1)
+
+    def fold(
+        self,
+        points: Ints,
+        segment: Ints,
+        slots: Ints,
+        offsets: Ints,
+        stamps: Ints,
+        first: Ints,
+        end: Ints,
+    ) -> tuple[Ints, Ints]:
+        """Push the skylines of panes, read windows: slots on their skylines, and offsets."""
+        blank = np.zeros(len(slots), np.int64)
+        arrays = (
+            np.concatenate([self.points, points]),
+            np.concatenate([self.segment, segment]),
+            np.concatenate([self.pane, np.repeat(stamps, np.diff(offsets))]),
+            np.concatenate([self.since, blank]),
+            np.concatenate([self.parent, blank]),
+            np.concatenate([self.slot, slots]),
+        )
+        size, found, cuts = stab_fold(*arrays, len(self), offsets, stamps, first, end, self.counts)
+        for name, array in zip(_FIELDS, arrays, strict=True):
+            setattr(self, name, array[:size])
+        return found, cuts
+
+    def read(self, first: int) -> Ints:
+        """Slots on the skyline of the window that begins with pane ``first``."""
+        return stab_read(self.pane, self.since, self.slot, first)
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Flat arrays for a snapshot."""
+        return {name: getattr(self, name) for name in _FIELDS} | {"counts": self.counts.copy()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over a snapshot."""
+        for name in _FIELDS:
+            setattr(self, name, arrays[name])
+        self.counts = arrays["counts"].copy()
+
+    def stats(self) -> dict[str, int | float]:
+        """What was done."""
+        names = ("comparisons", "redundant", "expired", "edges")
+        return dict(zip(names, self.counts.tolist(), strict=True))
+
+    def _check(self) -> None:
+        size = len(self)
+        assert all(len(getattr(self, name)) == size for name in _FIELDS)
+        assert (np.diff(self.pane) >= 0).all(), "rows stand by age"
+        for child in range(size):
+            better = (self.points >= self.points[child]).all(axis=1)
+            better &= (self.points > self.points[child]).any(axis=1)
+            better &= self.segment == self.segment[child]
+            above = np.flatnonzero(better)
+            assert (self.pane[above] < self.pane[child]).all(), "a redundant row"
+            parent = int(self.parent[child])
+            if len(above):
+                assert self.pane[above].max() == self.pane[parent] == self.since[child]
+                assert parent in above, "an edge without dominance"
+                assert parent < child, "the graph is a forest that grows with age"
+            else:
+                assert parent == -1, "a root without a live dominator"
+                assert self.since[child] == ALWAYS or self.since[child] < self.pane[0]

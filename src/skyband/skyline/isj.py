@@ -1,0 +1,142 @@
+"""isj: the iterative skyline join, at every window from the start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.kernels.layers import join_layer
+from skyband.keys import KeyIndex
+from skyband.query.skyline import SkylineJoin
+from skyband.runs import Runs
+from skyband.skyline.live import LiveSynopsis
+from skyband.skyline.points import skylines
+from skyband.skyline.rows import under
+
+__all__ = ["Isj"]
+
+Ints = npt.NDArray[np.int64]
+
+
+class Isj(LiveSynopsis):
+    """Layer by layer: join the local skylines, keep the results, prune, go on with what is left.
+
+    Time: a sort-filter of each side's remaining rows, their join, and a look at the results for
+    each remaining row, in every layer. State: all live rows. Exact.
+
+    Iterative (Sun et al.) with outsider pruning, as ISJ in the paper's section VI.A; the prose is
+    read as docs/decisions/0032-iteration-layers.md says.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})
+    >>> risks = pa.table({"ts": [1, 2], "stock": ["a", "b"], "risk": [1, 2]})
+    >>> query = sb.SkylineJoin(
+    ...     left="trades",
+    ...     right="risks",
+    ...     on="stock",
+    ...     time="ts",
+    ...     prefer={"price": "min", "risk": "min"},
+    ...     window=sb.TimeWindow(10),
+    ...     algorithm="isj",
+    ... )
+    >>> sb.rank({"trades": trades, "risks": risks}, query)["stock"].to_pylist()
+    ['a', 'b']
+    """
+
+    def __init__(self, query: SkylineJoin) -> None:
+        super().__init__(query)
+        self.keys = KeyIndex()
+        self.codes: tuple[Ints, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+        """The join keys of the live rows as small numbers."""
+        self.layers: list[tuple[int, int]] = []
+        """Rows of both sides that each layer of the last window began with."""
+
+    def push(self, panes: Runs) -> None:
+        before = [len(side) for side in self.live]
+        super().push(panes)
+        found = []
+        for codes, side, at in zip(self.codes, self.live, before, strict=True):
+            fresh = self.keys.encode(side.key[at:].view(np.uint64)).codes
+            found.append(np.concatenate([codes, fresh.astype(np.int64)]))
+        self.codes = found[0], found[1]
+
+    def seal(self, first: int, end: int) -> None:
+        gone = [side.expire(first) for side in self.live]
+        left, right = (codes[n:] for codes, n in zip(self.codes, gone, strict=True))
+        self.codes = left, right
+        if self.keys.bound > 2 * (len(left) + len(right)) + 1024:
+            self.keys = KeyIndex()
+            fresh = [self.keys.encode(s.key.view(np.uint64)).codes for s in self.live]
+            self.codes = fresh[0].astype(np.int64), fresh[1].astype(np.int64)
+
+    def pairs(self, first: int) -> tuple[Ints, Ints]:
+        sides = self.live
+        bound = self.keys.bound
+        cells = [_cells(c, side.segment, bound) for c, side in zip(self.codes, sides, strict=True)]
+        active = [
+            np.arange(np.searchsorted(side.pane, first), len(side), dtype=np.int64)
+            for side in sides
+        ]
+        width = sum(side.points.shape[1] for side in sides)
+        results, points = np.zeros((64, 3), np.int64), np.zeros((64, width), np.int64)
+        size, self.layers = 0, []
+        while len(active[0]) and len(active[1]):
+            self.layers.append((len(active[0]), len(active[1])))
+            sky = [self.local(len(self.layers), at, active[at], first) for at in (0, 1)]
+            left_rest, right_rest, results, points, size = join_layer(
+                sides[0].points, *cells[0], active[0], sky[0],
+                sides[1].points, *cells[1], active[1], sky[1],
+                results, points, size, self.counts,
+            )  # fmt: skip
+            active = [left_rest, right_rest]
+        return results[:size, 0].copy(), results[:size, 1].copy()
+
+    def local(self, layer: int, at: int, active: Ints, first: int) -> Ints:
+        """The local skyline of one side's rows in a layer, as positions of rows."""
+        side = self.live[at]
+        whole = np.array([0, len(active)])
+        kept, _ = skylines(side.points[active], side.segment[active], whole, self.counts)
+        return active[kept]
+
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot_known(self) -> dict[str, npt.NDArray[Any]]:
+        arrays = super().snapshot_known()
+        arrays |= {f"keys/{n}": value for n, value in self.keys.state().items()}
+        return arrays | {"left_codes": self.codes[0], "right_codes": self.codes[1]}
+
+    def restore_known(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super().restore_known(arrays)
+        self.keys = KeyIndex.from_state(under(arrays, "keys/"))
+        self.codes = arrays["left_codes"], arrays["right_codes"]
+
+    def stats(self) -> dict[str, int | float]:
+        joined, pruned, layers = self.counts[1:4].tolist()
+        found = super().stats() | {"pairs": joined, "pruned": pruned, "layers": layers}
+        found["state_bytes"] += self.keys.nbytes + sum(codes.nbytes for codes in self.codes)
+        return found
+
+    def _check(self) -> None:
+        super()._check()
+        for codes, side in zip(self.codes, self._live or (), strict=False):
+            assert np.array_equal(self.keys.hashes(codes), side.key.view(np.uint64))
+
+
+def _cells(codes: Ints, segment: Ints, keys: int) -> tuple[Ints, Ints, Ints]:
+    """Cells of rows: the cell of each, key and segment of each cell, the first cell of each key."""
+    if not len(segment) or (segment == segment[0]).all():
+        cells = np.zeros((keys, 2), np.int64)
+        cells[:, 0] = np.arange(keys)
+        cells[:, 1] = segment[0] if len(segment) else 0
+        return codes, cells, np.arange(keys + 1)
+    order = np.lexsort((segment, codes))
+    key, part = codes[order], segment[order]
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = (key[1:] != key[:-1]) | (part[1:] != part[:-1])
+    cell = np.empty(len(order), np.int64)
+    cell[order] = np.cumsum(fresh) - 1
+    cells = np.stack([key[fresh], part[fresh]], axis=1)
+    return cell, cells, np.searchsorted(cells[:, 0], np.arange(keys + 1))

@@ -1,0 +1,206 @@
+"""lsj: the iterative skyline join whose layers go on from those of the window before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.kernels.layers import common, local_update
+from skyband.kernels.stab import ALWAYS
+from skyband.query.skyline import SkylineJoin
+from skyband.runs import Runs
+from skyband.skyline.graph import DominanceGraph
+from skyband.skyline.isj import Isj
+from skyband.skyline.join import SIDES
+from skyband.skyline.points import skylines
+from skyband.skyline.rows import under
+
+__all__ = ["Lsj"]
+
+Ints = npt.NDArray[np.int64]
+_PAYS = 0.5
+"""Rows that a layer shares with the window before, from which on sharing pays."""
+
+
+class _LocalSky:
+    """The local skyline of one side in one layer above the first, under any insertion and deletion.
+
+    Rows are known by their numbers from the first ever; a dominated row is parked under one that
+    dominates it and looked at again when that one leaves.
+    """
+
+    def __init__(self) -> None:
+        self.known: Ints = np.zeros(0, np.int64)
+        self.parents: Ints | None = None
+        """The number of each row's parent, -1 on the skyline; None while only rows are known."""
+
+    def overlap(self, numbers: Ints) -> float:
+        """The share of these rows that were here in the window before."""
+        return common(self.known, numbers) / len(numbers)
+
+    def update(self, points: Ints, segment: Ints, active: Ints, expired: int, counts: Ints) -> Ints:
+        """Go on to these rows, positions ascending; returns those on the skyline."""
+        known, parents = self.known, self.parents
+        if parents is None:
+            known = parents = known[:0]
+        self.known, self.parents, sky = local_update(
+            points, segment, known, parents, active, expired, counts
+        )
+        return sky
+
+
+class Lsj(Isj):
+    """The iteration of isj on a fabric: each layer goes on from the window before.
+
+    Layer 1 is a stream whose rows expire in order, so its local skylines are the roots of a
+    dominance graph (StabSky). Higher layers lose rows by pruning and get old ones back, so there
+    every row stays, parked under one dominator. ``layers`` says how many layers share;
+    ``layers=None`` shares in all of them, but from the first layer on that has less than half of
+    its rows in common with the window before it recomputes.
+
+    Time: that of isj, but the sort-filter of a shared layer gives way to O(r s) comparisons, r
+    being the rows that are new there or lost their parent and s its skyline. State: all live rows,
+    and two numbers a row in each shared layer. Exact.
+
+    The paper's section V, with Algorithm 1 in layer 1 only: above, it yields rows that are not on
+    the skyline (docs/decisions/0032-iteration-layers.md).
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})
+    >>> risks = pa.table({"ts": [1, 2], "stock": ["a", "b"], "risk": [1, 2]})
+    >>> query = sb.SkylineJoin(
+    ...     left="trades",
+    ...     right="risks",
+    ...     on="stock",
+    ...     time="ts",
+    ...     layers=2,
+    ...     prefer={"price": "min", "risk": "min"},
+    ...     window=sb.TimeWindow(10),
+    ...     algorithm="lsj",
+    ... )
+    >>> sb.rank({"trades": trades, "risks": risks}, query)["stock"].to_pylist()
+    ['a', 'b']
+    """
+
+    def __init__(self, query: SkylineJoin) -> None:
+        super().__init__(query)
+        self._graphs: tuple[DominanceGraph, DominanceGraph] | None = None
+        self.fabric: list[tuple[_LocalSky, _LocalSky]] = []
+        """Layers 2, 3, ... of both sides."""
+        self.first = int(ALWAYS)
+        """The first pane of the last window."""
+        self.stop = 0
+        """The layer from which on this window recomputes."""
+        self.shared: list[float] = []
+        """Of each layer above the first in the last window, the share of rows in common."""
+
+    @property
+    def graphs(self) -> tuple[DominanceGraph, DominanceGraph]:
+        if self._graphs is None:
+            left, right = (DominanceGraph(side.points.shape[1]) for side in self.live)
+            self._graphs = left, right
+        return self._graphs
+
+    def push(self, panes: Runs) -> None:
+        before = [len(side) for side in self.live]
+        super().push(panes)
+        # What the last window let go expires here, before the new panes come.
+        first, end = np.array([self.first]), np.array([ALWAYS])
+        for at, (graph, side) in enumerate(zip(self.graphs, self.live, strict=True)):
+            points, segment = side.points[before[at] :], side.segment[before[at] :]
+            offsets = panes.parts[SIDES[at]].offsets
+            kept, cuts = skylines(points, segment, offsets, self.counts)
+            numbers = kept + before[at] + side.expired
+            graph.fold(points[kept], segment[kept], numbers, cuts, panes.stamp, first, end)
+
+    def seal(self, first: int, end: int) -> None:
+        super().seal(first, end)
+        self.first = first
+
+    def pairs(self, first: int) -> tuple[Ints, Ints]:
+        if self.folding:
+            limit = self.query.layers
+            self.stop = np.iinfo(np.int64).max if limit is None else limit + 1
+            self.shared = []
+        found = super().pairs(first)
+        if self.folding:
+            self.fabric = self.fabric[: max(len(self.layers) - 1, 0)]
+        return found
+
+    def local(self, layer: int, at: int, active: Ints, first: int) -> Ints:
+        side = self.live[at]
+        if layer == 1:
+            return self.graphs[at].read(first) - side.expired
+        if not self.folding or (layer >= self.stop and self.query.layers is not None):
+            return super().local(layer, at, active, first)
+        if len(self.fabric) < layer - 1:
+            self.fabric.append((_LocalSky(), _LocalSky()))
+        sky, numbers = self.fabric[layer - 2][at], active + side.expired
+        if self.query.layers is None:
+            overlap = sky.overlap(numbers)
+            self.shared.append(overlap)
+            if layer >= self.stop or overlap < _PAYS:
+                self.stop = min(self.stop, layer)
+                sky.known, sky.parents = numbers, None
+                return super().local(layer, at, active, first)
+        return sky.update(side.points, side.segment, active, side.expired, self.counts)
+
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot_known(self) -> dict[str, npt.NDArray[Any]]:
+        arrays = super().snapshot_known()
+        for at, graph in enumerate(self.graphs):
+            arrays |= {f"graph{at}/{n}": value for n, value in graph.state().items()}
+        arrays["fabric"] = np.array([len(self.fabric), self.first])
+        for layer, both in enumerate(self.fabric):
+            for at, sky in enumerate(both):
+                arrays[f"fabric{layer}/{at}/known"] = sky.known
+                if sky.parents is not None:
+                    arrays[f"fabric{layer}/{at}/parents"] = sky.parents
+        return arrays
+
+    def restore_known(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super().restore_known(arrays)
+        for at, graph in enumerate(self.graphs):
+            graph.restore(under(arrays, f"graph{at}/"))
+        layers, self.first = (int(n) for n in arrays["fabric"])
+        self.fabric = [(_LocalSky(), _LocalSky()) for _ in range(layers)]
+        for layer, both in enumerate(self.fabric):
+            for at, sky in enumerate(both):
+                sky.known = arrays[f"fabric{layer}/{at}/known"]
+                sky.parents = arrays.get(f"fabric{layer}/{at}/parents")
+
+    def stats(self) -> dict[str, int | float]:
+        found = super().stats()
+        if self._graphs is not None:
+            found["comparisons"] += sum(int(graph.counts[0]) for graph in self._graphs)
+            found["state_bytes"] += sum(graph.nbytes for graph in self._graphs)
+        kept = [sky for both in self.fabric for sky in both]
+        found["state_bytes"] += sum(16 * len(sky.known) for sky in kept)
+        return found | {"fabric_rows": sum(len(sky.known) for sky in kept)}
+
+    def _check(self) -> None:
+        super()._check()
+        for graph, side in zip(self._graphs or (), self._live or (), strict=True):
+            graph._check()
+            assert (graph.slot[graph.pane >= self.first] >= side.expired).all()
+        for both in self.fabric:
+            for sky, side in zip(both, self.live, strict=True):
+                _check_sky(sky, side.points, side.segment, side.expired)
+
+
+def _check_sky(sky: _LocalSky, points: Ints, segment: Ints, expired: int) -> None:
+    """Rows without a parent are on the skyline; parents are known and dominate."""
+    assert (np.diff(sky.known) > 0).all()
+    if sky.parents is None or (sky.known < expired).any():
+        return
+    rows = sky.known - expired
+    for row, parent in zip(rows, sky.parents, strict=True):
+        better = (points[rows] >= points[row]).all(axis=1) & (points[rows] > points[row]).any(
+            axis=1
+        )
+        above = sky.known[better & (segment[rows] == segment[row])]
+        assert parent in above if parent >= 0 else not len(above)

@@ -1,0 +1,32 @@
+"""``skyband pipeline JOB.toml``: a streaming job written down instead of programmed.
+
+    name = "busiest"                      [query]                       [sink]
+    checkpoint = "state/busiest"          kind = "TopK"                 kind = "files"
+                                          k = 10                        path = "answers"
+    [source]                              score = "bytes"
+    kind = "kafka"                        id = "flow"                   [trigger]
+    servers = "localhost:9092"            time = "ts"                   every = "10 seconds"
+    topic = "flows"
+    schema = "ts timestamp, flow string,  [query.window]                [dead_letters]
+              bytes bigint"               size = "10 minutes"           kind = "files"
+                                          slide = "1 minute"            path = "bad"
+
+Several sources are ``[sources.NAME]``. ``docs/spark.md`` has every key.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skyband.spark.pipeline.job import Job, explain, load_job, parse_job
+from skyband.spark.requirements import require_packages
+
+__all__ = ["Job", "explain", "load_job", "parse_job", "run_job"]
+
+
+def run_job(job: Job, session: Any = None) -> None:
+    """Run a job until it ends or is interrupted; what was answered by then stays answered."""
+    require_packages()
+    from skyband.spark.pipeline.run import run
+
+    run(job, session)

@@ -1,0 +1,225 @@
+"""A job as it is written: parsed, checked key by key, shown as a plan. Needs no Spark."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from skyband.errors import QueryError
+from skyband.query import Query
+from skyband.query.base import _KINDS
+from skyband.spark.pipeline.keys import (
+    DEAD_LETTERS,
+    JOB,
+    METRICS,
+    SINKS,
+    SOURCES,
+    TRIGGER,
+    Keys,
+)
+from skyband.window import TimeWindow, parse_duration
+
+__all__ = ["Job", "Section", "explain", "load_job", "parse_job"]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a job that has kinds: a source, a sink, a place for dead letters."""
+
+    kind: str
+    settings: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.settings.get(name)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A checked job."""
+
+    name: str
+    checkpoint: str
+    query: Query
+    sources: Mapping[str, Section]
+    """By stream; the only source of a job with one is called ``""``."""
+    sink: Section
+    trigger: Mapping[str, Any] = field(default_factory=dict)
+    dead_letters: Section | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    shards: int | None = None
+    on_bad: str = "skip"
+    changes: bool = False
+    master: str | None = None
+    spark: Mapping[str, str] = field(default_factory=dict)
+
+
+def load_job(path: str | Path) -> Job:
+    """The job that a TOML file describes; relative paths in it start at the file's folder."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise QueryError(f"{path} cannot be read ({problem.strerror}); give a job file") from None
+    try:
+        return parse_job(tomllib.loads(text), path.parent)
+    except tomllib.TOMLDecodeError as problem:
+        raise QueryError(f"{path} is not TOML: {problem}") from None
+    except QueryError as problem:
+        raise QueryError(f"{path}: {problem}") from None
+
+
+def parse_job(told: Mapping[str, Any], folder: Path | None = None) -> Job:
+    """The job that a mapping describes."""
+    JOB.check("the job", told)
+    if ("source" in told) == ("sources" in told):
+        raise QueryError("give one [source], or several as [sources.NAME]")
+    sources = {
+        name: _section(f"[{'source' + 's.' * bool(name) + name}]", section, SOURCES, folder)
+        for name, section in (told.get("sources") or {"": told.get("source")}).items()
+    }
+    query = _query(told["query"])
+    if "" in sources and query.needs_mapping:
+        names = " and ".join(f"[sources.{name}]" for name in query.sources)
+        raise QueryError(f"{query.kind} reads several streams; give {names}")
+    unknown = [name for name in sources if name and name not in query.sources]
+    if unknown:
+        raise QueryError(
+            f"[sources.{unknown[0]}]: the query reads {', '.join(query.sources) or 'one source'}"
+        )
+    trigger = told.get("trigger", {})
+    TRIGGER.check("[trigger]", trigger)
+    if "every" in trigger:
+        if trigger.get("once"):
+            raise QueryError("[trigger]: give either every or once")
+        parse_duration(trigger["every"], "[trigger] every")
+    if "metrics" in told:
+        METRICS.check("[metrics]", told["metrics"])
+    letters = told.get("dead_letters")
+    spark = told.get("spark", {})
+    return Job(
+        name=told["name"],
+        checkpoint=_path(told["checkpoint"], folder),
+        query=query,
+        sources=sources,
+        sink=_section("[sink]", told["sink"], SINKS, folder),
+        trigger=trigger,
+        dead_letters=None
+        if letters is None
+        else _section("[dead_letters]", letters, DEAD_LETTERS, folder),
+        metrics=told.get("metrics", {}),
+        shards=told.get("shards"),
+        on_bad=_one_of("on_bad", told.get("on_bad", "skip"), ("skip", "raise")),
+        changes=told.get("changes", False),
+        master=told.get("master"),
+        spark={name: str(value) for name, value in _flat(spark)},
+    )
+
+
+def _section(where: str, told: Any, kinds: Mapping[str, Keys], folder: Path | None) -> Section:
+    if not isinstance(told, Mapping):
+        raise QueryError(f"{where} must be a table of settings, not {told!r}")
+    kind = _one_of(f"{where} kind", told.get("kind"), tuple(kinds))
+    settings = {name: value for name, value in told.items() if name != "kind"}
+    kinds[kind].check(where, settings)
+    for name in kinds[kind].paths:
+        if name in settings:
+            settings[name] = _path(settings[name], folder)
+    return Section(kind, settings)
+
+
+def _query(told: Any) -> Query:
+    if not isinstance(told, Mapping):
+        raise QueryError(f"[query] must be a table of settings, not {told!r}")
+    kind = _one_of("[query] kind", told.get("kind"), tuple(_KINDS))
+    cls = _KINDS[kind]
+    known = {each.name for each in fields(cls) if each.init}
+    settings = {name: value for name, value in told.items() if name != "kind"}
+    unknown = sorted(set(settings) - known)
+    if unknown:
+        raise QueryError(
+            f"[query] has no key {unknown[0]!r}; {kind} has {', '.join(sorted(known))}"
+        )
+    window = settings.get("window")
+    if not isinstance(window, Mapping):
+        raise QueryError("[query.window] is missing: give size, and slide and lateness if wanted")
+    names = ("size", "slide", "lateness", "offset")
+    wrong = sorted(set(window) - set(names))
+    if wrong or "size" not in window:
+        problem = f"has no key {wrong[0]!r}" if wrong else "needs a size"
+        raise QueryError(f"[query.window] {problem}; its keys are {', '.join(names)}")
+    try:
+        return cls(**(settings | {"window": TimeWindow(**window)}))
+    except TypeError as problem:
+        told_so = str(problem).rsplit(") ", 1)[-1].replace("__init__", kind)
+        raise QueryError(f"[query] {told_so}") from None
+
+
+def _one_of(where: str, value: Any, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise QueryError(f"{where} must be one of {', '.join(known)}; got {value!r}")
+    return str(value)
+
+
+def _path(value: str, folder: Path | None) -> str:
+    if "://" in value or folder is None or Path(value).is_absolute():
+        return value
+    return str(folder / value)
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Keys of nested tables joined by dots: TOML reads a.b = 1 as a table in a table."""
+    found = []
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            found += _flat(value, f"{prefix}{name}.")
+        else:
+            shown = str(value).lower() if isinstance(value, bool) else value
+            found.append((f"{prefix}{name}", shown))
+    return found
+
+
+# Showing ------------------------------------------------------------------------------------------
+
+
+def explain(job: Job) -> str:
+    """The job as a plan, line by line, without starting anything."""
+    query, window = job.query, job.query.window
+    assert isinstance(window, TimeWindow)
+    lines = [f"pipeline {job.name}"]
+    for name, source in job.sources.items():
+        lines.append(f"  read   {f'{name}: ' if name else ''}{_told(source)}")
+    if job.dead_letters is not None:
+        lines.append(f"  bad    {_told(job.dead_letters)}; bad rows of good records: {job.on_bad}")
+    else:
+        lines.append(f"  bad    no dead letters; bad rows: {job.on_bad}")
+    shards = job.shards or 1
+    lines += [
+        f"  panes  {window.panes.per_window} a window, {window.panes.per_slide} a slide; summaries "
+        f"are made where the rows are",
+        f"  state  {16 if query.groups else 1} bucket(s) x {shards} shard(s) in {job.checkpoint}",
+        f"  query  {query.kind} by {query.algorithm or 'the algorithm that measures best'}, "
+        f"window {window.size} every {window.slide or window.size}, lateness {window.lateness}"
+        + (f", by {', '.join(query.groups)}" if query.groups else ""),
+        f"  give   {'changes' if job.changes else 'tables'} to {_told(job.sink)}",
+        f"  when   {_when(job.trigger)}",
+    ]
+    if job.metrics:
+        lines.append(f"  watch  Prometheus metrics on port {job.metrics['port']}")
+    return "\n".join(lines)
+
+
+def _told(section: Section) -> str:
+    hidden = ("dsn",)  # may hold a password
+    shown = (
+        f"{name}={'...' if name in hidden else value}" for name, value in section.settings.items()
+    )
+    return f"{section.kind} {' '.join(shown)}"
+
+
+def _when(trigger: Mapping[str, Any]) -> str:
+    if trigger.get("once"):
+        return "all there is, then stop"
+    return f"every {trigger['every']}" if "every" in trigger else "as fast as batches are done"

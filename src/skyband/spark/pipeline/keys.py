@@ -1,0 +1,82 @@
+"""Which keys each part of a job has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from skyband.errors import QueryError
+
+__all__ = ["DEAD_LETTERS", "JOB", "METRICS", "SINKS", "SOURCES", "TRIGGER", "Keys"]
+
+_NAMES = {str: "text", int: "a whole number", bool: "true or false", dict: "a table"}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of a table with their types; ``paths`` are those that start at the job's folder."""
+
+    needed: Mapping[str, type] = field(default_factory=dict)
+    optional: Mapping[str, type] = field(default_factory=dict)
+    paths: tuple[str, ...] = ()
+
+    def check(self, where: str, told: Any) -> None:
+        """Raise QueryError for a key that is missing, unknown or of another type."""
+        known = {**self.needed, **self.optional}
+        if not isinstance(told, Mapping):
+            raise QueryError(f"{where} must be a table, not {told!r}")
+        listed = ", ".join(known)
+        for name in told:
+            if name not in known:
+                raise QueryError(f"{where} has no key {name!r}; its keys are {listed}")
+        for name in self.needed:
+            if name not in told:
+                raise QueryError(f"{where} needs {name!r}; its keys are {listed}")
+        for name, value in told.items():
+            kind = known[name]
+            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                raise QueryError(f"{where} {name} must be {_NAMES[kind]}, not {value!r}")
+
+
+JOB = Keys(
+    {"name": str, "checkpoint": str, "query": dict, "sink": dict},
+    {
+        "source": dict,
+        "sources": dict,
+        "trigger": dict,
+        "dead_letters": dict,
+        "metrics": dict,
+        "shards": int,
+        "on_bad": str,
+        "changes": bool,
+        "master": str,
+        "spark": dict,
+    },
+)
+TRIGGER = Keys(optional={"every": str, "once": bool})
+METRICS = Keys({"port": int}, {"host": str})
+
+_VALUES: dict[str, type] = {"format": str, "schema": str, "avro_schema": str, "columns": dict}
+"""How the values of a message are read: JSON by a schema, Avro by a schema file."""
+SOURCES = {
+    "files": Keys(
+        {"path": str},
+        {"format": str, "schema": str, "columns": dict, "options": dict, "files_per_batch": int},
+        ("path",),
+    ),
+    "kafka": Keys(
+        {"servers": str, "topic": str},
+        {**_VALUES, "options": dict, "starting": str, "rows_per_batch": int},
+        ("avro_schema",),
+    ),
+    "rate": Keys({"columns": dict}, {"rows_per_second": int, "rows_per_batch": int}),
+    "socket": Keys({"host": str, "port": int}, _VALUES, ("avro_schema",)),
+}
+SINKS = {
+    "console": Keys(optional={"rows": int}),
+    "files": Keys({"path": str}, {"format": str, "options": dict}, ("path",)),
+    "kafka": Keys({"servers": str, "topic": str}, {"key": str, "options": dict}),
+    "postgres": Keys({"table": str}, {"dsn": str, "dsn_env": str}),
+}
+DEAD_LETTERS = {name: SINKS[name] for name in ("console", "files", "kafka")}

@@ -1,0 +1,36 @@
+"""A streaming job in a process of its own, made to be killed: python faulty.py FOLDER [ROUND]."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import clusters
+import skyband as sb
+
+WINDOW = sb.TimeWindow(30, slide=7, lateness=5)
+QUERY = sb.TopK(k=3, score="score", id="id", time="ts", by=("g",), window=WINDOW)
+
+
+def main(folder: Path) -> None:
+    from skyband.spark import rank
+
+    # A task that lost its worker is tried again, as on a cluster.
+    session = clusters.local_session(master="local[2,4]")
+    schema = session.read.parquet(str(folder / "in")).schema
+    frame = clusters.read_stream(session, folder / "in", schema)
+    query = (
+        rank(frame, QUERY)
+        .writeStream.format("parquet")
+        .option("path", str(folder / "out"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .outputMode("append")
+        .start()
+    )
+    query.processAllAvailable()
+    query.stop()
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

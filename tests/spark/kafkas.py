@@ -1,0 +1,120 @@
+"""A Kafka broker of our own (KRaft, one node), and Spark's connectors, through Maven's client."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+KAFKA = "org.apache.kafka:kafka_2.13:3.9.1"
+CENTRAL = "https://repo1.maven.org/maven2"
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion><groupId>skyband</groupId><artifactId>jars</artifactId>
+<version>1</version><dependencies>{}</dependencies></project>"""
+DEPENDENCY = (
+    "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+)
+
+
+class MissingError(Exception):
+    """Something that cannot be had here; the message says what."""
+
+
+def jars_of(folder: Path, *artifacts: str) -> list[Path]:
+    """The jars of artifacts and of what they need at run time."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise MissingError("no Maven client (mvn)")
+    folder.mkdir(parents=True)
+    wanted = "".join(DEPENDENCY.format(*artifact.split(":")) for artifact in artifacts)
+    (folder / "pom.xml").write_text(POM.format(wanted))
+    command = [
+        maven,
+        "-q",
+        "-B",
+        "dependency:copy-dependencies",
+        "-DincludeScope=runtime",
+        f"-DoutputDirectory={folder / 'jars'}",
+    ]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    found = sorted((folder / "jars").glob("*.jar"))
+    if done.returncode or not found:
+        raise MissingError(f"Maven could not get {', '.join(artifacts)}: {done.stdout[-300:]}")
+    return found
+
+
+def connector_version(artifact: str, spark: str) -> str:
+    """The version of a connector for this Spark: its own, else the newest before it."""
+    url = f"{CENTRAL}/org/apache/spark/{artifact}/maven-metadata.xml"
+    try:
+        with urllib.request.urlopen(url, timeout=30) as page:
+            text = page.read().decode()
+    except OSError as problem:
+        raise MissingError(f"Maven Central cannot be reached: {problem}") from None
+    known = [tuple(map(int, v.split("."))) for v in re.findall(r"<version>(\d+\.\d+\.\d+)<", text)]
+    now = tuple(map(int, spark.split(".")[:3]))
+    usable = [version for version in known if version[0] == now[0] and version <= now]
+    if not usable:
+        raise MissingError(f"there is no {artifact} for Spark {spark}")
+    return ".".join(map(str, max(usable)))
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+class Broker:
+    """Started on loopback with a class path of its own; stopped with ``stop``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = ":".join(str(jar) for jar in jars_of(folder / "kafka", KAFKA))
+        self.address = f"127.0.0.1:{free_port()}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> str:
+        own = free_port()
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{own}",
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@127.0.0.1:{own}",
+            "log.dirs": str(self.folder / "log"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+        config = self.folder / "server.properties"
+        config.write_text("\n".join(f"{name}={value}" for name, value in settings.items()))
+        java = ["java", "-Xmx512m", "-cp", self.path]
+        identity = "c2t5YmFuZC10ZXN0cy0xMg"
+        subprocess.run(
+            [*java, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(config)],
+            check=True,
+            capture_output=True,
+        )
+        with (self.folder / "broker.log").open("wb") as log:
+            command = [*java, "kafka.Kafka", str(config)]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        host, port = self.address.split(":")
+        for _ in range(600):
+            with socket.socket() as probe:
+                if probe.connect_ex((host, int(port))) == 0:
+                    return self.address
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.2)
+        raise AssertionError((self.folder / "broker.log").read_text()[-2000:])
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait()

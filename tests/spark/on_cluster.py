@@ -1,0 +1,81 @@
+"""All queries on a cluster, against the embedded engine: on_cluster.py MASTER ARCHIVE FOLDER."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import clusters
+import conformance
+import oracle
+import streams
+import test_spark_parts as parts
+from skyband import local, registry
+
+
+def main(master: str, archive: str, folder: Path) -> None:
+    from skyband.spark import rank
+
+    session = clusters.local_session(
+        master,
+        **{
+            "spark.submit.pyFiles": archive,
+            "spark.executor.memory": "1g",
+            "spark.executor.cores": "1",
+            "spark.cores.max": "2",
+        },
+    )
+    home = session.range(0, 2, 1, 2).mapInArrow(where, "path string, host string").collect()
+    assert all(archive.rsplit("/", 1)[-1] in row.path for row in home), home
+    assert len({row.host for row in home}) == 2, "both workers are to take part"
+    window = oracle.TimeWindow(30, 10, lateness=5)
+    for kind in registry.kinds():
+        chosen = dict(conformance.SETTINGS[kind][0])
+        stream = conformance.long_stream(kind, chosen, window, "uniform")
+        pushes = parts.pushes_of(stream, chosen)
+        query = parts.query_of(kind, window, chosen, stream)
+        tables: dict[str, list[pa.Table]] = {}
+        for push in pushes:
+            for source, table in push.items() if isinstance(push, dict) else [("", push)]:
+                tables.setdefault(source, []).append(table)
+        whole = {source: pa.concat_tables(many) for source, many in tables.items()}
+        frames = {source: session.createDataFrame(table) for source, table in whole.items()}
+        want = local.rank(whole if set(whole) != {""} else whole[""], query)
+        for shards in (None, 2):
+            given = frames if set(frames) != {""} else frames[""]
+            got = rank(given, query, shards=shards).toArrow()
+            problem = oracle.difference(
+                streams.rows_of(got), streams.rows_of(want), oracle.SUMS[kind]
+            )
+            assert problem is None, f"{kind}: {problem}"
+        print(f"{kind}: {want.num_rows} rows, equal", flush=True)
+    stream = conformance.long_stream("TopK", {}, window, "uniform")
+    pushes = parts.pushes_of(stream, {})
+    query = parts.query_of("TopK", window, conformance.SETTINGS["TopK"][2], stream)
+    frame = clusters.stream_of(session, folder / "in", pushes[:4])
+    got, _ = clusters.collect(rank(frame, query, shards=2), folder)
+    want, _ = clusters.embedded(query, pushes[:4])
+    assert clusters.rows(got) == clusters.rows(want)
+    print("TopK, streaming: equal", flush=True)
+    session.stop()
+
+
+def where(batches: Iterator[Any]) -> Iterator[Any]:
+    """Where a worker found the package, and which worker it was."""
+    import os
+    import time
+
+    import skyband
+
+    for _ in batches:
+        time.sleep(2)  # long enough for the other executor to take the other row
+    path, host = str(skyband.__file__), str(os.getppid())
+    yield pa.record_batch([pa.array([path]), pa.array([host])], names=["path", "host"])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -1,0 +1,339 @@
+"""Jobs from a file: what is refused, how a plan reads, and jobs run to their end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import clusters
+import skyband as sb
+import streams
+from skyband.spark.pipeline import explain, load_job, parse_job
+
+JOB = """
+name = "best"
+checkpoint = "state"
+
+[source]
+kind = "files"
+path = "in"
+files_per_batch = 1
+
+[query]
+kind = "TopK"
+k = 2
+score = "score"
+id = "id"
+time = "ts"
+by = ["g"]
+
+[query.window]
+size = 30
+slide = 10
+lateness = 5
+
+[sink]
+kind = "files"
+path = "out"
+
+[dead_letters]
+kind = "files"
+path = "bad"
+format = "json"
+
+[trigger]
+once = true
+"""
+
+
+def job(**changes: Any) -> dict[str, Any]:
+    """The job above with some tables changed; None takes one away."""
+    told = tomllib.loads(JOB)
+    for name, value in changes.items():
+        if value is None:
+            told.pop(name, None)
+        elif isinstance(value, dict) and isinstance(told.get(name), dict):
+            told[name] = {k: v for k, v in (told[name] | value).items() if v is not None}
+        else:
+            told[name] = value
+    return told
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"nme": "x"}, "no key 'nme'"),
+            ({"checkpoint": None}, "needs 'checkpoint'"),
+            ({"checkpoint": 3}, "checkpoint must be text"),
+            ({"shards": True}, "shards must be a whole number"),
+            ({"on_bad": "ignore"}, "on_bad must be one of skip, raise"),
+            ({"source": {"kind": "carrier pigeon"}}, "one of files, kafka, rate, socket"),
+            ({"source": {"path": None}}, r"\[source\] needs 'path'"),
+            ({"source": {"topic": "x"}}, r"\[source\] has no key 'topic'"),
+            ({"source": None}, "give one"),
+            ({"sources": {"a": {}}}, "give one"),
+            ({"sink": {"kind": "printer"}}, "console, files, kafka, postgres"),
+            ({"query": {"kind": "Bottom"}}, "TopK"),
+            ({"query": {"q": 1}}, "has no key 'q'"),
+            ({"query": {"k": None}}, "'k'"),
+            ({"query": {"k": 0}}, "at least 1"),
+            ({"query": {"window": None}}, r"\[query.window\] is missing"),
+            ({"query": {"window": {"slide": 3}}}, "needs a size"),
+            ({"query": {"window": {"size": 3, "hop": 1}}}, "no key 'hop'"),
+            ({"trigger": {"every": "1 s"}}, "either every or once"),
+            ({"trigger": {"once": None, "every": "soon"}}, "not understood"),
+            ({"metrics": {}}, "needs 'port'"),
+            ({"source": None, "sources": {"a": {"kind": "files", "path": "x"}}}, "one source"),
+        ],
+    )
+    def test_mistakes(self, changes: dict[str, Any], message: str) -> None:
+        with pytest.raises(sb.QueryError, match=message):
+            parse_job(job(**changes))
+
+    def test_a_query_of_several_streams_wants_several_sources(self) -> None:
+        told = job(query=None)
+        told["query"] = {
+            "kind": "SkylineJoin",
+            "left": "l",
+            "right": "r",
+            "on": "id",
+            "prefer": {"a": "min"},
+            "time": "ts",
+            "window": {"size": 10},
+        }
+        with pytest.raises(sb.QueryError, match=r"\[sources.l\] and \[sources.r\]"):
+            parse_job(told)
+
+    def test_files(self, tmp_path: Path) -> None:
+        with pytest.raises(sb.QueryError, match="cannot be read"):
+            load_job(tmp_path / "nothing.toml")
+        (tmp_path / "job.toml").write_text("name = ")
+        with pytest.raises(sb.QueryError, match="is not TOML"):
+            load_job(tmp_path / "job.toml")
+        (tmp_path / "job.toml").write_text(JOB.replace("k = 2", "k = -1"))
+        with pytest.raises(sb.QueryError, match=r"job\.toml: k must be"):
+            load_job(tmp_path / "job.toml")
+
+
+def test_explain(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(JOB)
+    found = load_job(tmp_path / "job.toml")
+    assert found.checkpoint == str(tmp_path / "state")
+    text = explain(found)
+    for part in ("files path=", "TopK", "window 30 every 10", "by g", "all there is", "3 a window"):
+        assert part in text
+    secret = parse_job(job(sink={"kind": "postgres", "path": None, "table": "t", "dsn": "secret"}))
+    assert "secret" not in explain(secret)
+
+
+def test_the_verb_explains_and_complains(tmp_path: Path) -> None:
+    pytest.importorskip("typer", reason="the command line is an extra")
+    (tmp_path / "job.toml").write_text(JOB)
+    command = [sys.executable, "-m", "skyband", "pipeline", str(tmp_path / "job.toml")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    shown = subprocess.run(
+        [*command, "--explain"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.startswith("pipeline best\n")
+    (tmp_path / "job.toml").write_text(JOB.replace("k = 2", "k = 0"))
+    refused = subprocess.run(
+        [*command, "--explain"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode != 0
+    assert "at least 1" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.spark
+class TestRuns:
+    def test_files_to_files_twice(self, spark: Any, tmp_path: Path) -> None:
+        from skyband.spark.pipeline.run import run
+
+        stream = streams.stream(9, 120, step=3, batches=4, start=1_000)
+        batches = [table.select(["ts", "id", "g", "score"]) for table in stream.batches]
+        broken = pa.table({"ts": [2_000], "id": ["z"], "g": ["g0"], "score": [float("nan")]})
+        clusters.write_batches(tmp_path / "in", batches)
+        (tmp_path / "job.toml").write_text(JOB)
+        told = load_job(tmp_path / "job.toml")
+        run(told, spark)
+        clusters.write_batches(tmp_path / "in", [*batches, broken.cast(batches[0].schema)])
+        run(told, spark)
+        want, _ = clusters.embedded(told.query, batches)
+        got = spark.read.parquet(str(tmp_path / "out")).toArrow()
+        assert clusters.rows(got) == clusters.rows(want)
+        letters = spark.read.json(str(tmp_path / "bad")).collect()
+        assert [json.loads(row.record)["id"] for row in letters] == ["z"]
+        assert "not a number" in letters[0].reason
+        # The folder belongs to this query now.
+        (tmp_path / "job.toml").write_text(JOB.replace("k = 2", "k = 3"))
+        with pytest.raises(sb.EngineError, match="another query"):
+            run(load_job(tmp_path / "job.toml"), spark)
+        (tmp_path / "state" / "skyband.json").unlink()
+        with pytest.raises(sb.EngineError, match="empty folder"):
+            run(told, spark)
+
+    def test_lines_that_are_not_json(self, spark: Any, tmp_path: Path) -> None:
+        from skyband.spark.pipeline.run import start_job
+
+        lines = [{"ts": 1_000 + n, "id": f"i{n}", "score": float(n % 7)} for n in range(60)]
+        sent = [json.dumps(line) for line in lines]
+        sent[5:5] = ["{oops", '{"ts": "soon"}']
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            source = {
+                "kind": "socket",
+                "host": "127.0.0.1",
+                "port": server.getsockname()[1],
+                "schema": "ts bigint, id string, score double",
+            }
+            told = job(source=None, trigger=None, query={"by": None})
+            told |= {"source": source, "checkpoint": str(tmp_path / "state")}
+            told["sink"]["path"] = str(tmp_path / "out")
+            told["dead_letters"]["path"] = str(tmp_path / "bad")
+            queries, _ = start_job(parse_job(told), spark)
+            peers = [server.accept()[0] for _ in queries]
+            try:
+                for peer in peers:
+                    peer.sendall(("\n".join(sent) + "\n").encode())
+                for query in queries:
+                    query.processAllAvailable()
+            finally:
+                for query in queries:
+                    query.stop()
+                for peer in peers:
+                    peer.close()
+        letters = spark.read.json(str(tmp_path / "bad")).collect()
+        assert sorted(row.record for row in letters) == ['{"ts": "soon"}', "{oops"]
+        got = spark.read.parquet(str(tmp_path / "out"))
+        assert got.count() > 0
+
+
+class Server:
+    """A PostgreSQL of our own, in a folder of its own."""
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self.folder = folder
+        self.programs = programs
+        self.user = "nobody" if os.geteuid() == 0 else None  # it refuses to run as root
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+
+    def call(self, program: str, *arguments: str) -> None:
+        command = [str(self.programs / program), *arguments]
+        subprocess.run(command, check=True, capture_output=True, user=self.user, cwd="/")
+
+    def start(self) -> str:
+        data = self.folder / "data"
+        data.mkdir()
+        if self.user is not None:
+            for path in (self.folder, data):
+                shutil.chown(path, self.user)
+                path.chmod(0o700)
+        self.call("initdb", "-D", str(data), "-U", "skyband", "--auth=trust", "-N")
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {data} -c fsync=off"
+        log = str(data / "log")
+        self.call("pg_ctl", "-D", str(data), "-w", "-l", log, "-o", options, "start")
+        return f"host=127.0.0.1 port={self.port} user=skyband dbname=postgres"
+
+    def stop(self) -> None:
+        self.call("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "stop")
+
+
+@pytest.fixture(scope="module")
+def dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("psycopg", reason="the PostgreSQL sink needs psycopg")
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    initdb = str(found[-1]) if found else shutil.which("initdb")
+    if initdb is None:
+        pytest.skip("no PostgreSQL server is installed (initdb)")
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        server = Server(Path(folder), Path(initdb).resolve().parent)
+        try:
+            address = server.start()
+        except (subprocess.CalledProcessError, PermissionError, LookupError) as problem:
+            pytest.skip(f"PostgreSQL could not be started: {problem}")
+        try:
+            yield address
+        finally:
+            server.stop()
+
+
+class TestPostgres:
+    def rows(self, end: int, names: str) -> pa.Table:
+        moment = pa.array([end] * len(names)).cast(pa.timestamp("us", tz="UTC"))
+        columns = {"window_start": moment, "window_end": moment, "id": list(names)}
+        return pa.table(columns | {"score": [1.5] * len(names), "n": [None] * len(names)}).cast(
+            pa.schema(
+                [
+                    ("window_start", moment.type),
+                    ("window_end", moment.type),
+                    ("id", pa.string()),
+                    ("score", pa.float64()),
+                    ("n", pa.int32()),
+                ]
+            )
+        )
+
+    def stored(self, dsn: str, table: str) -> list[Any]:
+        import psycopg
+
+        with psycopg.connect(dsn) as connection:
+            found = connection.execute(f"SELECT id FROM {table} ORDER BY window_end, id").fetchall()
+        return [row[0] for row in found]
+
+    def test_a_batch_tried_again_changes_nothing(self, dsn: str) -> None:
+        from skyband.spark.pipeline.postgres import Postgres
+
+        sink = Postgres(dsn, None, "again", "job")
+        sink.check()
+        batch = pa.concat_tables([self.rows(1_000_000, "ab"), self.rows(2_000_000, "c")])
+        assert sink.write(batch, 7) == 3
+        assert sink.write(batch, 7) == 0
+        assert sink.write(self.rows(3_000_000, "d"), 8) == 1
+        assert self.stored(dsn, "again") == ["a", "b", "c", "d"]
+
+    def test_a_new_checkpoint_replaces_windows(self, dsn: str) -> None:
+        from skyband.spark.pipeline.postgres import Postgres
+
+        sink = Postgres(dsn, None, "anew", "job")
+        sink.write(self.rows(1_000_000, "ab"), 3)
+        sink.write(self.rows(1_000_000, "xyz"), 0)
+        assert self.stored(dsn, "anew") == ["x", "y", "z"]
+
+    def test_a_failure_leaves_nothing(self, dsn: str) -> None:
+        from skyband.spark.pipeline.postgres import Postgres
+
+        sink = Postgres(dsn, None, "whole", "job")
+        sink.write(self.rows(1_000_000, "a"), 0)
+        wrong = self.rows(2_000_000, "b").append_column("more", pa.array([1]))
+        with pytest.raises(Exception, match="more"):
+            sink.write(wrong, 1)
+        assert sink.write(self.rows(2_000_000, "b"), 1) == 1
+        assert self.stored(dsn, "whole") == ["a", "b"]
+
+    def test_addresses(self, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        from skyband.spark.pipeline.postgres import Postgres
+
+        with pytest.raises(sb.QueryError, match="either dsn, or dsn_env"):
+            Postgres(None, None, "t", "job")
+        with pytest.raises(sb.QueryError, match="no variable 'NOWHERE'"):
+            Postgres(None, "NOWHERE", "t", "job")
+        with pytest.raises(sb.QueryError, match="plain name"):
+            Postgres(dsn, None, "t; drop table t", "job")
+        with pytest.raises(sb.EngineError, match="cannot be reached"):
+            Postgres("host=127.0.0.1 port=1 connect_timeout=2", None, "t", "job").check()
+        monkeypatch.setenv("HERE", dsn)
+        Postgres(None, "HERE", "t", "job").check()
