@@ -1,7 +1,7 @@
 """Approximate TopK (PABF) beside our exact default and the two exact algorithms of its paper.
 
-At the paper's defaults: N = 100,000, s = 1,000, k = 100, epsilon 0.1 % of the range, delta 0.99. The
-slow peers get fewer rows, but always two windows of them.
+At its defaults: N = 100,000, s = 1,000, k = 100, epsilon 0.1 % of the range, delta 0.99.
+The slow peers get fewer rows, but always two windows of them.
 """
 
 from __future__ import annotations
