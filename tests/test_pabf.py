@@ -123,7 +123,11 @@ def test_batches_do_not_matter(number: int) -> None:
     )
     answers = [
         conformance.run(query, batches).answers
-        for batches in ([stream.table], stream.batches, [stream.table.slice(i, 1) for i in range(200)])
+        for batches in (
+            [stream.table],
+            stream.batches,
+            [stream.table.slice(i, 1) for i in range(200)],
+        )
     ]
     assert answers[0] == answers[1] == answers[2]
 
@@ -310,9 +314,7 @@ def test_the_time_filter_follows_a_curve_that_the_stationary_one_cannot() -> Non
     _, still = share_kept(
         values, 0.001, 20_000, 1_000, 50, delta=0.95, options={"filter": "stationary"}
     )
-    work = [
-        stats["filter_survivors"] + 1_000 * stats["filter_rescans"] for stats in (time, still)
-    ]
+    work = [stats["filter_survivors"] + 1_000 * stats["filter_rescans"] for stats in (time, still)]
     assert work[0] < 0.5 * work[1]
 
 

