@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # helpers that all tests share
 
-import clusters  # noqa: E402
+import clusters
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
