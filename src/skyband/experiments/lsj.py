@@ -370,18 +370,15 @@ def _shapes(report: Report, size: int, progress: Progress) -> list[list[Any]]:
     noise = abs(rows[1][5] - rows[4][5])
     shift, volume = rows[0][5] - rows[2][5], rows[5][5] - rows[3][5]
     report.text(
-        f"""The setting {size:,} / {size // 10:,} is measured twice, and its gain over isj differs by
-        {noise:.0f} points: smaller differences decide nothing."""
+        f"""The setting {size:,} / {size // 10:,} is measured twice, and its gain over isj differs
+        by {noise:.0f} points: smaller differences decide nothing."""
     )
     return [
-        [
-            "correlated: smaller shifts gain more (Fig. 14a)",
-            "yes",
-            "yes" if shift else "no",
-            _is(shift),
-        ],
-        ["more volume gains more (Fig. 14b)", "yes", "yes" if volume else "no", _is(volume)],
-    ]
+        ["correlated: smaller shifts gain more (Fig. 14a)", "yes", f"{shift:+.0f} points",
+         _beyond(shift, noise)],
+        ["more volume gains more (Fig. 14b)", "yes", f"{volume:+.0f} points",
+         _beyond(volume, noise)],
+    ]  # fmt: skip
 
 
 _GAINS = ["lsj over naive %", "lsj over isj %", "lsj over lsj (1) %", "gsj over isj %"]
@@ -398,3 +395,7 @@ def _named(plan: Plan) -> str:
 
 def _is(holds: bool) -> str:
     return "holds" if holds else "does not hold"
+
+
+def _beyond(difference: float, noise: float) -> str:
+    return "undecided" if abs(difference) <= noise else _is(difference > 0)
