@@ -8,6 +8,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
+# Two processes; tests that share a costly thing, a Spark session, stay together in one.
+TWO    := -n 2 --dist loadgroup
 SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
@@ -55,12 +57,12 @@ bench: setup  ## Measure beside numpy and DuckDB; choose with BENCH_ARGS="topk .
 # --- tests --------------------------------------------------------------------------------------
 
 test: setup-test  ## Run all but the slow and the cluster tests, then the small ones without JIT
-	$(PYTEST) -m "not slow and not cluster" $(PYTEST_ARGS)
+	$(PYTEST) $(TWO) -m "not slow and not cluster" $(PYTEST_ARGS)
 	@$(SUBMAKE) test-nojit
 
 # Compiled 64-bit hashes wrap silently; the same lines in plain numpy warn about it.
 test-nojit: setup  ## Run the tests marked nojit with numba's compiler off
-	NUMBA_DISABLE_JIT=1 $(PYTEST) tests -m nojit \
+	NUMBA_DISABLE_JIT=1 $(PYTEST) $(TWO) tests -m nojit \
 	  -W "ignore:overflow encountered:RuntimeWarning" $(PYTEST_ARGS)
 
 docs-test: setup  ## Run the examples in README, docs and docstrings

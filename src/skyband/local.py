@@ -25,7 +25,7 @@ Progress = Callable[[int], None]
 # A piece of a table costs Python some hundred microseconds, so it should be large; but arrays of
 # answers past 32 MB are given back to the system and paged in again each time.
 _MOST_ROWS = 1 << 22
-_MOST_ANSWERS = 1 << 21
+_MOST_ANSWERS = 1 << 19
 
 
 def rank(

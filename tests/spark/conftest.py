@@ -9,10 +9,15 @@ import clusters
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A JVM on a busy machine takes its time; a test that hangs is still ended."""
+    """A JVM on a busy machine takes its time; a test that hangs is still ended.
+
+    Tests that share the session stay in one process.
+    """
     for item in items:
-        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(600))
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.kernels.borrow import borrowed, frozen
 from skyband.kernels.jit import jit
 
 __all__ = ["select_runs"]
@@ -54,9 +55,9 @@ def select_runs(
 ) -> tuple[Ints, Ints]:
     """Positions of the best ``min(k, n)`` rows of every run, ascending within it, and new offsets.
 
-    ``score`` is contiguous, of any integer or floating type up to 64 bits, without NaN. Of rows with
-    equal scores the greater ``tie`` is better; an empty ``tie`` means the later position. Rows that
-    equal the k-th in score and tie all come back, so a run may return more than k of them.
+    ``score`` is of any integer or floating type up to 64 bits, without NaN. Of rows with equal
+    scores the greater ``tie`` is better; an empty ``tie`` means the later position. Rows that equal
+    the k-th in score and tie all come back, so a run may return more than k of them.
 
     >>> score = np.array([3.0, 9.0, 7.0, 9.0, 1.0])
     >>> select_runs(score, np.empty(0, np.int64), np.array([0, 4, 5]), 2, True)
@@ -70,20 +71,12 @@ def select_runs(
         flip = ~flip
     bits = score.view(f"i{score.dtype.itemsize}")
     aim = k + int(_MARGIN * k**0.5) + 1  # rows that should reach the cut
-    found, count, ends = _select(_frozen(bits), fold, flip, _frozen(tie), _frozen(offsets), k, aim)
+    found, count, ends, _ = _select(frozen(bits), fold, flip, frozen(tie), frozen(offsets), k, aim)
     return found[:count], ends
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    # Arrow's buffers are read-only, which is a type of its own to numba: one type, one compilation.
-    if array.flags.writeable:
-        array = array.view()
-        array.flags.writeable = False
-    return array
-
-
 @jit
-def _key(bits: int, fold: int, flip: int) -> int:
+def _key(bits: Any, fold: int, flip: int) -> Any:
     """An integer in the order of the scores, greater is better; equal for 0.0 and -0.0.
 
     ``fold`` is 0 for integers and all bits but the sign for floats, whose order is reversed below
@@ -99,7 +92,8 @@ def _key(bits: int, fold: int, flip: int) -> int:
 @jit
 def _select(
     bits: NDArray[Any], fold: int, flip: int, tie: Ints, offsets: Ints, k: int, aim: int
-) -> tuple[Ints, int, Ints]:
+) -> tuple[Ints, int, Ints, Ints]:
+    bits, tie, offsets = borrowed(bits), borrowed(tie), borrowed(offsets)
     n_runs = len(offsets) - 1
     total = 0
     widest = 1  # of the runs that have to be searched
@@ -112,13 +106,15 @@ def _select(
         total += n
     found = np.empty(total + widest + 1, np.int64)
     ends = np.empty(n_runs + 1, np.int64)
-    rows = np.empty(widest, np.int64)  # positions of rows that reach the cut
-    keys = np.empty(widest, np.int64)
-    values = np.empty(widest, np.int64)
-    spare = np.empty(widest, np.int64)
+    scratch = np.empty((4, widest), np.int64)
+    rows = borrowed(scratch[0])  # positions of rows that reach the cut
+    keys = borrowed(scratch[1])
+    values = borrowed(scratch[2])
+    spare = borrowed(scratch[3])
 
     plenty = k + 2 * (aim - k) + 8  # rows above which the cut should rise
-    guess = 0
+    # A cut is the key of some row, always: what lies between 0.0 and -0.0 is no key at all.
+    guess = _key(np.int64(bits[offsets[0]]), fold, flip) if widest > 1 else 0
     misses = _RARELY
     seed = 1
     ends[0] = 0
@@ -145,6 +141,9 @@ def _select(
         hit = step == _GUESS
         cut = guess
         kth = guess
+        crowded = False  # more rows equal the cut than could be kept
+        above = 0
+        equal = 0
         m = 0
         while step != _DONE:
             if step != _GUESS:
@@ -187,6 +186,8 @@ def _select(
                         keys[j] = _key(np.int64(bits[rows[j]]), fold, flip)
                         above += keys[j] > cut
                     if above < k:
+                        crowded = True
+                        equal = m - above
                         guess = cut
                         kth = cut
                         step = _DONE
@@ -206,11 +207,12 @@ def _select(
         misses = 0 if hit else misses + 1
 
         # Keep what is better than the k-th; of the rows that equal it, the best ties.
-        above = 0
-        equal = 0
-        for j in range(m):
-            above += keys[j] > kth
-            equal += keys[j] == kth
+        if not crowded:
+            above = 0
+            equal = 0
+            for j in range(m):
+                above += keys[j] > kth
+                equal += keys[j] == kth
         wanted = k - above
         if equal == wanted:
             for j in range(m):
@@ -219,7 +221,7 @@ def _select(
         else:
             at = _keep_best_ties(tie, rows, keys, m, kth, wanted, values, spare, found, at)
         ends[run + 1] = at
-    return found, at, ends
+    return found, at, ends, scratch  # the last for it to live until here: see borrow.py
 
 
 @jit
@@ -289,7 +291,7 @@ def _keep_best_ties(
 
 
 @jit
-def _kth(values: Ints, spare: Ints, n: int, k: int) -> int:
+def _kth(values: Ints, spare: Ints, n: int, k: int) -> Any:
     """The k-th greatest of the first n values, k from 1; both arrays are overwritten."""
     seed = n
     while n > _SMALL:
