@@ -48,6 +48,7 @@ from skyband.kernels.uncertain.types import (
     grown,
     merged,
     oldest_pane,
+    sort_before,
     sort_slots,
     without,
 )  # fmt: skip
@@ -162,10 +163,9 @@ def scsq_read(rows: Rows, q: Queue, first: int) -> Ints:
     both = np.empty(len(own) + len(segment), np.int64)
     n = merged(rows, own, len(own), segment, len(segment), both)
     n = without(rows, both, n, first, both)
-    waiting = sort_slots(rows, num[FRESH], num[HIGH])
-    m = before(rows, waiting, len(waiting), own[-1])
-    out = np.empty(n + m, np.int64)
-    return out[: merged(rows, both, n, waiting, m, out)]
+    waiting = sort_before(rows, num[FRESH], num[HIGH], own[-1])
+    out = np.empty(n + len(waiting), np.int64)
+    return out[: merged(rows, both, n, waiting, len(waiting), out)]
 
 
 @jit
@@ -180,10 +180,9 @@ def _since(slots: Ints, start: int) -> Ints:
 
 
 @jit
-def _segments(rule: Rule, rows: Rows, q: Queue, newest: Ints, high: int) -> Queue:
+def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
     """Build compact sets and segments over the newest rows, from the newest back (lines 5 and 6).
 
-    ``newest`` are those rows in row order, and perhaps a few older ones.
     The rows after the newest set's oldest pane stay: the paper empties the buffer, but windows
     that start among them will need them.
     """
@@ -197,11 +196,20 @@ def _segments(rule: Rule, rows: Rows, q: Queue, newest: Ints, high: int) -> Queu
             panes += 1
     starts[panes] = high
     # The last pane from which on the newest rows admit a compact set, and that set.
+    # First of a few panes, then of twice as many, until they do; then by halving.
     low, top = -1, panes
-    middle = 0
+    size = max(2 * num[LARGEST], 2 * rule.k)
+    middle = panes - 1
     slots = starts
+    newest = starts
     n = -1
     while low + 1 < top:
+        if n < 0:
+            middle = top - 1
+            while middle > 0 and high - starts[middle] < size:
+                middle -= 1
+            newest = sort_slots(rows, starts[middle], high)
+            size *= 2
         newer = _since(newest, starts[middle])
         end = compact_end(rule, rows.prob, newer, len(newer), KEEP)
         if end > 0:
@@ -210,7 +218,8 @@ def _segments(rule: Rule, rows: Rows, q: Queue, newest: Ints, high: int) -> Queu
             n = end
         else:
             top = middle
-        middle = (low + top) // 2
+        if n >= 0:
+            middle = (low + top) // 2
     if low < 0:
         return q
     num[MADE] += 1
@@ -283,9 +292,12 @@ def buffer_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> 
             _expire(rows, q, gone[i])
         if full:  # algorithm 2
             num[FLUSHED] += 1
-            newest = sort_slots(rows, num[TAIL], high)
-            q = update_entries(rule, rows, q, _since(newest, num[FRESH]), high)
-            q = _segments(rule, rows, q, newest, high)
+            if num[FIRST] < num[LAST]:
+                lowest = set_of(q, num[LAST] - 1)[-1]
+                fresh = sort_before(rows, num[FRESH], high, lowest)
+                if len(fresh) > 0:
+                    q = update_entries(rule, rows, q, fresh, high)
+            q = _segments(rule, rows, q, high)
             num[FRESH] = high
         if full or last:
             q = _settle(rows, q)

@@ -22,6 +22,7 @@ __all__ = [
     "grown",
     "merged",
     "oldest_pane",
+    "sort_before",
     "sort_slots",
     "without",
 ]
@@ -114,20 +115,26 @@ def merged(rows: Rows, a: Ints, na: int, b: Ints, nb: int, out: Ints) -> int:
 
 @jit
 def sort_slots(rows: Rows, low: int, high: int) -> Ints:
-    """The slots [low, high) in row order: short stretches by insertion, then merged."""
-    n = high - low
-    a = np.empty(n, np.int64)
-    key = rows.key[low:high]
+    """The slots [low, high) in row order."""
+    return sort_list(rows, np.arange(low, high))
+
+
+@jit
+def sort_list(rows: Rows, a: Ints) -> Ints:
+    """Slots in row order: short stretches by insertion, then merged; ``a`` is overwritten."""
+    n = len(a)
+    key = rows.key
     for start in range(0, n, _FEW):
-        for i in range(start, min(start + _FEW, n)):
+        for i in range(start + 1, min(start + _FEW, n)):
+            slot = a[i]
             j = i
             while j > start and (
-                key[a[j - 1] - low] < key[i]
-                or (key[a[j - 1] - low] == key[i] and better(rows, low + i, a[j - 1]))
+                key[a[j - 1]] < key[slot]
+                or (key[a[j - 1]] == key[slot] and better(rows, slot, a[j - 1]))
             ):
                 a[j] = a[j - 1]
                 j -= 1
-            a[j] = low + i
+            a[j] = slot
     b = np.empty(n, np.int64)
     width = _FEW
     while width < n:
@@ -138,7 +145,7 @@ def sort_slots(rows: Rows, low: int, high: int) -> Ints:
             for at in range(start, end):
                 left = i < middle
                 if left and j < end:
-                    one, two = key[a[i] - low], key[a[j] - low]
+                    one, two = key[a[i]], key[a[j]]
                     left = one > two or (one == two and better(rows, a[i], a[j]))
                 if left:
                     b[at] = a[i]
@@ -149,6 +156,18 @@ def sort_slots(rows: Rows, low: int, high: int) -> Ints:
         a, b = b, a
         width *= 2
     return a
+
+
+@jit
+def sort_before(rows: Rows, low: int, high: int, last: int) -> Ints:
+    """Those of the slots [low, high) that stand before a given one, in row order."""
+    kept = np.empty(high - low, np.int64)
+    n = 0
+    for slot in range(low, high):
+        if better(rows, slot, last):
+            kept[n] = slot
+            n += 1
+    return sort_list(rows, kept[:n])
 
 
 @jit
