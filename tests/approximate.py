@@ -50,6 +50,8 @@ def _fused(query: sb.FusedTopK, got: Rows, truth: Rows) -> None:
         assert abs(row["score"] - true) <= 1e-9 * max(1.0, abs(true)), row
 
 
+EXTRA: dict[str, dict[str, Any]] = {"pabf": {"epsilon": 0.5}}
+"""Settings without which an algorithm is refused."""
 EXACT = {"HeavyHitters": "exact", "TopK": "skyband", "FusedTopK": "sla"}
 WIDER: dict[str, dict[str, Any]] = {
     "HeavyHitters": {"k": 10_000, "capacity": None, "cells": None, "ratio": None}

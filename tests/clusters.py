@@ -28,6 +28,11 @@ SETTINGS = {
 }
 
 
+TOO_SLOW = "Python worker failed to connect back"
+"""What Spark says when a worker has not started within its fixed ten seconds."""
+ATTEMPTS = 5
+
+
 def missing() -> str | None:
     """Why Spark cannot run here, if it cannot."""
     for module in ("pyspark", "pandas", "google.protobuf"):
@@ -77,20 +82,20 @@ def stream_of(session: Any, folder: Path, batches: Sequence[pa.Table], parts: in
 
 def collect(frame: Any, folder: Path) -> tuple[pa.Table, list[Any]]:
     """All rows of a streaming DataFrame, once its source is exhausted, and its progress."""
-    name = f"answers_{uuid.uuid4().hex}"
-    query = (
-        frame.writeStream.format("memory")
-        .queryName(name)
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .outputMode("append")
-        .start()
-    )
-    try:
-        query.processAllAvailable()
-        progress = list(query.recentProgress)
-    finally:
-        query.stop()
-    return frame.sparkSession.table(name).toArrow(), progress
+    for attempt in range(ATTEMPTS):
+        name = f"answers_{uuid.uuid4().hex}"
+        shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+        writer = frame.writeStream.format("memory").queryName(name).outputMode("append")
+        query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+        try:
+            query.processAllAvailable()
+            return frame.sparkSession.table(name).toArrow(), list(query.recentProgress)
+        except Exception as problem:
+            if TOO_SLOW not in str(problem) or attempt == ATTEMPTS - 1:
+                raise
+        finally:
+            query.stop()
+    raise AssertionError("unreachable")
 
 
 def embedded(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import approximate
 import clusters
 import conformance
 import oracle
@@ -19,7 +20,7 @@ import skyband as sb
 import streams
 from skyband import registry
 from skyband.spark.bucket import FOLDS, Bucket, check_identity
-from skyband.spark.parcels import pack_table, unpack_table
+from skyband.spark.parcels import pack_table, unpack_runs, unpack_table
 
 CASES = [
     pytest.param(kind, name, number, id=f"{kind}-{name}-{number}")
@@ -145,6 +146,35 @@ def test_longer_streams_and_batches(kind: str, name: str, number: int, shards: i
     assert problem is None, problem
 
 
+APPROXIMATE = [
+    pytest.param(kind, name, number, id=f"{kind}-{name}-{number}")
+    for kind in registry.kinds()
+    for name in registry.algorithms(kind)
+    if not registry.load(kind, name).exact
+    for number in range(len(conformance.SETTINGS.get(kind, ())))
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "number"), APPROXIMATE)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_approximate_answers_keep_their_bounds(
+    kind: str, name: str, number: int, shards: int
+) -> None:
+    window = oracle.TimeWindow(30, 7, lateness=3)
+    chosen = settings_of(kind, name, number) | approximate.EXTRA.get(name, {})
+    stream = conformance.long_stream(kind, chosen, window, "uniform")
+    pushes = pushes_of(stream, chosen)
+    try:
+        query = query_of(kind, window, chosen, stream)
+    except sb.QueryError as refused:
+        pytest.skip(f"no such query: {refused}")
+    for forgetful in (False, True):
+        plan = simulated.plan_of(query, simulated.first_tables(pushes), shards=shards)
+        job = simulated.Job(plan, parts=2, forgetful=forgetful)
+        got = pa.concat_tables([job.push(simulated.by_source(push)) for push in pushes])
+        approximate.check(kind, query, got, pushes)
+
+
 def topk(**given: Any) -> sb.TopK:
     window = sb.TimeWindow(10, slide=5)
     chosen: dict[str, Any] = {"k": 1, "score": "score", "id": "id", "time": "ts", "window": window}
@@ -201,6 +231,16 @@ class TestState:
         assert not len(idle.step(job.watermark, []).windows)
         idle.save(idle.head["timer"])
         assert list(FOLDS.kept.values()) == [kept]
+
+    def test_a_stored_pane_has_one_run_a_group(self) -> None:
+        table = some_rows()
+        plan = simulated.plan_of(topk(by=("g",)), {"": table})
+        job = simulated.Job(plan, parts=3)
+        job.push({"": table})
+        for store in job.stores.values():
+            for blob in store.kept.values():
+                runs, _ = unpack_runs(blob, plan.groups())
+                assert not runs.ordered().repeats.any()
 
     def test_expired_panes_leave_the_store(self) -> None:
         table = some_rows()

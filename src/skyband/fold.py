@@ -116,10 +116,12 @@ class Fold:
 
     def held(self) -> Runs | None:
         """The open panes, combined; None where nothing was ever taken."""
-        if len(self.open) > 1:
-            self.open = [self._combined(self.open)]
-            self.combined = _rows(self.open[0])
-        return self.open[0] if self.open else self.blank
+        if not self.open:
+            return self.blank
+        # Even one summary may hold parts of the same pane, if several were handed over as one.
+        self.open = [self._combined(self.open)]
+        self.combined = _rows(self.open[0])
+        return self.open[0]
 
     def replay(self, sealed: Runs) -> None:
         """Take back panes that were sealed before, and that a coming window covers.

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import faulthandler
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # helpers that all tests share
 
 import clusters
 
@@ -18,6 +23,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
             if not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(600))
+
+
+@pytest.fixture(autouse=True)
+def patience() -> None:
+    """These tests wait for other processes, where pytest-timeout can act: no need to end it all."""
+    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(scope="session")

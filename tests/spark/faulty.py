@@ -19,16 +19,19 @@ def main(folder: Path) -> None:
     session = clusters.local_session(master="local[2,4]")
     schema = session.read.parquet(str(folder / "in")).schema
     frame = clusters.read_stream(session, folder / "in", schema)
-    query = (
-        rank(frame, QUERY)
-        .writeStream.format("parquet")
-        .option("path", str(folder / "out"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .outputMode("append")
-        .start()
-    )
-    query.processAllAvailable()
-    query.stop()
+    writer = rank(frame, QUERY).writeStream.format("parquet").outputMode("append")
+    writer = writer.option("path", str(folder / "out"))
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    for attempt in range(clusters.ATTEMPTS):
+        query = writer.start()
+        try:
+            query.processAllAvailable()
+            break
+        except Exception as problem:
+            if clusters.TOO_SLOW not in str(problem) or attempt == clusters.ATTEMPTS - 1:
+                raise
+        finally:
+            query.stop()
     session.stop()
 
 

@@ -55,7 +55,6 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     started: list[subprocess.Popen[bytes]] = []
 
     def launch(role: str, *arguments: str) -> subprocess.Popen[bytes]:
-        log = (folder / f"{role}{len(started)}.log").open("wb")
         command = [
             str(home / "bin" / "spark-class"),
             f"org.apache.spark.deploy.{role.lower()}.{role}",
@@ -63,7 +62,8 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             "127.0.0.1",
             *arguments,
         ]
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        with (folder / f"{role}{len(started)}.log").open("wb") as log:
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         started.append(process)
         return process
 

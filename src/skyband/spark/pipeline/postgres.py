@@ -53,7 +53,7 @@ class Postgres:
             import psycopg
         except ImportError as problem:
             raise EngineError(
-                "the PostgreSQL sink needs psycopg; install it with: pip install 'psycopg[binary]'"
+                "the PostgreSQL sink needs psycopg: pip install 'skyband[postgres]'"
             ) from problem
         self._connect = psycopg.connect
         if (dsn is None) == (dsn_env is None):
