@@ -57,6 +57,7 @@ def filter_runs(
     pane: Ints,
     group: npt.NDArray[np.int32],
     k: int,
+    latest: bool,
     kind: int,
     zeta: int,
     quantile: float,
@@ -65,8 +66,9 @@ def filter_runs(
 ) -> tuple[Ints, Ints]:
     """Positions of the rows of each run from the k-th best score up, ascending, and offsets.
 
-    A run returns more than k rows only where several equal the k-th. ``quantile`` is that of delta
-    under the normal distribution.
+    Of rows that equal the k-th the last are taken where ``latest`` says that they are the better
+    ones; else all, and a run may return more than k. ``quantile`` is that of delta under the normal
+    distribution.
     """
     runs = len(offsets) - 1
     longest, total = 1, 0
@@ -128,9 +130,19 @@ def filter_runs(
             values[j] = sign * score[rows[j]]
             work[j] = values[j]
         kth = _kth(work, spare, m, k)
+        start = at
         for j in range(m):
             found[at] = rows[j]
             at += values[j] >= kth
+        if latest and at - start > k:
+            excess = at - start - k
+            at = start
+            for j in range(m):
+                if values[j] == kth and excess > 0:
+                    excess -= 1
+                elif values[j] >= kth:
+                    found[at] = rows[j]
+                    at += 1
         ends[run + 1] = at
         if n > zeta and kind != NONE_KNOWN:
             stale = np.isnan(known[CUT]) or known[CUT] > kth or m > 2 * zeta + 8

@@ -80,6 +80,7 @@ class Filter:
             rows.pane,
             rows.group,
             self.k,
+            not len(tie) and score.dtype.kind == "f",  # large integers may equal only as floats
             self.kind,
             self.zeta,
             self.quantile,
