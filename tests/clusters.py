@@ -94,7 +94,7 @@ def collect(frame: Any, folder: Path) -> tuple[pa.Table, list[Any]]:
 
 
 def run_out(start: Callable[[], Any]) -> list[Any]:
-    """Run a query until its source is exhausted; tries again where a worker was too slow to start."""
+    """Run a query until its source is exhausted; again where a worker was too slow to start."""
     attempts = 5
     while True:
         query = start()
