@@ -2,7 +2,7 @@
 
 ``paretoset`` gets the rows of each window as one array and returns a mask; ours also builds the
 answer table. DuckDB joins the rows of each window and drops what some other pair dominates. Peers
-that would take minutes get a stretch of the stream; rates are per row. Seconds are wall clock.
+that would take minutes get a stretch of the stream, DuckDB smaller windows; rates are per row.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from skyband.datasets.skyline import points, two_streams
 
 WINDOW, SLIDE = 100_000, 1_000
 LIVE, STEP = 4_000, 400
+SMALL = 500
 FIRST = WINDOW + 5 * SLIDE
 """Rows that slow peers get."""
 
 
 def run(scale: float, progress: Progress) -> list[dict[str, Any]]:
-    return [*single(scale, progress), *joined(scale, progress)]
+    return [*single(scale, progress), *joined(scale, progress), *in_sql(scale, progress)]
 
 
 def single(scale: float, progress: Progress) -> list[dict[str, Any]]:
@@ -80,23 +81,36 @@ def joined(scale: float, progress: Progress) -> list[dict[str, Any]]:
             mine = {side: table.slice(0, size) for side, table in streams.items()}
             sb.rank({side: table.slice(0, 2 * STEP) for side, table in mine.items()}, query)
             work[name] = lambda m=mine, q=query: sb.rank(m, q)
-        if distribution == "correlated":
-            parts["duckdb"] = STEP
-            work["duckdb"] = lambda s=streams: _in_duckdb(s)
         rows = {name: 2 * parts[name] for name in work}
         settings = {"group": "SkylineJoin", "case": distribution, "slide": STEP}
         found.append(compared(settings, rows, work, repeat=2))
     return found
 
 
-def _join(algorithm: str) -> sb.SkylineJoin:
+def in_sql(scale: float, progress: Progress) -> list[dict[str, Any]]:
+    """Beside DuckDB, on windows small enough for an anti-join of all pairs with all pairs."""
+    n = max(4 * SMALL, int(100_000 * scale))
+    progress(f"join beside DuckDB, {SMALL} live rows a side")
+    streams = two_streams(n, join_rate=0.02)
+    query = _join("gsj", SMALL)
+    sb.rank({side: table.slice(0, SMALL) for side, table in streams.items()}, query)
+    work: dict[str, Callable[[], Any]] = {
+        "skyband": lambda: sb.rank(streams, query),
+        "duckdb": lambda: _in_duckdb(streams),
+    }
+    rows = {"skyband": 2 * n, "duckdb": 2 * SMALL // 10}
+    settings = {"group": "SkylineJoin", "case": "independent, small", "slide": SMALL // 10}
+    return [compared(settings, rows, work, repeat=2)]
+
+
+def _join(algorithm: str, live: int = LIVE) -> sb.SkylineJoin:
     return sb.SkylineJoin(
         left="left",
         right="right",
         on="key",
         time="ts",
         prefer=dict.fromkeys(("a0", "a1", "b0", "b1"), "min"),
-        window=sb.TimeWindow(LIVE, slide=STEP),
+        window=sb.TimeWindow(live, slide=live // 10),
         algorithm=algorithm,
     )
 
@@ -105,13 +119,13 @@ def _in_duckdb(streams: dict[str, pa.Table]) -> pa.Table:
     """One window: the join, then an anti-join with what dominates."""
     connection = duckdb.connect()
     connection.execute("set threads = 1")
-    left, right = (streams[side].slice(0, LIVE) for side in ("left", "right"))
+    left, right = (streams[side].slice(0, SMALL) for side in ("left", "right"))
     connection.register("l", left)
     connection.register("r", right)
     names = ("a0", "a1", "b0", "b1")
     no_worse = " and ".join(f"q.{name} <= p.{name}" for name in names)
     better = " or ".join(f"q.{name} < p.{name}" for name in names)
-    return connection.execute(
+    return connection.sql(
         f"""with pairs as materialized (select * from l join r using (key))
         select * from pairs p anti join pairs q on {no_worse} and ({better})"""
-    ).arrow()
+    ).to_arrow_table()

@@ -159,13 +159,16 @@ def run(query: sb.Query, batches: Sequence[Any], restarts: bool = False) -> Got:
     """Every answer of a Monitor over these pushes, and the flush."""
     monitor = sb.Monitor(query)
     got = Got()
+    # A function of the user's own is not part of a snapshot.
+    combine = getattr(query, "combine", None)
+    own = {"combine": combine} if callable(combine) else {}
     for batch in batches:
         if restarts:
-            monitor = sb.Monitor.restore(monitor.snapshot())
+            monitor = sb.Monitor.restore(monitor.snapshot(), **own)
         _read(got, monitor.push(batch))
         monitor._check()
     if restarts:
-        monitor = sb.Monitor.restore(monitor.snapshot())
+        monitor = sb.Monitor.restore(monitor.snapshot(), **own)
     _read(got, monitor.flush())
     monitor._check()
     got.stats = dict(monitor.stats())
@@ -193,7 +196,7 @@ def compare(
     tables, rows, table = sent(stream, settings)
     want = oracle.answers(kind, window, rows, **settings)
     query = query_of(kind, window, settings, table)
-    got = run(query, tables, restarts and not callable(settings.get("combine")))
+    got = run(query, tables, restarts)
     check(kind, got, want)
 
 

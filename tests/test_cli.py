@@ -1,57 +1,22 @@
-"""The command line: every verb and format, and mistakes made on purpose."""
+"""The command line: formats, sources, live views, and mistakes made on purpose."""
 
 from __future__ import annotations
 
-import inspect
 import io
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.query import Query
 
-typer = pytest.importorskip("typer")
-testing = pytest.importorskip("typer.testing")
+pytest.importorskip("typer")
 
-from skyband.cli import fields as cli_fields  # noqa: E402
-from skyband.cli.app import app  # noqa: E402
-from skyband.cli.explain import as_options  # noqa: E402
-from skyband.cli.verbs import add_verb  # noqa: E402
-
-SECOND = 1_000_000
-T0 = 1_700_000_000 * SECOND
-FIVE_MINUTES = sb.TimeWindow("5 minutes", slide="1 minute")
-
-
-def table() -> pa.Table:
-    minutes = range(12)
-    return pa.table(
-        {
-            "ts": pa.array([T0 + 60 * SECOND * m for m in minutes], pa.timestamp("us", tz="UTC")),
-            "seq": pa.array(minutes, pa.int64()),
-            "flow": [f"flow-{m}" for m in minutes],
-            "service": ["dns" if m % 2 else "web" for m in minutes],
-            "bytes": [(7 * m) % 12 for m in minutes],
-        }
-    )
-
-
-@pytest.fixture(autouse=True)
-def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Help and tables of one width, whoever runs the tests."""
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("TERM", "dumb")
+from command_line import FIVE_MINUTES, TERMINAL, TIMED, TOP, bad, good, run, table
 
 
 @pytest.fixture
@@ -59,31 +24,6 @@ def flows(tmp_path: Path) -> Path:
     path = tmp_path / "flows.parquet"
     pq.write_table(table(), path)
     return path
-
-
-def run(*words: object) -> Any:
-    return testing.CliRunner().invoke(app, [str(word) for word in words])
-
-
-def good(*words: object) -> str:
-    result = run(*words)
-    assert result.exit_code == 0, result.output
-    return str(result.stdout)
-
-
-def bad(*words: object) -> str:
-    """The one line that a mistake is told in."""
-    result = run(*words)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1, result.stderr
-    assert lines[0].startswith("error: ")
-    return str(lines[0])
-
-
-TOP = ("-k", 2, "--score", "bytes", "--id", "flow")
-TIMED = (*TOP, "--time", "ts", "--window", "5 minutes", "--slide", "1 minute")
 
 
 def expected(**settings: Any) -> pa.Table:
@@ -155,6 +95,9 @@ class TestFormats:
         pq.write_table(table().slice(0, 0), path)
         for extra in (("--limit", 2), ("--changes",)):
             assert "no window has any rows" in good("topk", path, *TIMED, *extra)
+        header = good("topk", path, *TIMED, "--changes", "-f", "csv")
+        names = ("window_start", "window_end", "change", "flow", "from_rank", "to_rank")
+        assert header.strip() == ",".join(f'"{name}"' for name in names)
 
     def test_changes(self, flows: Path) -> None:
         rows = [
@@ -210,20 +153,9 @@ class TestWatch:
         assert "exact" in text
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Output that rich takes for a terminal."""
-    monkeypatch.delenv("NO_COLOR")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("COLUMNS", "140")
-    monkeypatch.setenv("LINES", "30")
-
-
-@pytest.mark.usefixtures("terminal")
 class TestTerminal:
     def test_watch_draws_in_place(self, flows: Path) -> None:
-        text = good("topk", flows, *TIMED, "--watch", "--pace", 0)
+        text = good("topk", flows, *TIMED, "--watch", "--pace", 0, env=TERMINAL)
         assert "\x1b[?25l" in text  # the cursor is hidden while a table is redrawn
         assert "▼" in text
         assert "new" in text
@@ -231,21 +163,21 @@ class TestTerminal:
     def test_watch_of_nothing(self, tmp_path: Path) -> None:
         path = tmp_path / "empty.parquet"
         pq.write_table(table().slice(0, 0), path)
-        assert "no window has any rows" in good("topk", path, *TIMED, "--watch")
+        assert "no window has any rows" in good("topk", path, *TIMED, "--watch", env=TERMINAL)
 
     def test_demo(self) -> None:
-        text = good("demo", "--seconds", 0)
+        text = good("demo", "--seconds", 0, env=TERMINAL)
         assert "Largest flows" in text
         assert "Try next:" in text
 
     def test_progress_and_a_remark(self, flows: Path) -> None:
-        result = run("topk", flows, *TIMED, "-f", "csv")
+        result = run("topk", flows, *TIMED, "-f", "csv", env=TERMINAL)
         assert result.exit_code == 0
         assert "reading" in result.stderr
         assert "12 rows" in result.stderr
 
     def test_a_mistake_is_red(self) -> None:
-        result = run("topk", "nowhere.parquet", *TIMED)
+        result = run("topk", "nowhere.parquet", *TIMED, env=TERMINAL)
         assert "\x1b[31mno file matches" in result.stderr
 
 
@@ -282,58 +214,6 @@ class TestSources:
         result = run("topk", shuffled, path, *TIMED, "--on-bad", "skip")
         assert result.exit_code == 0
         assert "6 late rows left out" in result.stderr
-
-
-class Trickle(io.RawIOBase):
-    """A stream that gives a few bytes at a time, as a pipe may."""
-
-    def __init__(self, data: bytes, step: int) -> None:
-        self.data = data
-        self.step = step
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        taken = len(self.data) if size < 0 else min(size, self.step)
-        found, self.data = self.data[:taken], self.data[taken:]
-        return found
-
-
-class TestStandardInput:
-    @pytest.mark.parametrize("step", [1, 7, 1 << 20])
-    @pytest.mark.parametrize("ended", [True, False])
-    def test_lines_in_any_pieces(self, step: int, ended: bool) -> None:
-        from skyband.cli.stdin import stdin_batches
-
-        rows = [{"a": n, "b": f"x{n}"} for n in range(5)]
-        lines = "\n".join(json.dumps(row) for row in rows) + "\n" * ended
-        comma = "a,b\n" + "\n".join(f"{row['a']},{row['b']}" for row in rows) + "\n" * ended
-        for text in (lines, comma):
-            tables = list(stdin_batches(Trickle(text.encode(), step)))  # type: ignore[arg-type]
-            assert pa.concat_tables(tables).to_pylist() == rows
-            assert len(tables) <= 2 or step < 100
-
-    def test_an_arrow_stream(self) -> None:
-        from skyband.cli.stdin import stdin_batches
-
-        sink = io.BytesIO()
-        with pa.ipc.new_stream(sink, table().schema) as stream:
-            stream.write_table(table(), max_chunksize=5)
-        found = pa.concat_tables(stdin_batches(io.BytesIO(sink.getvalue())))
-        assert found.equals(table())
-
-    @pytest.mark.parametrize("text", ["", "a,b", "a,b\n", "\n"])
-    def test_no_rows(self, text: str) -> None:
-        from skyband.cli.stdin import stdin_batches
-
-        assert list(stdin_batches(io.BytesIO(text.encode()))) == []
-
-    def test_text_that_is_no_table(self) -> None:
-        from skyband.cli.stdin import stdin_batches
-
-        with pytest.raises(sb.SchemaError, match="standard input could not be read"):
-            list(stdin_batches(io.BytesIO(b"a,b\n1,2\n1,2,3\n")))
 
 
 class TestMistakes:
@@ -409,207 +289,3 @@ class TestMistakes:
         result = run("topk", flows, "--score", "bytes", "--count", 3)
         assert result.exit_code == 2
         assert "--k" in result.stderr
-
-
-class TestFields:
-    """Options follow from the fields of a query and their types."""
-
-    def test_every_field_of_every_query_is_an_option(self) -> None:
-        for kind in Query.__subclasses__():
-            if not kind.__module__.startswith("skyband."):
-                continue
-            text = good(cli_fields.verb_of(kind), "--help")
-            for each in fields(kind):
-                if each.init and each.name not in cli_fields.COMMON:
-                    assert f"--{each.name.replace('_', '-')}" in text, (kind, each.name)
-
-    def test_fields_do_not_collide_with_common_options(self) -> None:
-        from skyband.cli.verbs import _common
-
-        for kind in Query.__subclasses__():
-            own = {p.name for p in cli_fields.field_parameters(kind)}
-            assert not own & {p.name for p in _common(kind)}, kind
-
-    def test_a_new_query_appears_by_itself(self) -> None:
-        @dataclass(frozen=True, kw_only=True)
-        class Median(Query):
-            kind: ClassVar[str] = "Skyline"  # borrows the algorithms of a query that exists
-            column: str
-            quantiles: tuple[str, ...] = ()
-            strict: bool = False
-
-        try:
-            mine = typer.Typer()
-            mine.callback()(lambda: None)
-            add_verb(mine, Median)
-            text = testing.CliRunner().invoke(mine, ["median", "--help"]).stdout
-            for option in ("--column", "--quantiles", "--strict", "--window", "--format"):
-                assert option in text
-        finally:
-            from skyband.query import Skyline, base
-
-            base._KINDS["Skyline"] = Skyline
-
-    @pytest.mark.parametrize(
-        ("kind", "words", "value"),
-        [
-            (sb.FusedTopK, {"time": ["ts"]}, {"time": "ts"}),
-            (sb.FusedTopK, {"time": ["a=ts,b=at"]}, {"time": {"a": "ts", "b": "at"}}),
-            (sb.FusedTopK, {"bounds": ["0:2"]}, {"bounds": (0.0, 2.0)}),
-            (sb.FusedTopK, {"bounds": ["0,2"]}, {"bounds": (0, 2)}),
-            (sb.FusedTopK, {"bounds": ["a=0:2", "b=1:3"]}, {"pairs": ((0.0, 2.0), (1.0, 3.0))}),
-            (sb.FusedTopK, {"combine": ["max"]}, {"combine": "max"}),
-            (sb.FusedTopK, {"combine": ["a=1,b=0.5"]}, {"weights": (1.0, 0.5)}),
-            (sb.FusedTopK, {"combine": ["0.25,0.75"]}, {"weights": (0.25, 0.75)}),
-            (sb.FusedTopK, {"recurrences": ["3"]}, {"recurrences": 3}),
-            (sb.FusedTopK, {"recurrences": ["estimate"]}, {"recurrences": "estimate"}),
-            (sb.HeavyHitters, {"item": ["host"]}, {"item": "host"}),
-            (sb.HeavyHitters, {"item": ["host,port"]}, {"item": ("host", "port")}),
-            (sb.HeavyHitters, {"item": ["host", "port"]}, {"item": ("host", "port")}),
-            (sb.HeavyHitters, {"item": ["1"], "by": ["2"]}, {"item": "1", "by": ("2",)}),
-            (sb.Skyline, {"prefer": ["a=min,b=max"]}, {"prefer": {"a": "min", "b": "max"}}),
-        ],
-    )
-    def test_words_become_values(
-        self, kind: type[Query], words: dict[str, Any], value: Mapping[str, Any]
-    ) -> None:
-        examples: dict[str, dict[str, Any]] = {
-            "FusedTopK": {"k": 1, "id": "i", "value": "v", "streams": ["a,b"], "time": ["ts"]},
-            "HeavyHitters": {"k": 1, "item": ["x"], "time": "ts"},
-            "Skyline": {"prefer": ["a=min"], "time": "ts"},
-        }
-        query = cli_fields.query_of(kind, FIVE_MINUTES, examples[kind.kind] | words)
-        for name, wanted in value.items():
-            assert getattr(query, name) == wanted
-
-    @pytest.mark.parametrize("words", [["price"], ["price=min", "volume"], [" , "]])
-    def test_bad_words(self, words: list[str]) -> None:
-        with pytest.raises(sb.QueryError, match="--prefer"):
-            cli_fields.query_of(sb.Skyline, FIVE_MINUTES, {"prefer": words, "time": "ts"})
-
-    def test_messages_speak_of_options(self) -> None:
-        message = "give epsilon > 0, time='x y', on_bad='skip' or prefer="
-        said = as_options(message, ["time", "on_bad"])
-        assert said == "give epsilon > 0, --time 'x y', --on-bad skip or prefer="
-
-
-class TestHelp:
-    def test_the_verbs(self) -> None:
-        text = good("--help")
-        verbs = ["demo", "topk", "heavy-hitters", "uncertain", "fused", "skyline", "skyline-join"]
-        found = re.findall(r"^│ ([a-z-]+) ", text, re.MULTILINE)
-        assert [verb for verb in found if verb in verbs] == verbs
-        assert {"bench", "reproduce"} <= set(found)
-
-    def test_topk_as_it_was_seen_last(self) -> None:
-        """A snapshot of what is said, not of how it is drawn, which is typer's own.
-
-        When it differs on purpose, write the new text over the old one.
-        """
-        verb = typer.main.get_command(app).commands["topk"]
-        lines = [" ".join((verb.help or "").split()), (verb.epilog or "").strip(), ""]
-        for each in verb.params:
-            names = ", ".join([*each.opts, *each.secondary_opts])
-            needed = " (required)" if each.required else ""
-            lines.append(f"{names}{needed}: {getattr(each, 'help', '')}")
-        text = re.sub("One of: [^.]+[.]", "One of: ….", "\n".join(lines) + "\n")
-        seen = Path(__file__).with_name("cli_help_topk.txt")
-        assert text == seen.read_text(encoding="utf-8")
-
-    def test_every_verb_has_help_from_its_query(self) -> None:
-        for kind in (sb.TopK, sb.UncertainTopK, sb.SkylineJoin):
-            first = (inspect.getdoc(kind) or "").partition("\n")[0].replace("``", "")
-            text = " ".join(good(cli_fields.verb_of(kind), "--help").split())
-            assert first in text
-
-    def test_version(self) -> None:
-        assert re.fullmatch(r"skyband \d+\.\d+\.\d+\S*\n", good("--version"))
-
-
-class TestDemo:
-    def test_without_a_terminal(self) -> None:
-        text = good("demo")
-        assert text.count("1. ") >= 10
-        assert "Try next:" in text
-        assert "M rows/s" in text
-
-    def test_what_it_suggests_works(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
-        lines = good("demo").partition("Try next:")[2].splitlines()
-        commands = [line.strip() for line in lines if line.strip() and "#" not in line]
-        assert len(commands) >= 4
-        for command in commands:
-            words = command.partition("skyband ")[2].split()
-            result = run(*words)
-            assert result.exit_code == 0, (command, result.output)
-
-    def test_the_same_stream_for_the_same_seed(self) -> None:
-        from skyband.datasets.flows import flows
-
-        first, again, other = (flows(rows=2_000, minutes=10, seed=seed) for seed in (3, 3, 4))
-        assert first.equals(again)
-        assert not first.equals(other)
-        assert first.num_rows == 2_000
-        moments = first["ts"].to_pylist()
-        assert moments == sorted(moments)
-        assert len(set(first["flow"].to_pylist())) == 2_000
-
-
-class TestProcess:
-    def test_a_mistake_in_a_process_of_its_own(self, flows: Path) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "skyband", "topk", str(flows), "-k", "1", "--score", "x",
-             "--count", "3"],
-            capture_output=True, text=True, timeout=100, check=False,
-        )  # fmt: skip
-        assert done.returncode == 2
-        assert done.stdout == ""
-        assert done.stderr.startswith("error: column 'x' is missing")
-        assert "Traceback" not in done.stderr
-
-    def test_answers_into_a_pipe(self, flows: Path) -> None:
-        command = [sys.executable, "-m", "skyband", "topk", str(flows), "-k", "1", "--score"]
-        done = subprocess.run(
-            [*command, "bytes", "--count", "6", "-f", "csv"],
-            capture_output=True, text=True, timeout=100, check=False,
-        )  # fmt: skip
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.splitlines()[1:] == ["0,6,1,11", "6,12,1,10"]
-
-    def test_answers_while_standard_input_is_open(self) -> None:
-        command = [sys.executable, "-m", "skyband", "topk", "-", "-k", "1", "--score", "a"]
-        with subprocess.Popen(
-            [*command, "--count", "2", "--watch", "-f", "json"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        ) as process:  # fmt: skip
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write("a\n3\n8\n")
-            process.stdin.flush()
-            assert json.loads(process.stdout.readline())["a"] == 8
-            process.stdin.write("5\n4\n")
-            process.stdin.close()
-            assert json.loads(process.stdout.readline())["a"] == 5
-            assert process.wait(timeout=100) == 0
-
-    def test_without_the_extra(self) -> None:
-        code = "import sys; sys.modules['typer'] = None\nfrom skyband.__main__ import main; main()"
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False
-        )
-        assert done.returncode == 2
-        assert done.stderr == "skyband: the command line needs typer: pip install 'skyband[cli]'\n"
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(600)
-def test_spark_writes_what_the_embedded_engine_writes(flows: Path) -> None:
-    pytest.importorskip("pyspark")
-    pytest.importorskip("skyband.spark")
-    words = [sys.executable, "-m", "skyband", "topk", str(flows), *map(str, TIMED), "-f", "csv"]
-    done = subprocess.run(
-        [*words, "--engine", "spark", "--master", "local[1]"],
-        capture_output=True, text=True, timeout=500, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == good("topk", flows, *TIMED, "-f", "csv")

@@ -259,3 +259,15 @@ def test_summaries_made_apart_keep_true_bounds(algorithm: str, name: str) -> Non
                 assert oracle.difference(rows, tables[answer.end], ("count",)) is None
             if algorithm == "exact":
                 assert answer.exact
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "fsp"])
+@pytest.mark.parametrize("name", ["zipf", "silent panes", "all distinct"])
+def test_a_long_push_is_taken_in_stretches(
+    algorithm: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, window = STREAMS[name], oracle.TimeWindow(40, 10)
+    query = small(algorithm, 5, 12, window, stream.table)
+    whole = sb.rank(stream.table, query)
+    monkeypatch.setattr("skyband.frequency.lists._STRETCH", 7)
+    assert sb.rank(stream.table, query).equals(whole)

@@ -18,7 +18,7 @@ import streams
 from skyband.fold import make_synopsis
 from skyband.fused.eaa import Eaa
 from skyband.fused.guard import Guard
-from skyband.fused.live import id_keys
+from skyband.fused.ids import IdKeys
 from skyband.groups import GroupTable
 from skyband.intake import Intake
 from skyband.synopsis import Synopsis
@@ -131,14 +131,33 @@ def test_ids_that_differ_late(algorithm: str) -> None:
     assert found["object"].to_pylist() == [names[2], names[1]]
 
 
-def test_keys_never_contradict_the_order_of_ids() -> None:
-    words = ["", "a", "a\0", "ab", "abcdefgh", "abcdefghi", "ä", "z", "\U0001f600"]
-    keys = id_keys(pa.array(words)).tolist()
-    for (one, key), (other, next_key) in itertools.pairwise(sorted(zip(words, keys, strict=True))):
-        assert one.encode() < other.encode()
-        assert key <= next_key
-    assert id_keys(pa.array([-5, 3, 7])).tolist() == [-5, 3, 7]
-    assert len(set(id_keys(pa.array([1, 2, 2**64 - 1], pa.uint64())).tolist())) == 3
+@pytest.mark.parametrize("begin", ["", "the same "])
+def test_keys_never_contradict_the_order_of_ids(begin: str) -> None:
+    words = ["b", "a", "a\0", "ab", "abcdefgh", "abcdefghi", "ä", "z", "\U0001f600"]
+    words = [begin + word for word in words]
+    keys = IdKeys()
+    assert keys.narrows(pa.array(words[:1]))
+    assert keys.narrows(pa.array(words))
+    assert not keys.narrows(pa.array(words[3:]))
+    given = keys.of(pa.array(words)).tolist()
+    ordered = sorted(zip(words, given, strict=True), key=lambda pair: pair[0].encode())
+    assert all(key <= next_key for (_, key), (_, next_key) in itertools.pairwise(ordered))
+    assert len(set(given)) == len(words) - 2  # "a" and "a\0" look alike, and the long ones
+    assert keys.of(pa.array([-5, 3, 7])).tolist() == [-5, 3, 7]
+    assert len(set(keys.of(pa.array([1, 2, 2**64 - 1], pa.uint64())).tolist())) == 3
+
+
+@pytest.mark.parametrize("algorithm", EXACT)
+def test_ids_that_begin_alike_until_one_does_not(algorithm: str) -> None:
+    names = [f"a common beginning {n:02}" for n in range(40, 10, -1)]
+    names += ["a common end", "b"]
+    rows = pa.table({"object": names, "stream": ["a"] * 32, "value": [0.5] * 32})
+    query = fused(sb.CountWindow(32, slide=8), k=3, algorithm=algorithm)
+    monitor = sb.Monitor(query)
+    for start in range(0, 32, 8):
+        (answer,) = monitor.push(rows.slice(start, 8))
+        assert [name for name, _ in scores(answer)] == sorted(names[: start + 8])[:3]
+        monitor = sb.Monitor.restore(monitor.snapshot())
 
 
 # ---------------------------------------------------------------------------------------------
@@ -363,9 +382,12 @@ def test_the_value_column_may_be_called_score() -> None:
 
 
 def test_a_function_that_returns_no_score_an_object() -> None:
-    rows = table([(0, "p", "a", 0.5), (1, "q", "a", 0.5)])
     with pytest.raises(sb.QueryError, match="one score for each of the 2 objects"):
-        sb.rank(rows, fused(sb.TimeWindow(10), combine=lambda values: values))
+        sb.Monitor(fused(sb.TimeWindow(10), combine=lambda values: values))
+    with pytest.raises(sb.QueryError, match="not a number"):
+        sb.Monitor(fused(sb.TimeWindow(10), combine=lambda values: values[:, 0] * np.nan))
+    with pytest.raises(sb.QueryError, match="monotone"):
+        sb.Monitor(fused(sb.TimeWindow(10), combine=lambda values: -values[:, 0]))
 
 
 def test_a_function_of_ones_own_is_given_again_on_restore() -> None:
@@ -373,9 +395,12 @@ def test_a_function_of_ones_own_is_given_again_on_restore() -> None:
         return values.max(axis=1)
 
     monitor = sb.Monitor(fused(sb.TimeWindow(10), combine=combine))
-    monitor.push(table([(0, "p", "a", 0.5)]))
-    with pytest.raises(sb.EngineError, match="combine="):
-        monitor.snapshot()
+    monitor.push(table([(0, "p", "a", 0.5), (1, "p", "b", 0.75)]))
+    blob = monitor.snapshot()
+    with pytest.raises(sb.EngineError, match="give it again"):
+        sb.Monitor.restore(blob)
+    (answer,) = sb.Monitor.restore(blob, combine=combine).flush()
+    assert scores(answer) == [("p", 0.75)]
 
 
 # ---------------------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ def test_peek_reads_sealed_panes_and_shorter_windows() -> None:
 
 def test_peek_of_count_windows_by_group() -> None:
     window = sb.CountWindow(4, slide=2)
-    monitor = sb.Monitor(sb.TopK(k=1, score="x", id="id", by="g", window=window))
+    monitor = sb.Monitor(sb.TopK(k=1, score="x", id="id", by=("g",), window=window))
     table = pa.table({"g": list("aabaab"), "id": range(6), "x": [5, 1, 3, 2, 4, 0]})
     monitor.push(table)
     seen = monitor.peek().table.select(["g", "id", "x"]).to_pylist()
@@ -184,7 +184,7 @@ def test_peek_of_count_windows_by_group() -> None:
 
 
 def test_groups_without_live_rows_are_forgotten() -> None:
-    monitor = sb.Monitor(sb.TopK(k=1, score="x", time="t", by="g", window=sb.TimeWindow(10)))
+    monitor = sb.Monitor(sb.TopK(k=1, score="x", time="t", by=("g",), window=sb.TimeWindow(10)))
     sizes = []
     for step in range(30):
         n = 2_000

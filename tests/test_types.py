@@ -103,7 +103,7 @@ def test_integer_times(kind: pa.DataType) -> None:
 @pytest.mark.parametrize("keys", IDS, ids=lambda keys: str(keys.type))
 def test_groups_of_any_type_come_sorted(keys: pa.Array) -> None:
     table = pa.table({"g": keys, "x": [1, 2, 3]})
-    got = sb.rank(table, sb.TopK(k=1, score="x", by="g", window=sb.CountWindow(1)))
+    got = sb.rank(table, sb.TopK(k=1, score="x", by=("g",), window=sb.CountWindow(1)))
     ends = got["window_end"].to_pylist()
     groups: list[Any] = got["g"].to_pylist()
     assert list(zip(ends, groups, strict=True)) == sorted(zip(ends, groups, strict=True))

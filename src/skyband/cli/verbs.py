@@ -217,13 +217,18 @@ def _collected(
     """Answers, or changes, of the first windows only."""
     import pyarrow as pa
 
+    from skyband.changes import changes_schema
     from skyband.local import rank_with, watch_with
 
     answers = islice(watch_with(monitor, source, progress), given["limit"])
     tables = [_changes(answer) if given["changes"] else answer.table for answer in answers]
-    if not tables:
-        return rank_with(monitor, [])
-    return pa.concat_tables(tables)
+    if tables:
+        return pa.concat_tables([table.cast(tables[0].schema) for table in tables])
+    schema = rank_with(monitor, []).schema
+    if given["changes"]:
+        ends = [schema.field(name) for name in ("window_start", "window_end")]
+        schema = pa.schema([*ends, *changes_schema(monitor.query, schema)])
+    return schema.empty_table()
 
 
 def _changes(answer: Answer) -> pa.Table:

@@ -47,8 +47,6 @@ def bench(
     path = out or root / "docs" / "benchmarks.md"
     for each in names:
         began, warning = time.perf_counter(), busy()
-        if warning:
-            say(warning, style="yellow")
         with _telling(each) as progress:
             try:
                 rows: list[dict[str, Any]] = load(each).run(scale, progress)
@@ -60,6 +58,7 @@ def bench(
         _show(rows)
         text = [f"## {each}", f"`skyband bench {each} --scale {scale:g}` on {machine()}."]
         if warning:
+            say(warning, style="yellow")
             text.append(f"*{warning}*")
         picture = path.with_name("benchmarks") / f"{each}.png"
         if find_spec("matplotlib") is None:

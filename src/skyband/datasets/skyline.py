@@ -11,6 +11,8 @@ Börzsönyi et al.'s three distributions over the unit cube. Less is better in e
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -76,7 +78,8 @@ def two_streams(
     found = {}
     for side, letter in (("left", "a"), ("right", "b")):
         made = points(distribution, rows, dimensions, rng)
-        columns = {"ts": np.arange(rows), "key": rng.integers(0, keys, rows)}
+        columns: dict[str, npt.NDArray[Any]] = {"ts": np.arange(rows)}
+        columns["key"] = rng.integers(0, keys, rows)
         columns |= {f"{letter}{i}": made[:, i] for i in range(dimensions)}
         found[side] = pa.table(columns)
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ import pyarrow as pa
 from skyband.datasets.fused import cache_clients, correlated_reports
 from skyband.datasets.real import data_folder
 from skyband.experiments.report import Progress, Report
-from skyband.fused.eaa import Eaa
 from skyband.kernels.fused_sweep import dominated
 from skyband.monitor import Monitor
 from skyband.query import FusedTopK
@@ -30,6 +30,14 @@ SLIDE = 10
 EVALUATIONS = 50
 CORRELATIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 ALGORITHMS = ("sla", "eaa", "eaa-approx")
+HALF = "caution 0.5"
+"""The approximation that expects an average report where the paper's expects the greatest."""
+SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sla": ("sla", {}),
+    "eaa": ("eaa", {"slack": 0}),
+    "eaa-approx": ("eaa-approx", {"slack": 0}),
+    HALF: ("eaa-approx", {"slack": 0, "caution": 0.5}),
+}
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,13 @@ class Measured:
     """Means over the evaluations of one setting."""
 
     retained: dict[str, float]
-    precision: float
+    precisions: dict[str, float]
     error: float
+
+    @property
+    def precision(self) -> float:
+        """That of the paper's approximation."""
+        return self.precisions["eaa-approx"]
 
 
 def reproduce(scale: float, out: Path, progress: Progress) -> None:
@@ -57,6 +70,8 @@ def reproduce(scale: float, out: Path, progress: Progress) -> None:
         approximation see the same stream; after each slide the latter two sweep, so that what they
         hold is what they need. Objects report once ever in a stream (`returns=False`), as in the
         paper.""",
+        """Beside the paper's approximation stands ours with `caution=0.5`: a stream that may still
+        report is expected to bring an average value, not the greatest.""",
         """Generator of section 6: with probability ρ a report is of an object among the last C of
         another stream. The paper does not say C; here it is a tenth of the window, and the last
         table varies it.""",
@@ -152,30 +167,33 @@ def measured(reports: pa.Table, window: int, k: int, spacing: int) -> Measured:
     streams = tuple(reports["stream"].combine_chunks().dictionary.to_pylist())
     seen: dict[str, list[pa.Table]] = {}
     kept: dict[str, list[int]] = {}
-    for algorithm in ALGORITHMS:
+    for name, (algorithm, options) in SETTINGS.items():
         query = FusedTopK(
             k=k, id="object", stream="stream", value="value", streams=streams, returns=False,
             window=CountWindow(window, slide=SLIDE), algorithm=algorithm,
-            options={} if algorithm == "sla" else {"slack": 0},
+            options=options,
         )  # fmt: skip
         monitor = Monitor(query)
-        seen[algorithm], kept[algorithm] = [], []
-        for row in range(0, reports.num_rows - SLIDE + 1, SLIDE):
-            answers = monitor.push(reports.slice(row, SLIDE))
-            synopsis = monitor._synopsis
-            if isinstance(synopsis, Eaa):
-                synopsis.sweep()
-            if row >= 2 * window and row % spacing == 0:
-                seen[algorithm].append(answers[-1].table)
-                kept[algorithm].append(int(monitor.stats()["retained"]))
-    pairs = list(zip(seen["sla"], seen["eaa-approx"], strict=True))
+        seen[name], kept[name] = [], []
+        # What exact algorithms answer and need does not hang on when they sweep.
+        step = SLIDE if algorithm == "eaa-approx" else spacing
+        for row in range(0, reports.num_rows - step + 1, step):
+            answers = monitor.push(reports.slice(row, step))
+            if algorithm == "eaa-approx":
+                monitor._synopsis.sweep()  # type: ignore[attr-defined]
+            end = row + step
+            if end >= 2 * window and end % spacing == 0:
+                seen[name].append(answers[-1].table)
+                kept[name].append(int(monitor.stats()["retained"]))
     for truth, same in zip(seen["sla"], seen["eaa"], strict=True):
         assert truth.equals(same)
-    return Measured(
-        {name: float(np.mean(counts)) for name, counts in kept.items()},
-        float(np.mean([_precision(truth, got) for truth, got in pairs])),
-        float(np.mean([_error(truth, got) for truth, got in pairs])),
-    )
+    precisions = {
+        name: float(np.mean([_precision(*pair) for pair in zip(seen["sla"], got, strict=True)]))
+        for name, got in seen.items()
+    }
+    errors = [_error(*pair) for pair in zip(seen["sla"], seen["eaa-approx"], strict=True)]
+    means = {name: float(np.mean(counts)) for name, counts in kept.items()}
+    return Measured(means, precisions, float(np.mean(errors)))
 
 
 def _precision(truth: pa.Table, got: pa.Table) -> float:
@@ -189,12 +207,13 @@ def _error(truth: pa.Table, got: pa.Table) -> float:
     return float((np.abs(a[: len(b)] - b)[some] / a[: len(b)][some]).mean())
 
 
-HEADER = ("SLA", "EAA", "approximate", "precision", "relative error")
+HEADER = ("SLA", "EAA", "approximate", "precision", "relative error", HALF, "its precision")
 
 
 def _cells(found: Measured) -> list[Any]:
     kept = [round(found.retained[name]) for name in ALGORITHMS]
-    return [*kept, f"{found.precision:.3f}", f"{found.error:.4f}"]
+    half = [round(found.retained[HALF]), f"{found.precisions[HALF]:.3f}"]
+    return [*kept, f"{found.precision:.3f}", f"{found.error:.4f}", *half]
 
 
 def _sweep(
@@ -223,7 +242,7 @@ def figure_5(report: Report, evaluations: int, progress: Progress) -> list[str]:
     report.plot(
         "fused_figure_5a",
         "Retained items as the window grows",
-        {name: [each.retained[name] for each in by_size] for name in ALGORITHMS},
+        {name: [each.retained[name] for each in by_size] for name in SETTINGS},
         "window: 200, 400, ..., 1000",
         "retained",
     )
@@ -235,7 +254,7 @@ def figure_5(report: Report, evaluations: int, progress: Progress) -> list[str]:
             report,
             CORRELATIONS,
             "ρ",
-            lambda rho, w=window: synthetic(w, evaluations, correlation=rho),
+            partial(_correlated, window, evaluations),
             progress,
             f"figure 5c, window {window}",
         )
@@ -243,19 +262,24 @@ def figure_5(report: Report, evaluations: int, progress: Progress) -> list[str]:
         report.plot(
             f"fused_figure_5c_{window}",
             f"Retained items as streams correlate (window {window:,})",
-            {name: [each.retained[name] for each in found] for name in ALGORITHMS},
+            {name: [each.retained[name] for each in found] for name in SETTINGS},
             "ρ: 0.1, 0.3, ..., 0.9",
             "retained",
         )
         ours = [round(each.retained["eaa-approx"]) for each in found]
         falls = found[-1].retained["eaa"] < found[0].retained["eaa"]
         first, last = (int(number) for number in theirs.split(" → "))
+        half = [round(each.retained[HALF]) for each in found]
+        least = min(each.precisions[HALF] for each in found)
         near = ours[0] <= 1.1 * first and ours[-1] <= 1.1 * last
+        near_half = half[0] <= 1.1 * first and half[-1] <= 1.15 * last
         verdicts += [
             f"""EAA keeps less as correlation grows (window {window:,}): {_said(falls)},
             {found[0].retained["eaa"]:.0f} → {found[-1].retained["eaa"]:.0f}.""",
-            f"""The approximation's memory at window {window:,} as correlation grows, {theirs} in the
-            paper: {_said(near)}, ours is {ours[0]} → {ours[-1]}.""",
+            f"""The approximation's memory at window {window:,} as correlation grows, {theirs} in
+            the paper: {_said(near)}, ours is {ours[0]} → {ours[-1]}. With `caution=0.5`:
+            {_said(near_half)} (to 15 %), {half[0]} → {half[-1]}, with a precision of at least
+            {least:.2f}.""",
         ]
     low = min(each.precision for each in all_found)
     enough = sum(each.precision >= 0.8 for each in all_found)
@@ -265,6 +289,10 @@ def figure_5(report: Report, evaluations: int, progress: Progress) -> list[str]:
         figure 5, the least is {low:.2f}."""
     )
     return verdicts
+
+
+def _correlated(window: int, evaluations: int, correlation: float) -> Measured:
+    return synthetic(window, evaluations, correlation=correlation)
 
 
 def _linear(found: Sequence[Measured]) -> list[str]:

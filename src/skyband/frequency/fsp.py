@@ -145,9 +145,10 @@ class Fsp(SketchSynopsis, PaneLists):
         expired = self.updates + self.inserts - len(self.tape) if bound else 0
         lists = 3 * self.panes * self.capacity
         return own | {
-            "inserts": int(total[INSERTS]),
-            "removals": int(total[REMOVALS]),
-            "hits": int(total[HITS]),
+            # As the paper counts them: what is done in a pane's list is done in the full list too.
+            "inserts": 2 * int(total[INSERTS]),
+            "removals": 2 * int(total[REMOVALS]),
+            "hits": 2 * int(total[HITS]),
             "updates": expired,
             "counters": lists + 3 * int(own["retained"]) + self.cells,
             "counters_most": 2 * lists + self.cells,

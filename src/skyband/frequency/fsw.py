@@ -44,11 +44,13 @@ _KEPT = (
         "item_hist",
         "item_err",
         "cell_hist",
+        "marks",
         "hist",
         "held",
         "heap",
     ),
     *("table",),
+    *("low", "slack"),
 )
 
 
@@ -67,11 +69,11 @@ class Fsw(SketchSynopsis):
     it; its bound is read before the eviction it causes; and its error is that of its own buckets.
 
     >>> import pyarrow as pa, skyband as sb
-    >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
-    >>> window = sb.CountWindow(4, slide=2)
-    >>> query = sb.HeavyHitters(k=1, item="word", window=window, algorithm="fsw", capacity=2)
-    >>> sb.rank(words, query).select(["word", "count", "error"]).to_pylist()[-1]
-    {'word': 'be', 'count': 2, 'error': 1}
+    >>> words = pa.table({"word": "a rose is a rose is a rose and a bud".split()})
+    >>> window, sizes = sb.CountWindow(11), {"capacity": 2, "cells": 3}
+    >>> query = sb.HeavyHitters(k=2, item="word", window=window, algorithm="fsw", **sizes)
+    >>> sb.rank(words, query).select(["word", "count", "error"]).to_pylist()
+    [{'word': 'a', 'count': 4, 'error': 3}, {'word': 'rose', 'count': 3, 'error': 0}]
     """
 
     default_ratio = 1
@@ -103,6 +105,7 @@ class Fsw(SketchSynopsis):
         self.item_hist = np.zeros((m, p), self.dtype)
         self.item_err = np.zeros((0, p), self.dtype)
         self.cell_hist = np.zeros((h, p), self.dtype)
+        self.marks = np.zeros((p, h), np.uint8)
         self.hist = np.zeros(h, self.dtype)
         self.fine = np.zeros(h * self.ratio, self.dtype)
         self.bits = np.zeros(-(-self.filter_bits // 8), np.uint8)
@@ -123,9 +126,9 @@ class Fsw(SketchSynopsis):
         if not len(self.item_err) and (pushed.missing.any() or pushed.errors.any()):
             self._keep_errors()
         slots, rows, values, let_go, ends, proven = fold_fsw(
-            *pushed, windows.first, windows.end, self.query.k, self.ratio, self.dtype.kind
-            == "i", self.control, self.item, self.born, self.seen, self.row, self.base, self.cur,
-            self.err, self.ecur, self.item_hist, self.item_err, self.cell_hist, self.hist,
+            *pushed, windows.first, windows.end, self.query.k, self.ratio, self.dtype.kind == "i",
+            self.control, self.item, self.born, self.seen, self.row, self.base, self.cur, self.err,
+            self.ecur, self.item_hist, self.item_err, self.cell_hist, self.marks, self.hist,
             self.fine, self.bits, self.held, self.heap, self.low, self.slack, self.table,
             self.shift,
         )  # fmt: skip
@@ -230,7 +233,7 @@ class Fsw(SketchSynopsis):
         if not hasattr(self, "store"):
             return dict.fromkeys((*names, "mu", "counters", "state_bytes"), 0)
         arrays = (*(getattr(self, name) for name in _KEPT), self.fine, self.bits, self.row)
-        held = sum(array.nbytes for array in arrays) + 4 * self.cur.nbytes
+        held = sum(array.nbytes for array in arrays) + 2 * self.cur.nbytes
         m, h, p = self.capacity, self.cells, self.panes
         counters = m * (4 + p) + h * (p + self.ratio) + -(-self.filter_bits // 16)
         found: dict[str, int | float] = {n: int(self.control[at]) for n, at in names.items()}
@@ -257,6 +260,7 @@ class Fsw(SketchSynopsis):
         empty = self.held == NEVER
         assert not self.item_hist[live][:, empty].any()
         assert not self.cell_hist[:, empty].any()
+        assert np.array_equal(self.marks.T != 0, self.cell_hist != 0)
         assert (self.err[live] >= 0).all()
         assert (self.err[live] <= self.base[live] * (1 + 1e-12)).all()
         if len(self.item_err):

@@ -31,7 +31,7 @@ Array = npt.NDArray[Any]
 _NONE = np.zeros(0, np.int64)
 _KEPT = (
     *("last", "started", "control", "item", "f", "err", "alpha", "heap", "table", "total"),
-    "ended",
+    *("low", "slack", "ended"),
 )
 
 
@@ -93,7 +93,6 @@ class SpaceSaving(SketchSynopsis):
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         panes = self.reduced(panes)
         shape = self.query.window.panes
-        self.control[:, 1] = 0  # heaps are not part of a snapshot, so none may outlive a call
         slots, rows, values, ends, proven = fold_instances(
             *self.unpacked(panes), windows.first, windows.end, self.query.k, self.filtered,
             shape.per_window, shape.per_slide, self.last, self.started, self.control, self.item,
@@ -177,7 +176,7 @@ class SpaceSaving(SketchSynopsis):
         names = {"inserts": INSERTS, "removals": REMOVALS, "hits": HITS}
         if not hasattr(self, "store"):
             return dict.fromkeys((*names, "retained", "state_bytes", "mu", "counters"), 0)
-        arrays = [*(getattr(self, name) for name in _KEPT), self.row, self.low, self.slack]
+        arrays = [*(getattr(self, name) for name in _KEPT), self.row]
         total = self.total + self.control.sum(axis=0)
         live = self.started != NEVER
         mean = float(self.ended[0] / self.ended[1]) if self.ended[1] else 0.0

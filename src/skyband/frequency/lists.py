@@ -6,7 +6,7 @@ is given to each (group, item) that is live; kernels work on codes only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,7 @@ class PaneLists(FrequencySynopsis):
         self.pane = np.zeros(0, np.int64)
         self.starts = np.zeros(1, np.int64)
         self.flip = 0
+        self.ranks = self.order = _NONE
         self.inserts = self.removals = self.updates = 0
 
     def _new_tape(self, size: int) -> Tape:
@@ -117,11 +118,36 @@ class PaneLists(FrequencySynopsis):
         """Nothing: what left the window is dropped when the next one is read."""
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        if self.own_windows:
+            return self._fold_own(panes, windows)
+        found = []
+        for some, asked in self._stretches(panes, windows):
+            answers = self._fold_some(some, asked)
+            if len(asked):
+                found.append(answers)
+        return Runs.concat(found) if found else None
+
+    def _stretches(self, panes: Runs, windows: Windows) -> Iterator[tuple[Runs, Windows]]:
+        """Panes and windows in stretches with no more fresh entries than there are live ones.
+
+        A window is answered by a pass over all codes, so those of panes far ahead must wait.
+        """
+        offsets, stamp, start, asked = panes.parts["items"].offsets, panes.stamp, 0, 0
+        while start < len(panes):
+            most = offsets[start] + max(_STRETCH, len(self.index))
+            stop = max(start + 1, int(np.searchsorted(offsets, most, side="right")) - 1)
+            stop = int(np.searchsorted(stamp, stamp[stop - 1], side="right"))
+            if stop == len(panes):
+                break
+            upto = int(np.searchsorted(windows.end, stamp[stop], side="right"))
+            yield panes.slice(start, stop), _some(windows, asked, upto)
+            start, asked = stop, upto
+        yield panes.slice(start, len(panes)), _some(windows, asked, len(windows))
+
+    def _fold_some(self, panes: Runs, windows: Windows) -> Runs:
         part = panes.parts["items"]
         codes = self._encode(panes, part)
         values = self._values(panes, part)
-        if self.own_windows:
-            return self._fold_own(panes, codes, values, windows)
         self._append(panes.stamp, part.offsets, codes, values)
         place = np.array([0, self.flip, len(self.pane)], np.int64)
         place[TAIL] = self._pushed
@@ -139,7 +165,7 @@ class PaneLists(FrequencySynopsis):
         )
         answers = self._answers(asked, offsets_of(np.diff(end, prepend=0)), code, value)
         self._expire(place)
-        return answers if len(windows) else None
+        return answers
 
     def _encode(self, panes: Runs, part: Part) -> npt.NDArray[np.int32]:
         """Codes of the entries of new panes; items seen for the first time are copied out."""
@@ -190,13 +216,13 @@ class PaneLists(FrequencySynopsis):
         owners = self.group[:known].astype(np.int64)
         return counting_order(owners, int(owners.max()) + 1 if known else 0)
 
-    @staticmethod
-    def _sequence(many: int, windows: Windows) -> Ints:
+    def _sequence(self, many: int, windows: Windows) -> Ints:
         """Groups in the order of their keys, as answers show them."""
-        ranks = windows.ranks[:many]
-        if len(ranks) < many or many <= 1:
+        if len(windows.ranks) < many or many <= 1:
             return np.arange(many)
-        return np.argsort(ranks, kind="stable")
+        if self.ranks is not windows.ranks:
+            self.ranks, self.order = windows.ranks, np.argsort(windows.ranks, kind="stable")
+        return self.order if many == len(self.order) else self.order[self.order < many]
 
     def _expire(self, place: Ints) -> None:
         """Drop the entries of panes that left the window, and the items that left with them."""
@@ -219,8 +245,10 @@ class PaneLists(FrequencySynopsis):
 
     # Count windows of groups ------------------------------------------------------------------
 
-    def _fold_own(self, panes: Runs, codes: Array, values: Array, windows: Windows) -> Runs | None:
+    def _fold_own(self, panes: Runs, windows: Windows) -> Runs | None:
         """Entries are kept in order of (group, pane); each window is counted from scratch."""
+        codes = self._encode(panes, panes.parts["items"])
+        values = self._values(panes, panes.parts["items"])
         stamps = np.repeat(panes.stamp, panes.parts["items"].lengths)
         np.add.at(self.refs, codes, 1)
         code = np.concatenate([self.tape["code"], codes])
@@ -356,8 +384,19 @@ class PaneLists(FrequencySynopsis):
             assert np.allclose(sums, self.old[:known, v])
 
 
+_STRETCH = 1 << 16
 _PANE_BITS = 40
 """Entries of own windows are sorted by group and pane: 2^40 panes a group are enough."""
 
 _NONE = np.zeros(0, np.int64)
 _NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
+
+
+def _some(windows: Windows, start: int, stop: int) -> Windows:
+    """A stretch of windows of all groups."""
+    return Windows(
+        windows.number[start:stop],
+        windows.first[start:stop],
+        windows.end[start:stop],
+        windows.ranks,
+    )

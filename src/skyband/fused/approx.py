@@ -13,6 +13,7 @@ from skyband.fused.eaa import Eaa
 from skyband.fused.live import STRETCH
 from skyband.fused.sketches import Appearances
 from skyband.kernels.fused_sweep import live_streams, most_likely
+from skyband.query.base import number
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part, Runs
 from skyband.synopsis import Windows
@@ -23,9 +24,6 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-
-_FEW = 6
-"""Streams of which all sets are looked at beforehand."""
 
 
 class EaaApprox(Eaa):
@@ -41,10 +39,11 @@ class EaaApprox(Eaa):
     above both ``missed`` and its own. ``exact`` is true where the last score shown is above
     ``missed``.
 
-    Section 4 of the paper. We depart in the moment of dropping (at a sweep, never at each arrival),
-    in estimating all cardinalities with the same sketches, whose errors then partly cancel, and in
-    conditioning on six streams at most. Options: ``bitmaps`` (256), ``sketch`` ("fm" or "hll"),
-    ``slack``, ``kmax``.
+    Section 4 of the paper. We depart in the moment of dropping (at a sweep, never at each
+    arrival), in estimating all cardinalities with the same sketches, whose errors then partly
+    cancel, and in conditioning on six streams at most. Options: ``bitmaps`` (1024) and ``sketch``
+    ("fm" or "hll"); ``caution`` (1, the paper's) is a factor to P: with 0.5 a report is expected
+    to be an average one, and a third less is kept; ``slack`` and ``kmax`` as of EAA.
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "s"], "v": [0.5, 0.7, 0.4]})
@@ -62,7 +61,7 @@ class EaaApprox(Eaa):
     """
 
     exact = False
-    option_names: ClassVar[tuple[str, ...]] = (*Eaa.option_names, "bitmaps", "sketch")
+    option_names: ClassVar[tuple[str, ...]] = (*Eaa.option_names, "bitmaps", "sketch", "caution")
     usual_slack = STRETCH
 
     def __init__(self, query: FusedTopK) -> None:
@@ -72,15 +71,14 @@ class EaaApprox(Eaa):
         estimator = query.options.get("sketch", "fm")
         if estimator not in ("fm", "hll"):
             raise QueryError(f"option 'sketch' must be 'fm' or 'hll', not {estimator!r}")
-        self.sketch = Appearances(len(query.streams), self._option("bitmaps", 256, 16), estimator)
+        self.sketch = Appearances(len(query.streams), self._option("bitmaps", 1024, 16), estimator)
+        self.caution = query.options.get("caution", 1.0)
+        number("option 'caution'", self.caution, 0.0, 1.0)
         self.lost_pane = np.zeros(0, np.int64)
         """Panes of which something was dropped that might have been answered, ascending."""
         self.lost_best = np.zeros(0)
         """The best score that any such instance of this pane or a newer one could come to."""
         self._missed: list[Floats] = []
-        self.shares: Floats | None = None
-        self.shared = 0
-        """The first pane of the window that the shares are of."""
 
     def _observe(self, part: Part, pane: Ints, row: int, upto: int) -> None:
         super()._observe(part, pane, row, upto)
@@ -90,11 +88,8 @@ class EaaApprox(Eaa):
     def _best(self, who: Codes, values: Floats, seen: Codes) -> Floats:
         """The values that instances are likely to come to at best."""
         masks = live_streams(who, self.links, self.log[4], self.log[1])
-        if len(self.low) > _FEW:
-            masks, place = np.unique(masks, return_inverse=True)
-            share = self.sketch.conditionals(masks, self.first)
-        else:
-            place, share = masks, self._shares()
+        masks, place = np.unique(masks, return_inverse=True)
+        share = self.caution * self.sketch.conditionals(masks, self.first)
         returns = self.query.returns
         return most_likely(
             who,
@@ -108,13 +103,6 @@ class EaaApprox(Eaa):
             share,
             place,
         )
-
-    def _shares(self) -> Floats:
-        """The conditional shares of all sets of streams, made anew as the window moves on."""
-        if self.shares is None or self.first - self.shared >= self.panes.per_window // 16:
-            self.shares = self.sketch.conditionals(np.arange(1 << len(self.low)), self.first)
-            self.shared = self.first
-        return self.shares
 
     def _leave(
         self, who: Codes, panes: Ints, offsets: Ints, values: Floats, seen: Codes, lost: Mask
@@ -184,8 +172,6 @@ class EaaApprox(Eaa):
             "stamps": self.sketch.stamps,
             "lost_pane": self.lost_pane,
             "lost_best": self.lost_best,
-            "shared": np.array([self.shared]),
-            "shares": np.zeros((0, 0)) if self.shares is None else self.shares,
         }
         return super().snapshot() | {name: array.copy() for name, array in own.items()}
 
@@ -193,8 +179,6 @@ class EaaApprox(Eaa):
         super().restore(arrays)
         self.sketch.stamps = arrays["stamps"].copy()
         self.lost_pane, self.lost_best = arrays["lost_pane"].copy(), arrays["lost_best"].copy()
-        self.shared = int(arrays["shared"][0])
-        self.shares = arrays["shares"].copy() if arrays["shares"].size else None
 
     def stats(self) -> dict[str, int | float]:
         found = super().stats()

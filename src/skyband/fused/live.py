@@ -17,27 +17,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import ColumnStore, native_dtype, plain, spans, to_numpy
+from skyband.columns import ColumnStore
 from skyband.errors import QueryError
 from skyband.fused.base import REPORTS, FusedSynopsis
 from skyband.fused.guard import frozen
+from skyband.fused.ids import IdKeys
 from skyband.kernels.fused import (
     REFILLS,
     VIEW,
     advance,
     dead_of,
-    prefix_keys,
     relink,
     settle,
     values_of,
 )
 from skyband.keys import KeyIndex
-from skyband.order import sortable
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part, Runs, offsets_of
 from skyband.synopsis import Windows
 
-__all__ = ["NEVER", "STRETCH", "LiveReports", "id_keys", "under"]
+__all__ = ["NEVER", "STRETCH", "LiveReports", "under"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -48,19 +47,6 @@ Log = tuple[Codes, Codes, Floats, Ints, Codes]
 NEVER = int(np.iinfo(np.int64).min)
 STRETCH = 8192
 """Rows that are taken at once, where there are as many: enough to spread the cost of a call."""
-
-
-def id_keys(ids: pa.Array) -> Ints:
-    """Integers that never contradict the order of the ids; equal keys leave it open."""
-    kind = ids.type
-    dtype = native_dtype(kind)
-    if dtype is not None:
-        return sortable(to_numpy(ids))
-    if pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_null(kind):
-        return np.zeros(len(ids), np.int64)
-    offsets, octets = spans(plain(ids))
-    keys = prefix_keys(frozen(offsets.astype(np.int64, copy=False)), frozen(octets))
-    return sortable(keys)
 
 
 class LiveReports(FusedSynopsis):
@@ -92,6 +78,7 @@ class LiveReports(FusedSynopsis):
         """No reports, no objects."""
         d = len(self.low)
         self.log: Log = _log(0)
+        self.keys = IdKeys()
         self.key = np.zeros(0, np.int64)
         self.links = np.zeros((0, 2), np.int32)
         self.ever = np.zeros((0, d), np.int32)
@@ -209,13 +196,22 @@ class LiveReports(FusedSynopsis):
                 self.ids = ColumnStore(self.id_type)
             names = part["id"].slice(row, upto - row)
             self.ids.put(fresh, names, fresh_rows)
-            self.key[fresh] = id_keys(self.ids.gather(fresh))
+            self._give_keys(fresh)
         return (
             frozen(codes),
             frozen(part["stream"][row:upto]),
             frozen(part["value"][row:upto]),
             frozen(pane[row:upto]),
         )
+
+    def _give_keys(self, fresh: Codes) -> None:
+        """Keys for new objects; for all, where they no longer begin alike."""
+        assert self.ids is not None
+        names = self.ids.gather(fresh)
+        if self.keys.narrows(names):
+            fresh = self.index.codes().astype(np.int32)
+            names = self.ids.gather(fresh)
+        self.key[fresh] = self.keys.of(names)
 
     def _settle(
         self,
@@ -364,8 +360,7 @@ class LiveReports(FusedSynopsis):
         relink(self.log[0], 0, live, self.log[4], self.links)
         codes = self.index.codes().astype(np.int32)
         if len(codes):
-            assert self.ids is not None
-            self.key[codes] = id_keys(self.ids.gather(codes))
+            self._give_keys(codes)
         self._rescore(codes)
         self.work = dict(zip(self.work, arrays["work"].tolist(), strict=True))
 

@@ -43,6 +43,10 @@ def scorer(query: FusedTopK) -> Scorer:
     if isinstance(combine, str):
         return _NAMED[combine]
     if callable(combine):
+        bounds = np.array(query.pairs).T
+        low, high = _own(combine, bounds.copy())
+        if low > high:
+            raise QueryError("combine= must be monotone: greater values must not lower the score")
         return lambda values: _own(combine, values)
     weights = np.array(query.weights)
     return lambda values: _sum(values * weights)

@@ -8,6 +8,7 @@ beside them, so
     bound of a cell k      hist[k // r] + fine[k] = sum of cell_hist[k // r] + fine[k]
 
 Buckets are circular: pane t has number t mod p, and ``held`` tells which pane a number holds.
+``marks`` tells which cells a bucket has something of, so that an expiry reads no others.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ __all__ = ["CONTROLS", "fold_fsw"]
 Hashes = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 Values = NDArray[Any]
+Marks = NDArray[np.uint8]
 
 NEVER = np.iinfo(np.int64).min
 SIZE, HEAPED, INSERTS, REMOVALS, HITS, UPDATES, BUCKETS, STAYED = 0, 1, 2, 3, 4, 5, 6, 7
@@ -50,8 +52,8 @@ def cell_of(key: np.uint64, cells: int) -> Any:
 @jit
 def _evict(
     slot: Any, pane: int, ratio: int, control: Ints, item: Hashes, born: Ints, cur: Values,
-    item_hist: Values, cell_hist: Values, hist: Values, fine: Values, held: Ints, table: Hashes,
-    shift: np.uint64,
+    item_hist: Values, cell_hist: Values, marks: Marks, hist: Values, fine: Values, held: Ints,
+    table: Hashes, shift: np.uint64,
 ) -> None:  # fmt: skip
     """Forget an item; what it counted becomes a bound for its cell.
 
@@ -73,12 +75,14 @@ def _evict(
             if item_hist[slot, b] > cell_hist[coarse, b]:
                 hist[coarse] += item_hist[slot, b] - cell_hist[coarse, b]
                 cell_hist[coarse, b] = item_hist[slot, b]
+                marks[b, coarse] = 1
 
 
 @jit
 def _expire(
     bucket: int, whole: bool, control: Ints, base: Values, err: Values, item_hist: Values,
-    item_err: Values, cell_hist: Values, hist: Values, held: Ints, heap: NDArray[np.int32],
+    item_err: Values, cell_hist: Values, marks: Marks, hist: Values, held: Ints,
+    heap: NDArray[np.int32],
 ) -> None:  # fmt: skip
     """Take a pane out of all sums; floating ones are added up again, so that none cancels."""
     held[bucket] = NEVER
@@ -99,7 +103,8 @@ def _expire(
             if not whole:
                 err[slot] = item_err[slot].sum()
     for cell in range(len(hist)):
-        if cell_hist[cell, bucket] != 0:
+        if marks[bucket, cell] != 0:
+            marks[bucket, cell] = 0
             hist[cell] -= cell_hist[cell, bucket]
             cell_hist[cell, bucket] = 0
             if not whole:
@@ -134,19 +139,19 @@ def _remove_unseen(
 @jit
 def _close(
     pane: int, ratio: int, control: Ints, seen: Ints, base: Values, cur: Values, ecur: Values,
-    item_hist: Values, item_err: Values, cell_hist: Values, hist: Values, fine: Values, held: Ints,
-    heap: NDArray[np.int32],
+    item_hist: Values, item_err: Values, cell_hist: Values, marks: Marks, hist: Values,
+    fine: Values, held: Ints, heap: NDArray[np.int32],
 ) -> None:  # fmt: skip
-    """The pane's counts become a bucket."""
+    """The pane's counts become a bucket, which was emptied when its last pane expired."""
     bucket = pane % len(held)
     held[bucket] = pane
     for at in range(control[SIZE]):
         slot = heap[at]
         if cur[slot] > 0:
             seen[slot] = pane
-        item_hist[slot, bucket] = cur[slot]
-        base[slot] += cur[slot]
-        cur[slot] = 0
+            item_hist[slot, bucket] = cur[slot]
+            base[slot] += cur[slot]
+            cur[slot] = 0
         if len(item_err):
             item_err[slot, bucket] = ecur[slot]
             ecur[slot] = 0
@@ -156,8 +161,10 @@ def _close(
         for cell in range(coarse * ratio + 1, (coarse + 1) * ratio):
             most = max(most, fine[cell])
             fine[cell] = 0
-        cell_hist[coarse, bucket] = most
-        hist[coarse] += most
+        if most > 0:
+            cell_hist[coarse, bucket] = most
+            marks[bucket, coarse] = 1
+            hist[coarse] += most
 
 
 @jit
@@ -165,8 +172,9 @@ def _feed(
     hashes: Hashes, weights: Values, errors: Values, start: int, stop: int, first_row: int,
     pane: int, ratio: int, control: Ints, item: Hashes, born: Ints, seen: Ints, row: Ints,
     base: Values, cur: Values, err: Values, ecur: Values, item_hist: Values, item_err: Values,
-    cell_hist: Values, hist: Values, fine: Values, bits: NDArray[np.uint8], held: Ints,
-    heap: NDArray[np.int32], low: Values, slack: Values, table: Hashes, shift: np.uint64,
+    cell_hist: Values, marks: Marks, hist: Values, fine: Values, bits: NDArray[np.uint8],
+    held: Ints, heap: NDArray[np.int32], low: Values, slack: Values, table: Hashes,
+    shift: np.uint64,
 ) -> None:  # fmt: skip
     """Count rows in order of arrival; ``weights`` and ``errors`` of length 0 stand for 1 and 0."""
     capacity = len(item)
@@ -176,7 +184,8 @@ def _feed(
     w = cur[0] * 0 + 1
     wrong = cur[0] * 0
     hits = 0
-    past_buckets = np.empty(cell_hist.shape[1], cell_hist.dtype)
+    buckets = cell_hist.shape[1]
+    past_buckets = np.empty(buckets, cell_hist.dtype)
     for i in range(start, stop):
         key = hashes[i]
         if len(weights):
@@ -225,7 +234,8 @@ def _feed(
             active = fine[cell]
             # The newcomer's bound is read before the eviction, which may raise its cell.
             past = hist[coarse]
-            past_buckets[:] = cell_hist[coarse]
+            for b in range(buckets):
+                past_buckets[b] = cell_hist[coarse, b]
             _evict(
                 slot,
                 pane,
@@ -236,20 +246,23 @@ def _feed(
                 cur,
                 item_hist,
                 cell_hist,
+                marks,
                 hist,
                 fine,
                 held,
                 table,
                 shift,
             )
-            item_hist[slot] = past_buckets
+            for b in range(buckets):
+                item_hist[slot, b] = past_buckets[b]
         else:
             slot = np.int64(heap[control[SIZE]])
             control[SIZE] += 1
             control[HEAPED] = 0
             active = fine[cell]
             past = hist[coarse]
-            item_hist[slot] = cell_hist[coarse]
+            for b in range(buckets):
+                item_hist[slot, b] = cell_hist[coarse, b]
         control[INSERTS] += 1
         item[slot] = key
         born[slot] = pane
@@ -260,7 +273,8 @@ def _feed(
         # What the filter lets go is slack, not error: it is added when the answer is read.
         err[slot] = past + active + (add - w if add > w else 0) + wrong
         if len(item_err):
-            item_err[slot] = item_hist[slot]
+            for b in range(buckets):
+                item_err[slot, b] = item_hist[slot, b]
             ecur[slot] = active + (add - w if add > w else 0) + wrong
         table_add(table, shift, key, slot)
         if full:
@@ -328,8 +342,9 @@ def fold_fsw(
     errors: Values, known_offsets: Ints, missing: Values, first: Ints, end: Ints, k: int,
     ratio: int, whole: bool, control: Ints, item: Hashes, born: Ints, seen: Ints, row: Ints,
     base: Values, cur: Values, err: Values, ecur: Values, item_hist: Values, item_err: Values,
-    cell_hist: Values, hist: Values, fine: Values, bits: NDArray[np.uint8], held: Ints,
-    heap: NDArray[np.int32], low: Values, slack: Values, table: Hashes, shift: np.uint64,
+    cell_hist: Values, marks: Marks, hist: Values, fine: Values, bits: NDArray[np.uint8],
+    held: Ints, heap: NDArray[np.int32], low: Values, slack: Values, table: Hashes,
+    shift: np.uint64,
 ) -> tuple[NDArray[np.int32], Ints, Values, Ints, Ints, NDArray[np.bool_]]:  # fmt: skip
     """Push panes and read windows.
 
@@ -371,6 +386,7 @@ def fold_fsw(
                         item_hist,
                         item_err,
                         cell_hist,
+                        marks,
                         hist,
                         held,
                         heap,
@@ -393,7 +409,7 @@ def fold_fsw(
             _feed(
                 known, counts, errors, known_offsets[at], known_offsets[at + 1], len(none), pane,
                 ratio, control, item, born, seen, row, base, cur, err, ecur, item_hist, item_err,
-                cell_hist, hist, fine, bits, held, heap, low, slack, table, shift,
+                cell_hist, marks, hist, fine, bits, held, heap, low, slack, table, shift,
             )  # fmt: skip
             if missing[at] > 0:
                 control[HEAPED] = 0
@@ -401,7 +417,7 @@ def fold_fsw(
             _feed(
                 hashes, weights, none, offsets[at], offsets[at + 1], len(known), pane, ratio,
                 control, item, born, seen, row, base, cur, err, ecur, item_hist, item_err,
-                cell_hist, hist, fine, bits, held, heap, low, slack, table, shift,
+                cell_hist, marks, hist, fine, bits, held, heap, low, slack, table, shift,
             )  # fmt: skip
             _close(
                 pane,
@@ -414,6 +430,7 @@ def fold_fsw(
                 item_hist,
                 item_err,
                 cell_hist,
+                marks,
                 hist,
                 fine,
                 held,
@@ -427,7 +444,18 @@ def fold_fsw(
         for b in range(panes):
             if held[b] != NEVER and held[b] < first[window]:
                 _expire(
-                    b, whole, control, base, err, item_hist, item_err, cell_hist, hist, held, heap
+                    b,
+                    whole,
+                    control,
+                    base,
+                    err,
+                    item_hist,
+                    item_err,
+                    cell_hist,
+                    marks,
+                    hist,
+                    held,
+                    heap,
                 )
                 expired = True
         if expired:

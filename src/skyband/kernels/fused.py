@@ -26,6 +26,7 @@ from skyband.kernels.jit import jit
 __all__ = [
     "advance",
     "any_outside",
+    "common_prefix",
     "dead_of",
     "prefix_keys",
     "relink",
@@ -38,6 +39,7 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+Octets = npt.NDArray[np.uint8]
 
 VIEW, LIVE, LIMIT, REFILLS = 0, 1, 2, 3
 """Counters that ``settle`` keeps: size of the view, live objects, when to tighten, refills."""
@@ -400,11 +402,28 @@ def settle(
 
 
 @jit
-def prefix_keys(offsets: Ints, octets: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """The first eight bytes of each string as a number that sorts as the strings do."""
+def common_prefix(offsets: Ints, octets: Octets, prefix: Octets) -> int:
+    """How much of a prefix all of some strings begin with."""
+    common = len(prefix)
+    for row in range(len(offsets) - 1):
+        start = offsets[row]
+        common = min(common, offsets[row + 1] - start)
+        for i in range(common):
+            if octets[start + i] != prefix[i]:
+                common = i
+                break
+    return common
+
+
+@jit
+def prefix_keys(offsets: Ints, octets: Octets, skip: int) -> npt.NDArray[np.uint64]:
+    """Eight bytes of each string, after those to skip, as a number that sorts as the strings do.
+
+    All strings are at least ``skip`` long and begin alike.
+    """
     keys = np.empty(len(offsets) - 1, np.uint64)
     for row in range(len(keys)):
-        start = offsets[row]
+        start = offsets[row] + skip
         length = min(offsets[row + 1] - start, 8)
         word = np.uint64(0)
         for i in range(8):

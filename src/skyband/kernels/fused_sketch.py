@@ -17,12 +17,11 @@ import numpy.typing as npt
 from skyband.kernels.hashing import mix
 from skyband.kernels.jit import jit
 
-__all__ = ["count_reports", "highest_set", "lowest_unset", "stamp_bits"]
+__all__ = ["bits_since", "count_reports", "stamp_bits"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
 
 _ONE = np.uint64(1)
 _SALT = np.uint64(0xD1B54A32D192ED03)
@@ -36,8 +35,7 @@ def stamp_bits(hashes: Hashes, stream: Codes, pane: Ints, stamps: Ints) -> None:
     for row in range(len(hashes)):
         # Shards are chosen by the hash itself, so the bits come from another one.
         bits = mix(hashes[row] ^ _SALT)
-        bitmap = np.int64(bits % np.uint64(bitmaps))
-        bits = bits // np.uint64(bitmaps)
+        bitmap = np.int64(((bits >> _HALF) * np.uint64(bitmaps)) >> _HALF)
         level = 0
         while level < levels - 1 and not bits & _ONE:
             bits = bits >> _ONE
@@ -46,36 +44,18 @@ def stamp_bits(hashes: Hashes, stream: Codes, pane: Ints, stamps: Ints) -> None:
 
 
 @jit
-def _is_set(stamps: Ints, mask: int, first: int, bitmap: int, level: int) -> bool:
-    """Whether a stream of the mask has set a bit since pane ``first``."""
-    for s in range(len(stamps)):
-        if mask >> s & 1 and stamps[s, bitmap, level] >= first:
-            return True
-    return False
-
-
-@jit
-def lowest_unset(stamps: Ints, mask: int, first: int) -> Ints:
-    """The lowest level that no stream of a mask has set, of each bitmap."""
-    found = np.empty(stamps.shape[1], np.int64)
-    for bitmap in range(len(found)):
-        level = 0
-        while level < stamps.shape[2] and _is_set(stamps, mask, first, bitmap, level):
-            level += 1
-        found[bitmap] = level
-    return found
-
-
-@jit
-def highest_set(stamps: Ints, mask: int, first: int) -> Ints:
-    """One more than the highest level that some stream of a mask has set, of each bitmap."""
-    found = np.empty(stamps.shape[1], np.int64)
-    for bitmap in range(len(found)):
-        level = stamps.shape[2]
-        while level > 0 and not _is_set(stamps, mask, first, bitmap, level - 1):
-            level -= 1
-        found[bitmap] = level
-    return found
+def bits_since(stamps: Ints, first: int) -> Hashes:
+    """The bits of each (stream, bitmap) that were set since pane ``first``, level 0 lowest."""
+    streams, bitmaps, levels = stamps.shape
+    words = np.zeros((streams, bitmaps), np.uint64)
+    for s in range(streams):
+        for bitmap in range(bitmaps):
+            word = np.uint64(0)
+            for level in range(levels):
+                if stamps[s, bitmap, level] >= first:
+                    word = word | _ONE << np.uint64(level)
+            words[s, bitmap] = word
+    return words
 
 
 @jit

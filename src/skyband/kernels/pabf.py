@@ -30,11 +30,16 @@ from skyband.kernels.pabf_merge import (
 )
 from skyband.kernels.pabf_tahm import expire, insert, refill
 
-__all__ = ["fold_candidates", "new_candidates"]
+__all__ = ["fold_candidates", "new_candidates", "room_for"]
 
 Ints = npt.NDArray[np.int64]
-_ROOM = 16
+_ROOM = 32
 """Fresh rows, in multiples of k, that wait for a Local-Merge."""
+
+
+def room_for(k: int, panes: int) -> int:
+    """Fresh rows that may wait where windows have so many panes: never half of a short window's."""
+    return k * max(1, min(_ROOM, panes // 2))
 
 
 def new_candidates(k: int) -> Candidates:
@@ -57,6 +62,7 @@ def new_candidates(k: int) -> Candidates:
 def fold_candidates(
     state: Candidates,
     k: int,
+    room: int,
     width: float,
     whole: int,
     run_pane: Ints,
@@ -85,7 +91,7 @@ def fold_candidates(
         while at_run < len(run_pane) and (not reading or run_pane[at_run] < window_end[step]):
             low, high = offsets[at_run], offsets[at_run + 1]
             expire(state, run_first[at_run])
-            if state.meta[USED] - state.cut[0] + high - low > _ROOM * k:
+            if state.meta[USED] - state.cut[0] + high - low > room:
                 local_merge(state, k, width, whole)
             state = reserve(state, high - low)
             rows, meta = state.rows, state.meta

@@ -1,4 +1,4 @@
-"""Section 4 of the PABF paper: a guess at the k-th best score of a pane, and what to do when it fails.
+"""Section 4 of the PABF paper: a guess at the k-th best score of a pane, and its failure.
 
 Rows of a pane that reach the *cut* survive; of these the best k are chosen. If fewer than k survive
 the pane is scanned again without a cut, so that no filter ever loses a row: a bad guess costs time
@@ -114,7 +114,7 @@ def filter_runs(
             counts[UNFILTERED] += 1
         else:
             counts[BY_STATIONARY + way] += 1
-            for i in range(first, last):
+            for i in range(first, last):  # without branches: a row that fails is overwritten
                 rows[m] = i
                 m += sign * score[i] >= cut
             counts[SURVIVED] += m
@@ -224,7 +224,7 @@ def _sampled(
     quantile: float,
     work: Floats,
     spare: Floats,
-) -> float:
+) -> Any:
     """A score that at least k of n rows reach with the probability of the quantile.
 
     The d-th best of c sampled rows is reached by about n d / c of all, give or take n sqrt(d) / c.
@@ -245,7 +245,7 @@ def _sampled(
 
 
 @jit
-def _kth(values: Floats, spare: Floats, n: int, k: int) -> float:
+def _kth(values: Floats, spare: Floats, n: int, k: int) -> Any:
     """The k-th greatest of the first n values, k from 1; overwrites both arrays."""
     seed = n
     while n > _SMALL:

@@ -1,9 +1,9 @@
 """Levels: scores cut into fixed steps a little narrower than epsilon.
 
 Two rows of one level differ by less than epsilon, so one may stand for the other. A level never
-moves, whatever arrives later. Steps are a thousandth narrower than epsilon, which covers the rounding
-of the division for quotients below 2^40; beyond them, and at infinity, every score is a level of its
-own. Integers are divided as integers, exactly.
+moves, whatever arrives later. Steps are a thousandth narrower than epsilon, which covers the
+rounding of the division for quotients below 2^40; beyond them, and at infinity, every score is a
+level of its own. Integers are divided as integers, exactly.
 
 Keys are sortable integers (``skyband.order``), greater is better, so smallest-first queries need
 nothing of their own.
@@ -12,6 +12,7 @@ nothing of their own.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +28,8 @@ _OWN = 1 << 50
 
 
 @jit
-def level_of(key: int, width: float, whole: int) -> int:
-    """The level of a key; ``whole`` is the step of integer scores, 0 for floats of step ``width``."""
+def level_of(key: Any, width: float, whole: int) -> Any:
+    """The level of a key; ``whole`` is the step of integer scores, ``width`` (and 0) of others."""
     if whole > 0:
         return key // whole
     bits = np.int64(key ^ ((key >> 63) & _LOW_BITS))
@@ -40,7 +41,7 @@ def level_of(key: int, width: float, whole: int) -> int:
 
 
 @jit
-def least_key(level: int, width: float, whole: int) -> int:
+def least_key(level: int, width: float, whole: int) -> Any:
     """The least key whose level is at least this one, the one after all keys if none has it."""
     if whole > 0:
         low, high = np.int64(LOWEST), np.int64(_LOW_BITS)

@@ -3,10 +3,11 @@
     rows    | bucket 2 (old)       | bucket 1     | bucket 0 | fresh rows | free
             cut[3]=0               cut[2]         cut[1]     cut[0]       USED
 
-Bucket j holds about e^(j+1) k rows, all newer than those of bucket j + 1. Rows stand by level, highest
-first; a *node* is the stretch of one level, its members newest pane first and best first within a
-pane. That is the order ``before``. Each row has the number of rows before it, as new or newer: its
-dominators, any of which can stand for it for as long as it lives. It goes when it has k of them.
+Bucket j holds about e^(j+1) k rows, all newer than those of bucket j + 1. Rows stand by level,
+highest first; a *node* is the stretch of one level, its members newest pane first and best first
+within a pane. That is the order ``before``. Each row has the number of rows before it, as new or
+newer: its dominators, any of which can stand for it for as long as it lives. It goes when it has k
+of them.
 
 Members of a node are ever more dominated from first to last, so what a node loses is its tail, and
 each member's own count says when (the paper keeps one count a node, which deletes too much).
@@ -14,7 +15,7 @@ each member's own count says when (the paper keeps one count a node, which delet
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,10 +51,10 @@ class Candidates(NamedTuple):
 def before(rows: Ints, a: int, b: int) -> bool:
     """Whether row a stands before row b: higher level, then newer pane, then better row."""
     if rows[a, LEVEL] != rows[b, LEVEL]:
-        return rows[a, LEVEL] > rows[b, LEVEL]
+        return bool(rows[a, LEVEL] > rows[b, LEVEL])
     if rows[a, PANE] != rows[b, PANE]:
-        return rows[a, PANE] > rows[b, PANE]
-    return rows[a, KEY] > rows[b, KEY]
+        return bool(rows[a, PANE] > rows[b, PANE])
+    return bool(rows[a, KEY] > rows[b, KEY])
 
 
 @jit
@@ -130,10 +131,10 @@ def _drop_oldest(state: Candidates) -> None:
 def _sweep(rows: Ints, start: int, end: int, k: int, width: float, whole: int) -> Ints:
     """Of fresh rows those with fewer than k dominators, in order, with their counts.
 
-    From the newest pane to the oldest, a heap holds the k rows that stand first, the last of them on
-    top: it turns most rows away at one comparison. What a better row of an older pane pushes out has
-    too few dominators and comes out in order, the last one first; what one of its own pane pushes out
-    has k.
+    From the newest pane to the oldest, a heap holds the k rows that stand first, the last of them
+    on top: it turns most rows away at one comparison. What a better row of an older pane pushes out
+    has too few dominators and comes out in order, the last one first; what one of its own pane
+    pushes out has k.
     """
     kept = np.empty(end - start, np.int64)
     age = np.empty(end - start, np.int64)
@@ -189,12 +190,10 @@ def _sweep(rows: Ints, start: int, end: int, k: int, width: float, whole: int) -
 
 
 @jit
-def _after(heap: Ints, place: int, level: int, pane: int, key: int) -> bool:
+def _after(heap: Ints, place: int, level: int, pane: int, key: int) -> Any:
     """Whether a row comes after that at a place, or its equal; compared without branches."""
     one, two, three = heap[place, 0], heap[place, 1], heap[place, 2]
-    return (one > level) | (
-        (one == level) & ((two > pane) | ((two == pane) & (three >= key)))
-    )
+    return (one > level) | ((one == level) & ((two > pane) | ((two == pane) & (three >= key))))
 
 
 @jit
@@ -226,8 +225,8 @@ def _sink(heap: Ints, size: int, level: int, pane: int, key: int, row: int) -> N
 def _merge(newer: Ints, rows: Ints, low: int, high: int, first: int, k: int) -> Ints:
     """Newer rows and the older ``rows[low:high]`` in one order, without the dominated and expired.
 
-    Every newer row of at least its level dominates an older one; their number so far is all that the
-    merge has to add. A row that was dropped before is not missed: k others count in its place.
+    Every newer row of at least its level dominates an older one; their number so far is all that
+    the merge has to add. A row that was dropped before is not missed: k others count in its place.
     """
     merged = np.empty((len(newer) + high - low, 6), np.int64)
     count, taken, old = 0, 0, low

@@ -1,13 +1,15 @@
 """Section 6 of the PABF paper: answers from materialised results, refilled by merging the buckets.
 
-``best`` holds between k and 2k live rows, best first, and beside them FLOOR: every live row that is not
-among them has at most that level, and they have at least it. So the first k of them have the levels of
-the true first k. New rows above the floor are merged in; where there are more than 2k, the last go and
-the floor rises to them. Expiry leaves gaps; when fewer than k are left, the 2k rows that stand first in
-the buckets are taken anew.
+``best`` holds between k and 2k live rows, best first, and beside them FLOOR: every live row that is
+not among them has at most that level, and they have at least it. So the first k of them have the
+levels of the true first k. New rows above the floor are merged in; where there are more than 2k,
+the last go and the floor rises to them. Expiry leaves gaps; when fewer than k are left, the 2k rows
+that stand first in the buckets are taken anew.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +76,7 @@ def insert(
     chosen: Ints,
     spare: Ints,
 ) -> None:
-    """Take those of the last fresh rows, whose keys are ``key[low:high]``, that the results want."""
+    """Take what the results want of the last fresh rows, whose keys are ``key[low:high]``."""
     rows, best, meta = state.rows, state.best, state.meta
     size = meta[RESULTS]
     # Rows of the floor's own level fill gaps, but never push anything out.
@@ -118,7 +120,7 @@ def insert(
 
 
 @jit
-def _raise_floor(state: Candidates, level: int, width: float, whole: int) -> None:
+def _raise_floor(state: Candidates, level: Any, width: float, whole: int) -> None:
     meta = state.meta
     if level == meta[FLOOR]:
         return
@@ -197,8 +199,8 @@ def _copy(source: Ints, at: int, target: Ints, to: int) -> None:
 @jit
 def _better(rows: Ints, a: int, b: int) -> bool:
     if rows[a, KEY] != rows[b, KEY]:
-        return rows[a, KEY] > rows[b, KEY]
-    return rows[a, TIE] > rows[b, TIE]
+        return bool(rows[a, KEY] > rows[b, KEY])
+    return bool(rows[a, TIE] > rows[b, TIE])
 
 
 @jit

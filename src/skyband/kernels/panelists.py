@@ -25,6 +25,7 @@ Codes = NDArray[np.int32]
 Values = NDArray[Any]
 
 HEAD, FLIP, TAIL = 0, 1, 2
+_FEW = 48
 
 
 @jit
@@ -143,8 +144,11 @@ def fold_lists(
     no refs.
     """
     columns = value.shape[1]
+    second = min(1, columns - 1)  # where there is no error, the count decides nothing again
     found = np.empty_like(old)
-    heap = np.empty(len(refs) if not decided else min(k, len(refs)), np.int64)
+    heap = np.empty(max(len(refs), 1), np.int64)
+    few_count, few_wrong = np.empty(_FEW + 1, value.dtype), np.empty(_FEW + 1, value.dtype)
+    few_key, few_code = np.empty(_FEW + 1, np.int64), np.empty(_FEW + 1, np.int64)
     out_code = np.empty(1024, np.int32)
     out_value = np.empty((1024, columns), value.dtype)
     out_group = np.empty(256, np.int32)
@@ -180,9 +184,50 @@ def fold_lists(
             for c in range(len(refs)):
                 found[c, v] = old[c, v] + fresh[c, v]
         for group in sequence:
-            size = best_of(
-                members, groups[group], groups[group + 1], refs, found, order_key, k, decided, heap
-            )
+            if groups[group] == groups[group + 1]:
+                continue
+            start, stop = groups[group], groups[group + 1]
+            if len(members) == 0 or stop - start > _FEW:
+                size = best_of(members, start, stop, refs, found, order_key, k, decided, heap)
+            else:
+                # A few items are sorted on the spot: a call would cost more than the group does.
+                size = 0
+                for i in range(start, stop):
+                    c = members[i]
+                    if refs[c] == 0:
+                        continue
+                    count = found[c, 0]
+                    wrong = found[c, second]
+                    key = order_key[c]
+                    j = size
+                    while j > 0 and (
+                        count > few_count[j - 1]
+                        or (
+                            count == few_count[j - 1]
+                            and (
+                                wrong < few_wrong[j - 1]
+                                or (wrong == few_wrong[j - 1] and key < few_key[j - 1])
+                            )
+                        )
+                    ):
+                        few_count[j], few_wrong[j] = few_count[j - 1], few_wrong[j - 1]
+                        few_key[j], few_code[j] = few_key[j - 1], few_code[j - 1]
+                        j -= 1
+                    few_count[j], few_wrong[j], few_key[j], few_code[j] = count, wrong, key, c
+                    size += 1
+                if size > k:
+                    last = k
+                    while (
+                        not decided
+                        and last < size
+                        and few_count[last] == few_count[k - 1]
+                        and few_wrong[last] == few_wrong[k - 1]
+                        and few_key[last] == few_key[k - 1]
+                    ):
+                        last += 1
+                    size = last
+                for j in range(size):
+                    heap[j] = few_code[j]
             if size == 0:
                 continue
             if n + size > len(out_code):

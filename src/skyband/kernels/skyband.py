@@ -41,6 +41,7 @@ from skyband.kernels.skyband_fold import (
     ROW_AT,
     ROWS,
     RUN_AT,
+    UNIT,
     USED,
     WIN_END,
     WIN_FIRST,
@@ -69,6 +70,9 @@ from skyband.kernels.skyband_group import (
 )
 
 __all__ = ["Skyband", "Tops"]
+
+
+_MANY = 64  # groups from which to tell what others will need
 
 
 class Tops(NamedTuple):
@@ -231,7 +235,10 @@ class Skyband:
                 break
             need = int(cursor[NEED])
             if lacking == ROWS:
-                self._reserve_rows(need + need // 2)
+                # Groups are much alike: the rest of them will need what those so far did.
+                done = int(cursor[UNIT])
+                likely = need * n_units // done if done >= _MANY else 0
+                self._reserve_rows(max(need + need // 2, likely + likely // 8))
             else:
                 self._scratch = make_scratch(2 * need, self.k)
         self._held = int(cursor[HELD])

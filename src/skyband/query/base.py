@@ -18,6 +18,8 @@ __all__ = ["Query", "column", "columns", "count", "from_spec", "number", "prefer
 
 RESERVED = ("window_start", "window_end", "rank")
 _KINDS: dict[str, type[Query]] = {}
+_FUNCTION = "a function of your own"
+"""Stands for a function where a query is written down."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,10 +130,7 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(name, item) for item in value]
     if callable(value):
-        raise EngineError(
-            f"{name}= is a function of your own, which cannot be part of a snapshot; "
-            f"use a named one, or give it again on restore: Monitor.restore(blob, {name}=...)"
-        )
+        return {_FUNCTION: getattr(value, "__qualname__", repr(type(value)))}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if hasattr(value, "item"):
@@ -142,6 +141,12 @@ def _plain(name: str, value: Any) -> Any:
 def from_spec(spec: Mapping[str, Any]) -> Query:
     """The query that ``Query.spec`` wrote down."""
     values = dict(spec)
+    for name, value in values.items():
+        if isinstance(value, Mapping) and set(value) == {_FUNCTION}:
+            raise EngineError(
+                f"{name}= was a function of your own ({value[_FUNCTION]}), which cannot be part of "
+                f"a snapshot; give it again: Monitor.restore(blob, {name}=...)"
+            )
     kind = _KINDS[values.pop("kind")]
     window = values.pop("window")
     build: Any = TimeWindow if "time" in window else CountWindow

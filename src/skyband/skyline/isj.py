@@ -53,6 +53,8 @@ class Isj(LiveSynopsis):
         """The join keys of the live rows as small numbers."""
         self.layers: list[tuple[int, int]] = []
         """Rows of both sides that each layer of the last window began with."""
+        self.local_counts = np.zeros(1, np.int64)
+        """Comparisons for local skylines, which are all that sharing can save."""
 
     def push(self, panes: Runs) -> None:
         before = [len(side) for side in self.live]
@@ -98,7 +100,7 @@ class Isj(LiveSynopsis):
         """The local skyline of one side's rows in a layer, as positions of rows."""
         side = self.live[at]
         whole = np.array([0, len(active)])
-        kept, _ = skylines(side.points[active], side.segment[active], whole, self.counts)
+        kept, _ = skylines(side.points[active], side.segment[active], whole, self.local_counts)
         return active[kept]
 
     # State ------------------------------------------------------------------------------------
@@ -106,16 +108,20 @@ class Isj(LiveSynopsis):
     def snapshot_known(self) -> dict[str, npt.NDArray[Any]]:
         arrays = super().snapshot_known()
         arrays |= {f"keys/{n}": value for n, value in self.keys.state().items()}
-        return arrays | {"left_codes": self.codes[0], "right_codes": self.codes[1]}
+        arrays |= {"left_codes": self.codes[0], "right_codes": self.codes[1]}
+        return arrays | {"local_counts": self.local_counts.copy()}
 
     def restore_known(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super().restore_known(arrays)
         self.keys = KeyIndex.from_state(under(arrays, "keys/"))
         self.codes = arrays["left_codes"], arrays["right_codes"]
+        self.local_counts = arrays["local_counts"].copy()
 
     def stats(self) -> dict[str, int | float]:
         joined, pruned, layers = self.counts[1:4].tolist()
         found = super().stats() | {"pairs": joined, "pruned": pruned, "layers": layers}
+        found["local_comparisons"] = int(self.local_counts[0])
+        found["comparisons"] += found["local_comparisons"]
         found["state_bytes"] += self.keys.nbytes + sum(codes.nbytes for codes in self.codes)
         return found
 

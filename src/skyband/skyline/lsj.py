@@ -22,7 +22,9 @@ __all__ = ["Lsj"]
 
 Ints = npt.NDArray[np.int64]
 _PAYS = 0.5
-"""Rows that a layer shares with the window before, from which on sharing pays."""
+"""The share of rows in common with the window before from which on sharing pays."""
+_FEW = 256
+"""Rows that are sorted and filtered faster than they are matched with those before."""
 
 
 class _LocalSky:
@@ -58,8 +60,8 @@ class Lsj(Isj):
     Layer 1 is a stream whose rows expire in order, so its local skylines are the roots of a
     dominance graph (StabSky). Higher layers lose rows by pruning and get old ones back, so there
     every row stays, parked under one dominator. ``layers`` says how many layers share;
-    ``layers=None`` shares in all of them, but from the first layer on that has less than half of
-    its rows in common with the window before it recomputes.
+    ``layers=None`` shares in all of them, but recomputes from the first layer on that is small or
+    has less than half of its rows in common with the window before.
 
     Time: that of isj, but the sort-filter of a shared layer gives way to O(r s) comparisons, r
     being the rows that are new there or lost their parent and s its skyline. State: all live rows,
@@ -112,7 +114,7 @@ class Lsj(Isj):
         for at, (graph, side) in enumerate(zip(self.graphs, self.live, strict=True)):
             points, segment = side.points[before[at] :], side.segment[before[at] :]
             offsets = panes.parts[SIDES[at]].offsets
-            kept, cuts = skylines(points, segment, offsets, self.counts)
+            kept, cuts = skylines(points, segment, offsets, self.local_counts)
             numbers = kept + before[at] + side.expired
             graph.fold(points[kept], segment[kept], numbers, cuts, panes.stamp, first, end)
 
@@ -142,11 +144,11 @@ class Lsj(Isj):
         if self.query.layers is None:
             overlap = sky.overlap(numbers)
             self.shared.append(overlap)
-            if layer >= self.stop or overlap < _PAYS:
+            if layer >= self.stop or overlap < _PAYS or len(active) < _FEW:
                 self.stop = min(self.stop, layer)
                 sky.known, sky.parents = numbers, None
                 return super().local(layer, at, active, first)
-        return sky.update(side.points, side.segment, active, side.expired, self.counts)
+        return sky.update(side.points, side.segment, active, side.expired, self.local_counts)
 
     # State ------------------------------------------------------------------------------------
 
@@ -176,7 +178,9 @@ class Lsj(Isj):
     def stats(self) -> dict[str, int | float]:
         found = super().stats()
         if self._graphs is not None:
-            found["comparisons"] += sum(int(graph.counts[0]) for graph in self._graphs)
+            layer_1 = sum(int(graph.counts[0]) for graph in self._graphs)
+            found["comparisons"] += layer_1
+            found["local_comparisons"] += layer_1
             found["state_bytes"] += sum(graph.nbytes for graph in self._graphs)
         kept = [sky for both in self.fabric for sky in both]
         found["state_bytes"] += sum(16 * len(sky.known) for sky in kept)

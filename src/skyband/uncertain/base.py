@@ -1,8 +1,8 @@
 """What all UncertainTopK synopses share: columns, summaries, the finished answer.
 
 The summary of a pane is its compact set in row order: all that any window with the pane needs of it
-(all rows, where they admit none). The compact set of a union lies in the union of the compact sets, so
-summaries of parts of a pane, and partial answers of shards, merge by the same rule.
+(all rows, where they admit none). The compact set of a union lies in the union of the compact sets,
+so summaries of parts of a pane, and partial answers of shards, merge by the same rule.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 CHANCE = "topk_probability"
 _BY_POSITION = np.zeros(0, np.int64)
 _FIRST_LOOK = 3
-"""Rows per k that are looked at first for a pane's compact set; four times as many the next time."""
+"""Rows per k that are looked at first for a pane's compact set; then four times as many."""
 
 
 def own(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

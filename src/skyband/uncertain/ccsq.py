@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skyband.kernels.uncertain import queue
 from skyband.kernels.uncertain.ccsq import ccsq_fold, ccsq_read, ccsq_set
-from skyband.uncertain.queue import QueueSynopsis
+from skyband.uncertain.queue import Kernels, QueueSynopsis
 from skyband.uncertain.windowed import Ints
 
 __all__ = ["CompressedQueue"]
@@ -26,8 +26,7 @@ class CompressedQueue(QueueSynopsis):
     [5, 6]
     """
 
-    fold_kernel = staticmethod(ccsq_fold)
-    read_kernel = staticmethod(ccsq_read)
+    kernels = Kernels(ccsq_fold, ccsq_read)
     head_counts = True
 
     def _sets(self) -> list[Ints]:

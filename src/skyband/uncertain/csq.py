@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skyband.kernels.uncertain.csq import csq_fold, csq_read
-from skyband.uncertain.queue import QueueSynopsis
+from skyband.uncertain.queue import Kernels, QueueSynopsis
 
 __all__ = ["CompactSetQueue"]
 
@@ -25,5 +25,4 @@ class CompactSetQueue(QueueSynopsis):
     [5, 6]
     """
 
-    fold_kernel = staticmethod(csq_fold)
-    read_kernel = staticmethod(csq_read)
+    kernels = Kernels(csq_fold, csq_read)

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.uncertain import queue as q
 from skyband.kernels.uncertain.queue import Queue
+from skyband.kernels.uncertain.types import Rows, Rule
 from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.windowed import Ints, WindowedSynopsis
 
-__all__ = ["QueueSynopsis"]
+__all__ = ["Kernels", "QueueSynopsis"]
+
+
+class Kernels(NamedTuple):
+    """What makes a queue: taking panes, and finding the rows of a window's compact set."""
+
+    fold: Callable[[Rule, Rows, Queue, Ints, Ints], Queue]
+    read: Callable[[Rows, Queue, int], Ints]
 
 
 class QueueSynopsis(WindowedSynopsis):
     """Compact sets of the newest panes, as many as the algorithm keeps of them."""
 
+    kernels: ClassVar[Kernels]
     head_counts: ClassVar[bool] = False
     """Whether the window's own compact set is kept beside the entries, not among them."""
 
@@ -29,21 +37,11 @@ class QueueSynopsis(WindowedSynopsis):
         num[q.ROOM] = query.k * query.k
         self._queue = Queue(np.empty(64, np.int64), np.empty((4, 4), np.int64), num)
 
-    @staticmethod
-    @abstractmethod
-    def fold_kernel(rule: Any, rows: Any, queue: Queue, offsets: Ints, gone: Ints) -> Queue:
-        """Take panes."""
-
-    @staticmethod
-    @abstractmethod
-    def read_kernel(rows: Any, queue: Queue, first: int) -> Ints:
-        """Rows among which is the compact set of panes from ``first`` on, in row order."""
-
     def _take(self, offsets: Ints, gone: Ints) -> None:
-        self._queue = self.fold_kernel(self.rule, self.store.rows, self._queue, offsets, gone)
+        self._queue = self.kernels.fold(self.rule, self.store.rows, self._queue, offsets, gone)
 
     def _find(self, first: int) -> tuple[Ints, bool]:
-        slots = self.read_kernel(self.store.rows, self._queue, first)
+        slots = self.kernels.read(self.store.rows, self._queue, first)
         _, entry, num = self._queue
         # An entry that lasts covers the window; else there are only the newest rows.
         closed = bool((entry[num[q.FIRST] : num[q.LAST], q.OLDEST] >= first).any())

@@ -6,7 +6,7 @@ import numpy as np
 
 from skyband.kernels.uncertain import queue
 from skyband.kernels.uncertain.scsq import buffer_fold, scsq_fold, scsq_read
-from skyband.uncertain.queue import QueueSynopsis
+from skyband.uncertain.queue import Kernels, QueueSynopsis
 
 __all__ = ["BufferedQueue", "SegmentalQueue"]
 
@@ -28,8 +28,7 @@ class SegmentalQueue(QueueSynopsis):
     [5, 6]
     """
 
-    fold_kernel = staticmethod(scsq_fold)
-    read_kernel = staticmethod(scsq_read)
+    kernels = Kernels(scsq_fold, scsq_read)
     head_counts = True
 
     def _check(self) -> None:
@@ -75,4 +74,4 @@ class BufferedQueue(SegmentalQueue):
     [5, 6]
     """
 
-    fold_kernel = staticmethod(buffer_fold)
+    kernels = Kernels(buffer_fold, scsq_read)

@@ -1,7 +1,7 @@
-"""A semantics as one small object: does a set admit a compact set, where does it end, what is answered.
+"""A semantics as one small object with three duties: admits, end and answer.
 
-Synopses pass its ``rule`` to their kernels and know nothing else of it. Another semantics is another
-file beside ``kernels/uncertain/pk.py``, named in ``kernels/uncertain/compact.py``.
+Synopses pass its ``rule`` to their kernels and know nothing else of it. Another semantics is a file
+beside ``kernels/uncertain/pk.py``, named in ``kernels/uncertain/compact.py``.
 """
 
 from __future__ import annotations

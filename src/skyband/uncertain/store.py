@@ -71,7 +71,7 @@ class RowStore:
         return Part(offsets, columns)
 
     def keep(self, slots: Ints) -> None:
-        """Keep only these slots (ascending), which become 0, 1, 2, …"""
+        """Keep only these slots (ascending), which become 0, 1, 2 and so on."""
         self.arrays = {name: array[slots] for name, array in self.arrays.items()}
         if self.ids is not None:
             self.ids.compact(slots)

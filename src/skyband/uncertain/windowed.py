@@ -30,8 +30,8 @@ _NONE = np.zeros(0, np.int64)
 class WindowedSynopsis(UncertainSynopsis):
     """Rows by slot and the *head*, the compact set of the window, from which answers are read.
 
-    Panes that do not enter the head leave it as it is. When its oldest pane expires, a new one comes
-    from what the algorithm keeps for that moment; until then the algorithm's panes may wait.
+    Panes that do not enter the head leave it as it is. When its oldest pane expires, a new one
+    comes from what the algorithm keeps for that moment; until then the algorithm's panes may wait.
     """
 
     shortens = True
@@ -114,9 +114,7 @@ class WindowedSynopsis(UncertainSynopsis):
         self._clean()
         return _runs(part, windows) if len(windows) else None
 
-    def _run(
-        self, panes: Runs, first: Ints, end: Ints, final: bool
-    ) -> tuple[Ints, Floats, Ints]:
+    def _run(self, panes: Runs, first: Ints, end: Ints, final: bool) -> tuple[Ints, Floats, Ints]:
         """Take panes, read windows: slots, their chances (where final), where each window ends."""
         # Arrays from elsewhere may be read-only, which is another type to a kernel: copies.
         stamp = np.array(panes.stamp, np.int64)
@@ -137,7 +135,18 @@ class WindowedSynopsis(UncertainSynopsis):
         taken = 0
         while True:
             why = h.walk(
-                rows, self._head, at, stamp, offsets, first, end, shown, chances, found, chance, ends
+                rows,
+                self._head,
+                at,
+                stamp,
+                offsets,
+                first,
+                end,
+                shown,
+                chances,
+                found,
+                chance,
+                ends,
             )
             pane = int(at[h.PANE])
             if why == h.ENTERED:

@@ -1,4 +1,4 @@
-"""CCSQ, the compressed queue (section 4.2): the newest compact set whole, of each older one the change.
+"""CCSQ, the compressed queue (section 4.2): the newest compact set, of older ones the change.
 
 An entry's first list is what its set has beyond that of the next newer entry (rows of its oldest
 pane), its second list what the newer one has beyond it. The newest entry's first list is its set.
@@ -11,8 +11,28 @@ import numpy as np
 from skyband.kernels.jit import jit
 from skyband.kernels.uncertain.csq import newest_set
 from skyband.kernels.uncertain.queue import (
-    BEGIN, FIRST, FRESH, HIGH, LAST, MORE, OLDEST, SIZE, TAIL, UPDATED, Queue, after_pane, append,
-    append_set, drop_old, find, more_of, set_of, slot_range, tail_from, updated, used,
+    BEGIN,
+    FIRST,
+    FRESH,
+    HIGH,
+    LAST,
+    MORE,
+    OLDEST,
+    SIZE,
+    TAIL,
+    UPDATED,
+    Queue,
+    after_pane,
+    append,
+    append_set,
+    drop_old,
+    find,
+    more_of,
+    set_of,
+    slot_range,
+    tail_from,
+    updated,
+    used,
 )  # fmt: skip
 from skyband.kernels.uncertain.types import Ints, Rows, Rule, better, grown, oldest_pane
 
@@ -162,7 +182,7 @@ def _take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
 
 @jit
 def ccsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
-    """Take panes; before pane i, those before ``gone[i]`` have expired, after the last the others."""
+    """Take panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
     for i in range(len(offsets) - 1):
         drop_old(rows, q, gone[i])
         q = _take(rule, rows, q, offsets[i], offsets[i + 1])

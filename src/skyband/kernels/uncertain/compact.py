@@ -1,7 +1,7 @@
 """Compact sets, whatever the semantics: where one ends, and the answer that is read from it.
 
-A semantics is a file with two functions, named here once each. Everything else in this folder speaks
-of rules and knows no semantics.
+A semantics is a file with two functions, named here once each. Everything else in this folder
+speaks of rules and knows no semantics.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ def compact_end(rule: Rule, prob: Floats, slots: Ints, n: int, slack: float) -> 
 
 
 @jit
-def answer(
-    rule: Rule, prob: Floats, slots: Ints, n: int, found: Ints, chance: Floats
-) -> int:
+def answer(rule: Rule, prob: Floats, slots: Ints, n: int, found: Ints, chance: Floats) -> int:
     """The answer over n rows in row order: slots in the answer's order and their chances.
 
     ``found`` and ``chance`` have room for max(k, n).

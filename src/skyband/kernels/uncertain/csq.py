@@ -7,11 +7,40 @@ import numpy as np
 from skyband.kernels.jit import jit
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.queue import (
-    BEGIN, FIRST, FRESH, HIGH, LAST, MADE, MORE, OLDEST, SIZE, TAIL, UPDATED, Queue, after_pane,
-    append, append_set, drop_old, find, more_of, set_of, slot_range, tail_from, updated, used,
+    BEGIN,
+    FIRST,
+    FRESH,
+    HIGH,
+    LAST,
+    MADE,
+    MORE,
+    OLDEST,
+    SIZE,
+    TAIL,
+    UPDATED,
+    Queue,
+    after_pane,
+    append,
+    append_set,
+    drop_old,
+    find,
+    more_of,
+    set_of,
+    slot_range,
+    tail_from,
+    updated,
+    used,
 )  # fmt: skip
 from skyband.kernels.uncertain.types import (
-    KEEP, Ints, Rows, Rule, before, better, oldest_pane, sort_slots, without,
+    KEEP,
+    Ints,
+    Rows,
+    Rule,
+    before,
+    better,
+    oldest_pane,
+    sort_slots,
+    without,
 )  # fmt: skip
 
 __all__ = ["csq_fold", "csq_read", "csq_take", "newest_set", "update_entries"]
@@ -34,8 +63,7 @@ def newest_set(rule: Rule, rows: Rows, q: Queue, high: int) -> tuple[Ints, int]:
 
 @jit
 def update_entries(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> Queue:
-    """Update the compact sets that sorted new rows enter; sets that became equal are made one.
-    """
+    """Update the compact sets that sorted new rows enter; sets that became equal are made one."""
     num = q.num
     first, last = num[FIRST], num[LAST]
     e = last
@@ -92,7 +120,7 @@ def csq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
 
 @jit
 def csq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
-    """Take panes; before pane i, those before ``gone[i]`` have expired, after the last the others."""
+    """Take panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
     for i in range(len(offsets) - 1):
         drop_old(rows, q, gone[i])
         q = csq_take(rule, rows, q, offsets[i], offsets[i + 1])

@@ -1,7 +1,7 @@
 """The window's own compact set, and the walk over panes and windows that reads it.
 
-Most panes do not touch the window's compact set and most windows answer what the one before them did.
-The walk passes over those at full speed and stops where there is something to compute.
+Most panes do not touch the window's compact set, and most windows answer what the one before them
+did. The walk passes over those at full speed and stops where there is something to compute.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ def walk(
 ) -> int:
     """Pass panes and write answers until something has to be computed; says what.
 
-    Pane i holds the slots [offsets[i], offsets[i + 1]), best first. ``shown`` and ``chances`` are the
-    answer as it was last read, ``found`` and ``chance`` what windows get, ``ends`` where each ends.
+    Pane i holds the slots [offsets[i], offsets[i + 1]), best first. ``shown`` and ``chances`` are
+    the answer as it was last read, ``found`` and ``chance`` what windows get, ``ends`` where each
+    window's ends.
     """
     window, pane, written = at[WINDOW], at[PANE], at[WRITTEN]
     count = at[SHOWN]

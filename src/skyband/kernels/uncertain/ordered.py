@@ -31,7 +31,7 @@ class Sorted(NamedTuple):
     """The window's rows in row order."""
 
     block: Ints
-    count: Ints
+    filled: Ints
     chain: Ints
     num: Ints
 
@@ -43,7 +43,7 @@ def _place(rows: Rows, s: Sorted, slot: int) -> int:
     while low < high:
         middle = (low + high) // 2
         block = s.chain[middle]
-        if better(rows, s.block[block, s.count[block] - 1], slot):
+        if better(rows, s.block[block, s.filled[block] - 1], slot):
             low = middle + 1
         else:
             high = middle
@@ -53,7 +53,7 @@ def _place(rows: Rows, s: Sorted, slot: int) -> int:
 @jit
 def _roomy(s: Sorted) -> Sorted:
     """Room for one more block."""
-    size = len(s.count)
+    size = len(s.filled)
     if s.num[BLOCKS] < size:
         return s
     block = np.empty((2 * size, BLOCK), np.int64)
@@ -62,7 +62,7 @@ def _roomy(s: Sorted) -> Sorted:
     for b in range(size):
         for i in range(BLOCK):
             block[b, i] = s.block[b, i]
-        count[b] = s.count[b]
+        count[b] = s.filled[b]
         chain[b] = s.chain[b]
         count[size + b] = 0
         chain[size + b] = size + b
@@ -74,10 +74,10 @@ def _insert(rows: Rows, s: Sorted, slot: int) -> Sorted:
     s.num[INSERTED] += 1
     if s.num[BLOCKS] == 0:
         s.num[BLOCKS] = 1
-        s.count[s.chain[0]] = 0
+        s.filled[s.chain[0]] = 0
     at = _place(rows, s, slot)
     block = s.chain[at]
-    if s.count[block] == BLOCK:
+    if s.filled[block] == BLOCK:
         s = _roomy(s)
         fresh = s.chain[s.num[BLOCKS]]
         for i in range(s.num[BLOCKS], at + 1, -1):
@@ -87,16 +87,16 @@ def _insert(rows: Rows, s: Sorted, slot: int) -> Sorted:
         half = BLOCK // 2
         for i in range(half):
             s.block[fresh, i] = s.block[block, half + i]
-        s.count[fresh] = half
-        s.count[block] = half
+        s.filled[fresh] = half
+        s.filled[block] = half
         if better(rows, s.block[block, half - 1], slot):
             block = fresh
-    n = s.count[block]
+    n = s.filled[block]
     i = before(rows, s.block[block], n, slot)
     for j in range(n, i, -1):
         s.block[block, j] = s.block[block, j - 1]
     s.block[block, i] = slot
-    s.count[block] = n + 1
+    s.filled[block] = n + 1
     return s
 
 
@@ -105,11 +105,11 @@ def _delete(rows: Rows, s: Sorted, slot: int) -> None:
     s.num[DELETED] += 1
     at = _place(rows, s, slot)
     block = s.chain[at]
-    n = s.count[block]
+    n = s.filled[block]
     i = before(rows, s.block[block], n, slot)
     for j in range(i, n - 1):
         s.block[block, j] = s.block[block, j + 1]
-    s.count[block] = n - 1
+    s.filled[block] = n - 1
     if n == 1:
         s.num[BLOCKS] -= 1
         for j in range(at, s.num[BLOCKS]):
@@ -119,7 +119,7 @@ def _delete(rows: Rows, s: Sorted, slot: int) -> None:
 
 @jit
 def sorted_fold(rows: Rows, s: Sorted, offsets: Ints, gone: Ints) -> Sorted:
-    """Take panes; before pane i, those before ``gone[i]`` have expired, after the last the others."""
+    """Take panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
     num = s.num
     for i in range(len(offsets)):
         while num[LOW] < num[HIGH] and rows.pane[num[LOW]] < gone[i]:
@@ -134,13 +134,13 @@ def sorted_fold(rows: Rows, s: Sorted, offsets: Ints, gone: Ints) -> Sorted:
 
 @jit
 def sorted_read(rows: Rows, s: Sorted, first: int, most: int) -> Ints:
-    """The best rows of panes from ``first`` on, in row order; fewer than ``most`` are all of them."""
+    """The best rows of panes from ``first`` on, in row order; fewer than ``most`` are all."""
     slots = np.empty(most, np.int64)
     n = 0
     at = 0
     while at < s.num[BLOCKS] and n < most:
         block = s.chain[at]
-        for i in range(s.count[block]):
+        for i in range(s.filled[block]):
             slot = s.block[block, i]
             if n < most and rows.pane[slot] >= first:
                 slots[n] = slot

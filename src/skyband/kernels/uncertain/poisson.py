@@ -1,8 +1,8 @@
 """How many rows of a prefix are there: the recursion that three of the semantics share.
 
-``r[j]`` is the probability that exactly j of the rows so far are there, for j < k (equation 2 of the
-paper). Sums and products of non-negative numbers only, never a division: nothing turns negative or
-NaN, and certain rows (p = 1) leave exact zeros behind.
+``r[j]`` is the probability that exactly j of the rows so far are there, for j < k (equation 2 of
+the paper). Sums and products of non-negative numbers only, never a division: nothing turns negative
+or NaN, and certain rows (p = 1) leave exact zeros behind.
 """
 
 from __future__ import annotations

@@ -17,7 +17,14 @@ import numpy as np
 from skyband.kernels.jit import jit
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.types import (
-    KEEP, Ints, Rows, Rule, before, merged, oldest_pane, sort_slots,
+    KEEP,
+    Ints,
+    Rows,
+    Rule,
+    before,
+    merged,
+    oldest_pane,
+    sort_slots,
 )  # fmt: skip
 
 __all__ = ["Queue"]
@@ -50,9 +57,7 @@ class Queue(NamedTuple):
 
 
 @jit
-def updated(
-    rule: Rule, rows: Rows, old: Ints, n: int, fresh: Ints, n_fresh: int, out: Ints
-) -> int:
+def updated(rule: Rule, rows: Rows, old: Ints, n: int, fresh: Ints, n_fresh: int, out: Ints) -> int:
     """The compact set of a compact set and new rows (theorem 3.2), written to ``out``.
 
     New rows after its lowest can only be left out; and should rounding hide the end that must be
@@ -76,7 +81,7 @@ def used(q: Queue) -> int:
     last = q.num[LAST]
     if last == q.num[FIRST]:
         return 0
-    return q.entry[last - 1, BEGIN] + q.entry[last - 1, SIZE] + q.entry[last - 1, MORE]
+    return int(q.entry[last - 1, BEGIN] + q.entry[last - 1, SIZE] + q.entry[last - 1, MORE])
 
 
 @jit
@@ -159,7 +164,7 @@ def find(q: Queue, first: int) -> int:
     e = q.num[FIRST]
     while e < q.num[LAST] and q.entry[e, OLDEST] < first:
         e += 1
-    return e
+    return int(e)
 
 
 @jit

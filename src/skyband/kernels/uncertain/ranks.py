@@ -35,9 +35,7 @@ def ranks_end(prob: Floats, slots: Ints, n: int, k: int, slack: float) -> int:
 
 
 @jit
-def ranks_answer(
-    prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance: Floats
-) -> int:
+def ranks_answer(prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance: Floats) -> int:
     """The winner of each rank, with its chance; returns how many ranks there are."""
     end = ranks_end(prob, slots, n, k, 0.0)
     count = min(k, n)

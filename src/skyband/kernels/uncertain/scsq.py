@@ -1,8 +1,9 @@
 """SCSQ, the segmental queue (section 4.3), and its buffer (section 4.4).
 
-An entry is a compact set and its segment: rows of older panes, up to the oldest pane of the next older
-entry, that stand before the set's lowest row. The compact set of any window that starts there lies in
-the two together. Segments that are small together are merged, so that O(log W) of them remain.
+An entry is a compact set and its segment: rows of older panes, up to the oldest pane of the next
+older entry, that stand before the set's lowest row. The compact set of any window that starts there
+lies in the two together. Segments that are small together are merged, so that O(log W) of them
+remain.
 """
 
 from __future__ import annotations
@@ -13,11 +14,42 @@ from skyband.kernels.jit import jit
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.csq import csq_take, update_entries
 from skyband.kernels.uncertain.queue import (
-    BEGIN, FIRST, FLUSHED, FRESH, HIGH, LARGEST, LAST, MADE, MERGED, MORE, OLDEST, ROOM, SIZE, TAIL,
-    Queue, after_pane, append, drop_old, find, more_of, set_of, tail_from, used,
+    BEGIN,
+    FIRST,
+    FLUSHED,
+    FRESH,
+    HIGH,
+    LARGEST,
+    LAST,
+    MADE,
+    MERGED,
+    MORE,
+    OLDEST,
+    ROOM,
+    SIZE,
+    TAIL,
+    Queue,
+    after_pane,
+    append,
+    drop_old,
+    find,
+    more_of,
+    set_of,
+    tail_from,
+    used,
 )  # fmt: skip
 from skyband.kernels.uncertain.types import (
-    KEEP, Ints, Rows, Rule, before, better, grown, merged, oldest_pane, sort_slots, without,
+    KEEP,
+    Ints,
+    Rows,
+    Rule,
+    before,
+    better,
+    grown,
+    merged,
+    oldest_pane,
+    sort_slots,
+    without,
 )  # fmt: skip
 
 __all__ = ["buffer_fold", "scsq_fold", "scsq_read"]

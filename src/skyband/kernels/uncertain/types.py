@@ -29,12 +29,13 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-# How much a compact set must exceed its condition. What is kept exceeds it by more than rounding can
-# ever take back, so that a reader, who asks for none, always finds its own end inside.
+# How much a compact set must exceed its condition. What is kept exceeds it by more than rounding
+# can ever take back, so that a reader, who asks for none, always finds its own end inside.
 KEEP = 2.0**-30
 READ = 0.0
 
 
+_FEW = 16  # slots that are sorted by insertion
 FAR = np.iinfo(np.int64).max
 
 
@@ -58,9 +59,9 @@ class Rows(NamedTuple):
 def better(rows: Rows, a: int, b: int) -> bool:
     """Whether slot a stands before slot b in row order."""
     if rows.key[a] != rows.key[b]:
-        return rows.key[a] > rows.key[b]
+        return bool(rows.key[a] > rows.key[b])
     if rows.pane[a] != rows.pane[b]:
-        return rows.pane[a] > rows.pane[b]  # every row of a later pane is later
+        return bool(rows.pane[a] > rows.pane[b])  # every row of a later pane is later
     return a < b
 
 
@@ -113,29 +114,40 @@ def merged(rows: Rows, a: Ints, na: int, b: Ints, nb: int, out: Ints) -> int:
 
 @jit
 def sort_slots(rows: Rows, low: int, high: int) -> Ints:
-    """The slots [low, high) in row order; stretches that are sorted, as panes are, are merged."""
-    a = np.arange(low, high)
-    n = len(a)
-    edge = np.empty(n + 1, np.int64)
-    runs = 0
-    for i in range(n):
-        if i == 0 or not better(rows, a[i - 1], a[i]):
-            edge[runs] = i
-            runs += 1
-    edge[runs] = n
+    """The slots [low, high) in row order: short stretches by insertion, then merged."""
+    n = high - low
+    a = np.empty(n, np.int64)
+    key = rows.key[low:high]
+    for start in range(0, n, _FEW):
+        for i in range(start, min(start + _FEW, n)):
+            j = i
+            while j > start and (
+                key[a[j - 1] - low] < key[i]
+                or (key[a[j - 1] - low] == key[i] and better(rows, low + i, a[j - 1]))
+            ):
+                a[j] = a[j - 1]
+                j -= 1
+            a[j] = low + i
     b = np.empty(n, np.int64)
-    while runs > 1:
-        made = 0
-        for run in range(0, runs, 2):
-            start = edge[run]
-            middle = edge[run + 1]
-            end = edge[run + 2] if run + 1 < runs else middle
-            merged(rows, a[start:middle], middle - start, a[middle:end], end - middle, b[start:end])
-            edge[made] = start
-            made += 1
-        edge[made] = n
-        runs = made
+    width = _FEW
+    while width < n:
+        for start in range(0, n, 2 * width):
+            middle = min(start + width, n)
+            end = min(middle + width, n)
+            i, j = start, middle
+            for at in range(start, end):
+                left = i < middle
+                if left and j < end:
+                    one, two = key[a[i] - low], key[a[j] - low]
+                    left = one > two or (one == two and better(rows, a[i], a[j]))
+                if left:
+                    b[at] = a[i]
+                    i += 1
+                else:
+                    b[at] = a[j]
+                    j += 1
         a, b = b, a
+        width *= 2
     return a
 
 

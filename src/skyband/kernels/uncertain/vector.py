@@ -1,8 +1,8 @@
 """U-Topk: the likeliest whole answer, a vector of exactly k rows (definition 5.3).
 
-Of the vectors within the first i rows the likeliest takes the k greatest probabilities; its chance is
-``rho_i``, with the factor (1 - p) for every other row up to i (the paper prints d). Products are kept
-as a mantissa and a power of two, so that they neither vanish nor lose ties.
+Of the vectors within the first i rows the likeliest takes the k greatest probabilities; its chance
+is ``rho_i``, with the factor (1 - p) for every other row up to i (the paper prints d). Products are
+kept as a mantissa and a power of two, so that they neither vanish nor lose ties.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["vector_answer", "vector_end"]
 def _choose(prob: Floats, slots: Ints, i: int, k: int, top: Ints, count: int) -> int:
     """Put row i among the k greatest probabilities so far; the position that left, or -1.
 
-    ``top`` holds positions, greatest first. Of equal probabilities the earlier row stays: the vector
-    that comes first in row order.
+    ``top`` holds positions, greatest first. Of equal probabilities the earlier row stays: the
+    vector that comes first in row order.
     """
     p = prob[slots[i]]
     gone = -1
@@ -43,7 +43,7 @@ def _choose(prob: Floats, slots: Ints, i: int, k: int, top: Ints, count: int) ->
 def _scan(
     prob: Floats, slots: Ints, n: int, k: int, slack: float, top: Ints
 ) -> tuple[int, int, float, int]:
-    """The end of the compact set or -1; rows before the best vector's end, its mantissa and power."""
+    """The end of the compact set or -1; where the best vector ends, its mantissa and power."""
     out, out_power = 1.0, 0  # the product of (1 - p) over the rows that are not chosen
     bound, bound_power = 1.0, 0  # the product of max(p, 1 - p) over all
     best, best_power = 0.0, 0

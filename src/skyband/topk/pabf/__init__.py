@@ -1,9 +1,9 @@
 """Approximate top-k by PABF (Zhu et al. 2017), one module for each part of its framework.
 
-    levels      what epsilon means: fixed steps of the score
-    filters     section 4: which rows of a pane are looked at twice
-    synopsis    section 3: the framework; its kernels are ``pabf_merge`` (section 5, the merges) and
-                ``pabf_tahm`` (section 6, the answers) in ``skyband.kernels``
+levels      what epsilon means: fixed steps of the score
+filters     section 4: which rows of a pane are looked at twice
+synopsis    section 3: the framework; its kernels are ``pabf_merge`` (section 5, the merges) and
+            ``pabf_tahm`` (section 6, the answers) in ``skyband.kernels``
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skyband.columns import native_dtype
 from skyband.kernels import pabf_merge as kernel
-from skyband.kernels.pabf import fold_candidates, new_candidates
+from skyband.kernels.pabf import fold_candidates, new_candidates, room_for
 from skyband.kernels.pabf_levels import LOWEST
 from skyband.kernels.pabf_merge import Candidates
 from skyband.order import row_order
@@ -30,13 +30,13 @@ Ints = npt.NDArray[np.int64]
 class Pabf(SingleGroup):
     """Rows by level of width epsilon, in buckets, under a list of ready results.
 
-    A row that the filter stops costs one comparison, a candidate O(log k) amortised, an answer O(k).
-    State: of each level the rows that fewer than k newer ones of at least that level follow, so at
-    most k a level, whatever the order of scores. Guarantee: at every rank the returned score is at
-    most the true one and less than epsilon below it, with certainty; delta only says how often a pane
-    may be scanned twice. Rows returned are live, with their own scores. Zhu et al. 2017; levels are
-    fixed, dominators counted for each row and filters checked, where the paper's drift, count for a
-    node and lose rows (decision record 0020).
+    A row that the filter stops costs one comparison, a candidate O(log k) amortised, an answer
+    O(k). State: of each level the rows that fewer than k newer ones of at least that level follow,
+    so at most k a level, whatever the order of scores. Guarantee: at every rank the returned score
+    is at most the true one and less than epsilon below it, with certainty; delta only says how
+    often a pane may be scanned twice. Rows returned are live, with their own scores. Zhu et al.
+    2017; levels are fixed, dominators counted for each row and filters checked, where the paper's
+    drift, count for a node and lose rows (decision record 0040).
 
     Option ``filter``: "auto", "stationary", "time", "none-known" or "off".
 
@@ -55,6 +55,7 @@ class Pabf(SingleGroup):
         super().__init__(query)
         self.filter = Filter(query.options.get("filter", "auto"), query.k, query.delta)
         self.state = new_candidates(query.k)
+        self.room = room_for(query.k, query.window.panes.per_window)
         self.width, self.whole = 0.0, 0
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
@@ -81,11 +82,13 @@ class Pabf(SingleGroup):
 
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
         part, cuts = panes.parts["rows"], self.query.window.panes
-        # A reading right after a pane, ``peek`` included, reaches back the window's size from its end.
+        # A reading right after a pane, ``peek`` included, reaches back the window's size from its
+        # end.
         first = cuts.pane_of(cuts.pane_end(panes.stamp) - cuts.size - 1) + 1
         self.state, found, ends = fold_candidates(
             self.state,
             self.query.k,
+            self.room,
             self.width,
             self.whole,
             panes.stamp,
@@ -172,11 +175,12 @@ class Pabf(SingleGroup):
 
     def stats(self) -> dict[str, int | float]:
         rows, meta = self._rows, self.state.meta
-        live = rows[rows[:, kernel.PANE] >= meta[kernel.FIRST]]
+        lives = rows[:, kernel.PANE] >= meta[kernel.FIRST]
         own = sum(array.nbytes for array in self.state)
         return {
-            "retained": len(live),
+            "retained": int(lives.sum()),
             "state_bytes": own + self.payload.nbytes,
+            "fresh": int(lives[self.state.cut[0] :].sum()),
             "nodes": self._nodes(),
             "buckets": len(set(self.state.cut.tolist())) - 1,
             "local_merges": int(meta[kernel.LOCAL_MERGES]),

@@ -1,0 +1,84 @@
+"""Streams of the PABF paper (section 7): scores in order of arrival.
+
+    TIME^U         scores unrelated to arrival
+    TIME^R         sin(pi t / 2N): a period of four windows
+    SKEW-I a-d     most scores crowded into 80, 60, 40, 20 % of the range, at random times
+    SKEW-II a-d    a later row scores less than an earlier one with probability 0.1, 0.4, 0.7, 0.9
+    STOCK          trades: price times volume, the real ones or log-normal ones like them
+
+The paper says no more than this; where a choice was left, the function says which one was made.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.datasets.real import real
+
+__all__ = ["skew_i", "skew_ii", "stock", "stock_like", "time_r", "time_u"]
+
+Scores = npt.NDArray[np.float64]
+_CROWDED = {"a": 0.8, "b": 0.6, "c": 0.4, "d": 0.2}
+_FALLING = {"a": 0.1, "b": 0.4, "c": 0.7, "d": 0.9}
+
+
+def time_u(rows: int, seed: int = 0) -> Scores:
+    """Uniform scores in [0, 1)."""
+    return np.random.default_rng(seed).random(rows)
+
+
+def time_r(rows: int, window: int) -> Scores:
+    """A sine over arrival, one period in four windows; nothing is random."""
+    scores: Scores = np.sin(np.arange(rows) * (np.pi / (2 * window)))
+    return scores
+
+
+def skew_i(letter: str, rows: int, seed: int = 0) -> Scores:
+    """Scores of [0, 1), nineteen of twenty in a band of 80, 60, 40 or 20 % of it around its middle.
+
+    >>> values = skew_i("d", 10_000)
+    >>> bool(0.94 < np.mean(np.abs(values - 0.5) <= 0.1) < 0.98)
+    True
+    """
+    rng = np.random.default_rng(seed)
+    share = _CROWDED[letter]
+    scores = rng.random(rows)
+    inside = rng.random(rows) < 0.95
+    scores[inside] = 0.5 + share * (scores[inside] - 0.5)
+    return scores
+
+
+def skew_ii(letter: str, rows: int, window: int, seed: int = 0) -> Scores:
+    """Normal scores around a line that rises or falls so much in half a window as the letter says.
+
+    Two rows half a window apart are in falling order with the letter's probability. The line starts
+    again every ten windows, so that scores stay within a range.
+
+    >>> values = skew_ii("d", 200_000, 10_000)
+    >>> bool(0.88 < np.mean(values[5_000:50_000] < values[:45_000]) < 0.92)
+    True
+    """
+    rng = np.random.default_rng(seed)
+    # The difference of two normal scores has deviation sqrt(2).
+    drop = NormalDist().inv_cdf(_FALLING[letter]) * 2**0.5
+    place = np.arange(rows) % (10 * window) / (window / 2)
+    return rng.standard_normal(rows) - drop * place
+
+
+def stock() -> Scores:
+    """Price times volume of every real trade, in order (needs SKYBAND_DATA)."""
+    table = real("us_equity_trades", ["price", "volume"])
+    scores: Scores = table["price"].to_numpy() * table["volume"].to_numpy()
+    return scores
+
+
+def stock_like(rows: int, seed: int = 0) -> Scores:
+    """Trades like the real ones: prices that wander, long-tailed volumes in hundreds."""
+    rng = np.random.default_rng(seed)
+    prices = 100 * np.exp(np.cumsum(rng.normal(0, 1e-4, rows)))
+    volumes = 100 * np.ceil(rng.lognormal(0.5, 1.4, rows))
+    scores: Scores = prices * volumes
+    return scores

@@ -1,0 +1,65 @@
+"""Integers that stand for the ids of objects where ties are decided."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.columns import native_dtype, plain, spans, to_numpy
+from skyband.fused.guard import frozen
+from skyband.kernels.fused import common_prefix, prefix_keys
+from skyband.order import sortable
+
+__all__ = ["IdKeys"]
+
+
+class IdKeys:
+    """Keys that never contradict the order of the ids; equal keys leave it open.
+
+    A number is its own key. Of text and bytes the key is the eight bytes after what all ids so far
+    begin with. Other types have no key: their ties are decided when an answer is finished.
+
+    >>> keys, names = IdKeys(), pa.array(["client 17", "client 18", "client 172"])
+    >>> keys.narrows(names)
+    True
+    >>> np.argsort(keys.of(names)).tolist()
+    [0, 2, 1]
+    """
+
+    def __init__(self) -> None:
+        self.prefix: npt.NDArray[np.uint8] | None = None
+        """What all ids begin with, once there has been one."""
+
+    def narrows(self, ids: pa.Array) -> bool:
+        """Whether ids, at least one, make the common beginning shorter: all keys are then void."""
+        if not _is_text(ids.type):
+            return False
+        offsets, octets = spans(plain(ids))
+        known = self.prefix
+        if known is None:
+            known = octets[offsets[0] : offsets[1]]
+        common = common_prefix(_wide(offsets), frozen(octets), frozen(known))
+        if self.prefix is not None and common == len(self.prefix):
+            return False
+        self.prefix = known[:common].copy()
+        return True
+
+    def of(self, ids: pa.Array) -> npt.NDArray[np.int64]:
+        """The keys of ids that begin as all do."""
+        if native_dtype(ids.type) is not None:
+            return sortable(to_numpy(ids))
+        if not _is_text(ids.type):
+            return np.zeros(len(ids), np.int64)
+        assert self.prefix is not None
+        offsets, octets = spans(plain(ids))
+        return sortable(prefix_keys(_wide(offsets), frozen(octets), len(self.prefix)))
+
+
+def _wide(offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return frozen(offsets.astype(np.int64, copy=False))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
