@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ SETTINGS = {
 
 TOO_SLOW = "Python worker failed to connect back"
 """What Spark says when a worker has not started within its fixed ten seconds."""
-ATTEMPTS = 5
 
 
 def missing() -> str | None:
@@ -82,20 +81,32 @@ def stream_of(session: Any, folder: Path, batches: Sequence[pa.Table], parts: in
 
 def collect(frame: Any, folder: Path) -> tuple[pa.Table, list[Any]]:
     """All rows of a streaming DataFrame, once its source is exhausted, and its progress."""
-    for attempt in range(ATTEMPTS):
-        name = f"answers_{uuid.uuid4().hex}"
+    name = f"answers_{uuid.uuid4().hex}"
+
+    def start() -> Any:
+        # The memory sink cannot go on from a checkpoint, so another attempt begins anew.
         shutil.rmtree(folder / "checkpoint", ignore_errors=True)
         writer = frame.writeStream.format("memory").queryName(name).outputMode("append")
-        query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+        return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+
+    progress = run_out(start)
+    return frame.sparkSession.table(name).toArrow(), progress
+
+
+def run_out(start: Callable[[], Any]) -> list[Any]:
+    """Run a query until its source is exhausted; again where a worker was too slow to start."""
+    attempts = 5
+    while True:
+        query = start()
         try:
             query.processAllAvailable()
-            return frame.sparkSession.table(name).toArrow(), list(query.recentProgress)
+            return list(query.recentProgress)
         except Exception as problem:
-            if TOO_SLOW not in str(problem) or attempt == ATTEMPTS - 1:
+            attempts -= 1
+            if TOO_SLOW not in str(problem) or not attempts:
                 raise
         finally:
             query.stop()
-    raise AssertionError("unreachable")
 
 
 def embedded(

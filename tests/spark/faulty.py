@@ -22,16 +22,7 @@ def main(folder: Path) -> None:
     writer = rank(frame, QUERY).writeStream.format("parquet").outputMode("append")
     writer = writer.option("path", str(folder / "out"))
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-    for attempt in range(clusters.ATTEMPTS):
-        query = writer.start()
-        try:
-            query.processAllAvailable()
-            break
-        except Exception as problem:
-            if clusters.TOO_SLOW not in str(problem) or attempt == clusters.ATTEMPTS - 1:
-                raise
-        finally:
-            query.stop()
+    clusters.run_out(writer.start)
     session.stop()
 
 
