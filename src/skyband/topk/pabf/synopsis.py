@@ -36,7 +36,7 @@ class Pabf(SingleGroup):
     is at most the true one and less than epsilon below it, with certainty; delta only says how
     often a pane may be scanned twice. Rows returned are live, with their own scores. Zhu et al.
     2017; levels are fixed, dominators counted for each row and filters checked, where the paper's
-    drift, count for a node and lose rows (decision record 0040).
+    drift, count for a node and lose rows (decision record 0006).
 
     Option ``filter``: "auto", "stationary", "time", "none-known" or "off".
 
