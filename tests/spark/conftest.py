@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # helpers that all
 import clusters
 
 
+@pytest.hookimpl(tryfirst=True)  # groups must be known before tests are dealt out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A JVM on a busy machine takes its time; a test that hangs is still ended.
 
