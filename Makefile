@@ -13,7 +13,7 @@ TWO    := -n 2 --dist loadgroup
 SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-spark setup-test demo test test-nojit docs-test slow cluster \
+.PHONY: help setup setup-demo setup-spark setup-test demo test test-nojit slow-nojit docs-test slow cluster \
         check format bench clean
 
 help:  ## List the targets
@@ -61,9 +61,14 @@ test: setup-test  ## Run all but the slow and the cluster tests, then the small 
 	@$(SUBMAKE) test-nojit
 
 # Compiled 64-bit hashes wrap silently; the same lines in plain numpy warn about it.
-test-nojit: setup  ## Run the tests marked nojit with numba's compiler off
-	NUMBA_DISABLE_JIT=1 $(PYTEST) $(TWO) tests -m nojit \
-	  -W "ignore:overflow encountered:RuntimeWarning" $(PYTEST_ARGS)
+NOJIT  := NUMBA_DISABLE_JIT=1 $(PYTEST) $(TWO) -m nojit -W "ignore:overflow encountered:RuntimeWarning"
+
+test-nojit: setup  ## Run the small tests of the core with numba's compiler off
+	$(NOJIT) tests/test_columns.py tests/test_keys.py tests/test_packing.py tests/test_jit.py \
+	  tests/test_kernels_topk.py $(PYTEST_ARGS)
+
+slow-nojit: setup  ## Run every test that can do without numba's compiler; takes long
+	$(NOJIT) tests --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
 
 docs-test: setup  ## Run the examples in README, docs and docstrings
 	$(PYTEST) README.md docs src $(PYTEST_ARGS)

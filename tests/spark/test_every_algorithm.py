@@ -21,7 +21,7 @@ import skyband as sb
 import test_spark_parts as parts
 from skyband import registry
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 WINDOW = oracle.TimeWindow(30, 10, lateness=3)  # streams are later than that now and then
 
 
