@@ -330,7 +330,7 @@ def _verdicts(report: Report, found: dict[str, dict[str, Measured]]) -> None:
             [_mean(found[c]["fsw-r"]) >= _mean(found[c]["fsw"]) for c in words_cases],
         ),
         (
-            "FSW and FSWr need less than half of the operations of FSP",
+            "FSW and FSWr need less than half of the operations of FSP, both its lists counted",
             [
                 2 * _operations(found[c][name]) < _operations(found[c]["fsp"])
                 for c in words_cases

@@ -9,6 +9,7 @@ have is written ``side_column``); rows that come before wait as they are.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -274,13 +275,13 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
         if rest:
             self.restore_known(rest)
 
+    @abstractmethod
     def snapshot_known(self) -> dict[str, npt.NDArray[Any]]:
         """The state over sealed panes, both sides being known."""
-        raise NotImplementedError
 
+    @abstractmethod
     def restore_known(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what ``snapshot_known`` gave."""
-        raise NotImplementedError
 
 
 def _family(kind: pa.DataType) -> object:

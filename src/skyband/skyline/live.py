@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -138,9 +139,9 @@ class LiveSynopsis(JoinSynopsis):
         slots = left + self.live[0].gone, right + self.live[1].gone
         return self.answer(stores, slots, np.array([0, len(left)]), np.zeros(1, np.int64))
 
+    @abstractmethod
     def pairs(self, first: int) -> tuple[Ints, Ints]:
         """The skyline of the join of the live rows, as positions of both sides."""
-        raise NotImplementedError
 
     # State ------------------------------------------------------------------------------------
 
