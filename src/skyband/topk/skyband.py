@@ -12,17 +12,22 @@ import pyarrow as pa
 from skyband.kernels import skyband as kernel
 from skyband.query.topk import TopK
 from skyband.runs import Part, Runs
-from skyband.synopsis import Windows
+from skyband.synopsis import Rows, Windows
 from skyband.topk.base import TopKSynopsis
+from skyband.topk.lasting import Lasting
 from skyband.topk.payload import Payload
+from skyband.window import CountWindow
 
 __all__ = ["Skyband"]
+
+Ints = npt.NDArray[np.int64]
 
 
 class Skyband(TopKSynopsis):
     """The k-skyband of each group, swept when it has outgrown itself.
 
-    A row costs one comparison when it is not among the best k of its pane, else O(log k) amortised,
+    A row costs one comparison when it is not among the best k of its pane (or, in a batch of many
+    panes, of its neighbourhood: see lasting.py), else O(log k) amortised,
     whatever the order of scores; an answer O(k). State: the rows that fewer than k better ones
     follow, about k (1 + ln panes) of a group under random order, at most k times the panes. Exact.
     Follows the k-skyband of Mouratidis et al. 2006, taken a pane at a time.
@@ -40,10 +45,26 @@ class Skyband(TopKSynopsis):
         super().__init__(query)
         self.band = kernel.Skyband(query.k)
         self.payload = Payload({})
+        self.lasting = Lasting(query.k, query.largest, query.window.panes.per_window)
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         super().check_types(source, schema)
         self.payload = Payload({name: schema.field(name).type for name in self._payload})
+
+    def _select(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints]:
+        found = None
+        if not rows.group.any():
+            closed = self._closed(int(rows.pane[-1])) if len(rows) else 0
+            found = self.lasting.select(score, tie, rows.offsets, rows.pane, closed)
+        return super()._select(rows, score, tie) if found is None else found
+
+    def _closed(self, newest: int) -> int:
+        """The pane before which all are sealed once a row of the newest pane has come."""
+        window = self.query.window
+        if isinstance(window, CountWindow):
+            return newest
+        panes = window.panes
+        return int(panes.pane_of(panes.pane_start(newest) - window.lateness_ticks))
 
     def push(self, panes: Runs) -> None:
         none = np.zeros(0, np.int64)
