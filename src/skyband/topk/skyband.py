@@ -15,7 +15,7 @@ from skyband.runs import Part, Runs
 from skyband.synopsis import Rows, Windows
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.lasting import Lasting
-from skyband.topk.payload import Payload
+from skyband.topk.payload import Payload, Value, payload_for
 from skyband.window import CountWindow
 
 __all__ = ["Skyband"]
@@ -44,12 +44,12 @@ class Skyband(TopKSynopsis):
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
         self.band = kernel.Skyband(query.k)
-        self.payload = Payload({})
+        self.payload: Payload | Value = Payload({})
         self.lasting = Lasting(query.k, query.largest, query.window.panes.per_window)
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         super().check_types(source, schema)
-        self.payload = Payload({name: schema.field(name).type for name in self._payload})
+        self.payload = payload_for({name: schema.field(name).type for name in self._payload})
 
     def _select(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints]:
         found = None
@@ -127,5 +127,4 @@ class Skyband(TopKSynopsis):
 
     def _check(self) -> None:
         self.band._check()
-        slots = self.band.slots()
-        assert len(set(slots.tolist())) == len(slots) <= self.payload.used
+        self.payload._check(self.band.slots())
