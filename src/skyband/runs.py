@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from skyband.packing import pack, unpack
 
-__all__ = ["Column", "Part", "Runs", "expand", "offsets_of"]
+__all__ = ["Column", "Part", "Runs", "expand", "offsets_of", "places"]
 
 Column = Any
 """A numpy array or an Arrow array; Arrow comes without types."""
@@ -41,6 +41,13 @@ def expand(starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ints:
     ends = np.cumsum(lengths)
     shift: Ints = np.repeat(starts - (ends - lengths), lengths)
     return np.arange(total, dtype=np.int64) + shift
+
+
+def places(offsets: Ints) -> npt.NDArray[np.int32]:
+    """1, 2, 3, ... within each stretch."""
+    found = np.arange(1, int(offsets[-1]) + 1, dtype=np.int32)
+    found -= np.repeat(offsets[:-1].astype(np.int32), np.diff(offsets))
+    return found
 
 
 def _take(column: Column, positions: Ints) -> Column:

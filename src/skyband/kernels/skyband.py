@@ -194,8 +194,14 @@ class Skyband:
         high: Ints | int,
     ) -> Tops:
         highest = max(int(run_group.max(initial=-1)), int(units.max(initial=-1)))
-        self._reserve_groups(highest + 1)
-        order, n_units, starts, index = index_runs(frozen(run_group), frozen(units), self._unit_of)
+        self._reserve_groups(max(highest, 0) + 1)
+        if highest > 0:
+            order, n_units, starts, index = index_runs(
+                frozen(run_group), frozen(units), self._unit_of
+            )
+        else:
+            order, n_units = np.zeros(1, np.int32), 1
+            starts, index = np.array([0, len(run_group)]), np.arange(len(run_group))
         bounds = np.zeros((2, n_units), np.int64)  # groups that are not in units get no windows
         bounds[0, : len(units)], bounds[1, : len(units)] = low, high
         plan = (order[:n_units], starts, index, bounds)
@@ -203,14 +209,14 @@ class Skyband:
         windows = np.zeros((4, n_windows + 1), np.int64)
         windows[WIN_FIRST, :-1], windows[WIN_END, :-1] = win_first, win_end
         offsets = runs[1]
-        if n_windows > 1:
+        if n_windows > 1 and n_units > 1:
             count_answers(self.rows, self.groups, self.k, plan, runs[0], offsets, windows)
             np.cumsum(windows[ROW_AT:], axis=1, out=windows[ROW_AT:])
             n_rows, n_out = int(windows[ROW_AT, -1]), int(windows[RUN_AT, -1])
         else:  # one answer after the other: a bound will do
             n_out = len(units) * n_windows
             n_rows = self._held + int(offsets[-1] - offsets[0])
-            n_rows = min(n_rows, n_out * self.k)
+            n_rows = min(n_rows * n_windows, n_out * self.k)
         answers = (
             np.empty((2, n_out), np.int32),
             np.empty(n_out + 1, np.int64),
@@ -244,8 +250,9 @@ class Skyband:
         self._held = int(cursor[HELD])
         if 2 * self.garbage > self.used:
             self._compact()
-        if n_windows == 1:
-            n_rows, n_out = int(windows[ROW_AT, 0]), int(windows[RUN_AT, 0])
+        if n_windows == 1 or n_units == 1:
+            last = n_windows if n_units == 1 else 0
+            n_rows, n_out = int(windows[ROW_AT, last]), int(windows[RUN_AT, last])
         answers[1][n_out] = n_rows
         window, group = answers[0][:, :n_out]
         slot, key, tie = answers[2][:, :n_rows]
