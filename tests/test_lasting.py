@@ -110,7 +110,9 @@ def test_windows_of_one_pane_for_many_groups(kind: str, size: int, slide: int) -
     window = sb.TimeWindow(size, slide=slide)
     for k in (1, 4, 70):
         ours, other = (
-            sb.TopK(k=k, score="x", id="id", time="t", by="g", window=window, algorithm=algorithm)
+            sb.TopK(
+                k=k, score="x", id="id", time="t", by=("g",), window=window, algorithm=algorithm
+            )
             for algorithm in ("skyband", "mintopk")
         )
         assert sb.rank(table, ours).equals(sb.rank(table, other))
