@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skyband.kernels import skyband as kernel
 from skyband.kernels.borrow import frozen
-from skyband.kernels.tumbling import sorted_panes
+from skyband.kernels.pane_answers import sorted_panes
 from skyband.query.topk import TopK
 from skyband.runs import Part, Runs
 from skyband.synopsis import Rows, Windows
