@@ -79,7 +79,10 @@ def watch_with(monitor: Monitor, source: Any, progress: Progress | None = None) 
 
 def _run(source: Any, monitor: Monitor, progress: Progress | None) -> Iterator[Answers]:
     query = monitor.query
-    monitor._raise_late = not is_table(source)
+    sources = source.values() if isinstance(source, Mapping) else [source]
+    # Tables are sorted first.
+    monitor._intake.in_order = all(is_table(each) for each in sources)
+    monitor._raise_late = not monitor._intake.in_order
     rows = 0
     if isinstance(source, Mapping):
         steps = _several(source, monitor)
@@ -156,7 +159,6 @@ def _several(sources: Mapping[str, Any], monitor: Monitor) -> Iterator[Any]:
             streams[name] = _slices(_in_time(as_table(source), query, name), monitor)
         else:
             streams[name] = batches_of(source)
-    monitor._raise_late = not all(is_table(source) for source in sources.values())
     ended = [name for name in query.sources if name not in streams]
     while streams:
         seen = {} if monitor._fold is None else monitor._fold.time.seen

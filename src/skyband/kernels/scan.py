@@ -19,10 +19,10 @@ def is_sorted(values: npt.NDArray[np.int64]) -> bool:
     n = len(values)
     i = 1
     while i + _BLOCK <= n:
-        falls = False
-        for j in range(i, i + _BLOCK):
-            falls |= values[j] < values[j - 1]
-        if falls:
+        falls = np.int64(0)  # as wide as the values, so that neither has to be packed
+        for j in range(_BLOCK):
+            falls |= np.int64(values[i + j] < values[i + j - 1])
+        if falls != 0:
             return False
         i += _BLOCK
     for j in range(i, n):
