@@ -103,17 +103,19 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         hashes = hash_columns([batch.column(name) for name in self.items])
         return (hashes % np.uint64(shards)).astype(np.int64)
 
-    def hashed(self, rows: Rows) -> tuple[Hashes, npt.NDArray[Any], npt.NDArray[Any] | None]:
-        """Item hashes and weights in run order, and the runs' weight where rows have one."""
+    def hashed(self, rows: Rows) -> Hashes:
+        """Item hashes in run order."""
         hashes = hash_columns([rows.batch.column(name) for name in self.items])
-        if rows.index is not None:
-            hashes = hashes[rows.index]
+        return hashes if rows.index is None else hashes[rows.index]
+
+    def weighed(self, rows: Rows) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+        """Weights in run order, and the runs' weight where rows have one."""
         if self.query.weight is None:
-            return hashes, ONE_EACH, None
+            return ONE_EACH, None
         weights = rows.numpy(self.query.weight).astype(self.dtype, copy=False)
         weights = np.ascontiguousarray(weights)
         weights.flags.writeable = False  # as those of Arrow are, so that one kernel does for both
-        return hashes, weights, sum_runs(weights, rows.offsets)
+        return weights, sum_runs(weights, rows.offsets)
 
     # Answers ----------------------------------------------------------------------------------
 

@@ -32,7 +32,8 @@ class Exact(PaneLists):
     shortens = True
 
     def summarise(self, rows: Rows) -> Runs:
-        hashes, weights, total = self.hashed(rows)
+        hashes = self.hashed(rows)
+        weights, total = self.weighed(rows)
         first, counts, offsets = count_runs(hashes, weights, rows.offsets)
         columns: dict[str, Any] = {"hash": hashes[first], "count": counts}
         columns |= {f"item:{name}": rows.take(name, first) for name in self.items}

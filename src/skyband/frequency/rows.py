@@ -11,16 +11,18 @@ why.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import plain
+from skyband.columns import native_dtype, plain, to_numpy
 from skyband.errors import QueryError
 from skyband.frequency.base import ONE_EACH, FrequencySynopsis
 from skyband.kernels.counting import count_runs
+from skyband.kernels.hashing import hash_int64
 from skyband.query.base import count
 from skyband.query.frequency import HeavyHitters
 from skyband.runs import Part, Runs, expand, offsets_of
@@ -73,9 +75,17 @@ class SketchSynopsis(FrequencySynopsis):
 
     # Rows -------------------------------------------------------------------------------------
 
+    @cached_property
+    def raw(self) -> bool:
+        """Whether items are integers of 64 bits: then kernels hash them when they meet them."""
+        if len(self.items) > 1:
+            return False
+        kind = native_dtype(self.schema.field(self.items[0]).type)
+        return kind is not None and kind.kind in "iu" and kind.itemsize == 8
+
     def summarise(self, rows: Rows) -> Runs:
-        hashes, weights, total = self.hashed(rows)
-        columns: dict[str, Any] = {"hash": hashes}
+        weights, total = self.weighed(rows)
+        columns: dict[str, Any] = {} if self.raw else {"hash": self.hashed(rows)}
         if total is not None:
             columns["weight"] = weights
         columns |= {f"item:{name}": self._as_bound(rows.arrow(name), name) for name in self.items}
@@ -137,7 +147,7 @@ class SketchSynopsis(FrequencySynopsis):
         for run in range(len(runs)):
             part, at = known.slice(run, run + 1), int(rows.offsets[run])
             for _ in range(int(blocks[run])):
-                block = _counted(rows, at, at + self.raw_rows, self.dtype)
+                block = self._counted(rows, at, at + self.raw_rows)
                 part = _merged(part, missing[run], block, missing[run] * 0)
                 part, missing[run] = _cut(part, missing[run], self.raw_rows // 2)
                 at += self.raw_rows
@@ -151,14 +161,17 @@ class SketchSynopsis(FrequencySynopsis):
 
     # What kernels read ------------------------------------------------------------------------
 
-    def unpacked(self, runs: Runs) -> Pushed:
-        """Arrays of all runs: ``known`` items with counts and errors, then rows with weights."""
+    def unpacked(self, runs: Runs, raw: bool = False) -> Pushed:
+        """Arrays of all runs: ``known`` items with counts and errors, then rows with weights.
+
+        With ``raw`` the keys of rows that are integers are handed over as they are.
+        """
         rows, known = _part(runs, "rows"), _part(runs, "known")
         weighted = self.query.weight is not None and len(rows)
         some = len(known) > 0
         return Pushed(
             stamp=runs.stamp,
-            hashes=_read_only(rows["hash"]) if len(rows) else _read_only(_NO_HASHES),
+            hashes=_read_only(self._hashes(rows, 0, len(rows), raw)),
             weights=_read_only(rows["weight"] if weighted else np.zeros(0, self.dtype)),
             offsets=rows.offsets,
             known=_read_only(known["hash"] if some else _NO_HASHES),
@@ -167,6 +180,31 @@ class SketchSynopsis(FrequencySynopsis):
             known_offsets=known.offsets,
             missing=runs.scalars["missing"].astype(self.dtype, copy=False),
         )
+
+    def _hashes(self, rows: Part, start: int, stop: int, raw: bool = False) -> Array:
+        """Hashes of some rows; the integers themselves where they are ``raw``."""
+        if stop == start:
+            return _NO_HASHES
+        if not self.raw:
+            return np.asarray(rows["hash"][start:stop])
+        values = to_numpy(rows[f"item:{self.items[0]}"])[start:stop]
+        return values.view(np.uint64) if raw else hash_int64(_read_only(values.view(np.int64)))
+
+    def _counted(self, rows: Part, start: int, stop: int) -> Part:
+        """Rows counted by item, in order of first appearance."""
+        weights = rows["weight"][start:stop] if "weight" in rows.columns else ONE_EACH
+        offsets = np.array([0, stop - start], np.int64)
+        hashes = self._hashes(rows, start, stop)
+        first, counts, offsets = count_runs(hashes, _read_only(weights), offsets)
+        columns: dict[str, Any] = {
+            "hash": hashes[first],
+            "count": counts.astype(self.dtype, copy=False),
+            "error": np.zeros(len(first), self.dtype),
+        }
+        for name, column in rows.columns.items():
+            if name.startswith("item:"):
+                columns[name] = column.take(pa.array(start + first))
+        return Part(offsets, columns)
 
     def item_columns(self, runs: Runs, rows: Ints) -> dict[str, pa.Array]:
         """Item columns of rows as kernels number them: known items first."""
@@ -214,22 +252,6 @@ def _joined(pieces: list[Part]) -> Part:
         for p in pieces
     ]
     return Runs.concat(runs).parts[""]
-
-
-def _counted(rows: Part, start: int, stop: int, dtype: np.dtype[Any]) -> Part:
-    """Rows counted by item, in order of first appearance."""
-    weights = rows["weight"][start:stop] if "weight" in rows.columns else ONE_EACH
-    offsets = np.array([0, stop - start], np.int64)
-    first, counts, offsets = count_runs(rows["hash"][start:stop], _read_only(weights), offsets)
-    columns: dict[str, Any] = {
-        "hash": rows["hash"][start + first],
-        "count": counts.astype(dtype, copy=False),
-        "error": np.zeros(len(first), dtype),
-    }
-    for name, column in rows.columns.items():
-        if name.startswith("item:"):
-            columns[name] = column.take(pa.array(start + first))
-    return Part(offsets, columns)
 
 
 def _merged(one: Part, missing_one: Any, two: Part, missing_two: Any) -> Part:
