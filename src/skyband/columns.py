@@ -125,6 +125,8 @@ def take(arr: pa.Array | pa.ChunkedArray, positions: Positions) -> pa.Array:
     """The rows at `positions`, in their order, decoded to `output_type`."""
     if pa.types.is_dictionary(arr.type) and isinstance(arr, pa.Array):
         return plain(arr.take(pa.array(positions)))  # decodes only what is taken
+    if arr.type in _NATIVE and not pa.types.is_boolean(arr.type) and arr.null_count == 0:
+        return pa.array(to_numpy(arr)[positions])
     wrapped = output_type(arr.type)
     taken = plain(arr).take(pa.array(positions))
     return wrapped.wrap_array(taken) if isinstance(wrapped, pa.BaseExtensionType) else taken

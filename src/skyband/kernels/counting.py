@@ -23,6 +23,7 @@ _STAND_IN = np.uint64(0x6C62272E07BB0142)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FEWEST_BITS = 3
 _FIRST_BITS = 11
+_SHORT = 12
 
 
 @jit
@@ -96,10 +97,30 @@ def count_runs(
     ends = np.zeros(runs + 1, np.int64)
     keys = np.zeros(1 << _FIRST_BITS, np.uint64)
     sums = np.zeros(1 << _FIRST_BITS, weights.dtype)
+    one = sums[0] + 1
     n, likely = 0, _FIRST_BITS
     for run in range(runs):
         at, stop = offsets[run], offsets[run + 1]
         base = n
+        if n + _SHORT > len(out):
+            grown = np.empty(2 * n + _SHORT, weights.dtype)
+            grown[:n] = out[:n]
+            out = grown
+        if stop - at <= _SHORT:
+            # So few rows are compared with one another: a table would cost more than they do.
+            for i in range(at, stop):
+                key = hashes[i]
+                w = weights[i] if len(weights) else one
+                found = base
+                while found < n and hashes[first[found]] != key:
+                    found += 1
+                if found < n:
+                    out[found] += w
+                else:
+                    first[n], out[n] = i, w
+                    n += 1
+            ends[run + 1] = n
+            continue
         bits = _FEWEST_BITS
         while bits < likely and (1 << bits) < 2 * (stop - at):
             bits += 1
