@@ -96,6 +96,12 @@ def to_numpy(arr: pa.Array | pa.ChunkedArray) -> Array:
     return _view(arr.buffers()[1], dtype, arr.offset, len(arr))
 
 
+def from_numpy(values: Array, kind: pa.DataType) -> pa.Array:
+    """An array of numbers or times (no bools) over these values, without a copy."""
+    buffer = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(kind, len(values), [None, buffer])
+
+
 def validity(arr: pa.Array) -> NDArray[np.uint8] | None:
     """One byte a row, 0 for null; None if there are no nulls."""
     if arr.null_count == 0:
@@ -126,7 +132,7 @@ def take(arr: pa.Array | pa.ChunkedArray, positions: Positions) -> pa.Array:
     if pa.types.is_dictionary(arr.type) and isinstance(arr, pa.Array):
         return plain(arr.take(pa.array(positions)))  # decodes only what is taken
     if arr.type in _NATIVE and not pa.types.is_boolean(arr.type) and arr.null_count == 0:
-        return pa.array(to_numpy(arr)[positions])
+        return from_numpy(to_numpy(arr)[positions], arr.type)
     wrapped = output_type(arr.type)
     taken = plain(arr).take(pa.array(positions))
     return wrapped.wrap_array(taken) if isinstance(wrapped, pa.BaseExtensionType) else taken

@@ -178,16 +178,16 @@ class Fold:
         head, sealed = self._parted(pieces) if apart else (None, self._whole(pieces))
         taken = sealed
         sealed = self._admitted(sealed)
-        both = [np.unique(runs.stamp) for runs in (head, sealed) if runs is not None]
+        both = [_starts(runs.stamp)[1] for runs in (head, sealed) if runs is not None]
         filled = np.concatenate([np.zeros(0, np.int64), *both])
         numbers = self.time.advance(watermark, filled)
         self._keep(rest)
         if sealed is None and not len(numbers):
             return None
         windows = self.windows(numbers)
-        if head is not None and len(windows) and windows.end[0] <= head.stamp[-1]:
-            assert sealed is not None
-            head, sealed = None, Runs.concat([head, sealed])
+        if head is not None and sealed is not None and (windows.end <= head.stamp[-1]).any():
+            sealed = Runs.concat([head, sealed])
+            head = None
         for runs in (head, sealed):
             self._add_totals(runs, None if runs is None else runs.stamp)
         mended = None if sealed is taken else sealed
@@ -378,9 +378,11 @@ class Fold:
             if self.counting:
                 return
             weights = sealed.scalars["rows"]
-        distinct, place = np.unique(keys, return_inverse=True)
-        sums = np.zeros(len(distinct), weights.dtype)
-        np.add.at(sums, place, weights)
+        if self.counting:
+            order = np.argsort(keys, kind="stable")
+            keys, weights = keys[order], weights[order]
+        starts, distinct = _starts(keys)
+        sums = np.add.reduceat(weights, starts) if len(starts) else weights[:0]
         keys = np.concatenate([self.total_keys, distinct])
         values = np.concatenate([self.totals, sums])
         if len(keys) > 1 and self.counting:
@@ -517,6 +519,12 @@ class Fold:
         self.open, self.blank = runs[:-1], (runs[-1] if runs else None)
         self.combined = sum(_rows(each) for each in self.open)
         self.before = {g: _table_from(arrays[f"before{i}"]) for i, g in enumerate(header["before"])}
+
+
+def _starts(ranked: Ints) -> tuple[Ints, Ints]:
+    """Where each of the sorted values comes first, and the values."""
+    starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)])
+    return starts, ranked[starts]
 
 
 def _table_bytes(table: pa.Table) -> npt.NDArray[np.uint8]:

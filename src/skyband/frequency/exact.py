@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from skyband.columns import from_numpy
+from skyband.frequency.base import read_only
 from skyband.frequency.lists import PaneLists
+from skyband.frequency.tumbling import Tumbling
 from skyband.kernels.counting import count_runs
 from skyband.runs import Part, Runs
-from skyband.synopsis import Rows
+from skyband.synopsis import Rows, Windows
 
 __all__ = ["Exact"]
 
@@ -30,20 +35,38 @@ class Exact(PaneLists):
     """
 
     shortens = True
+    alone: Tumbling | None = None
+    """What answers where a window is one pane: there is nothing to add up."""
+
+    def _clear(self) -> None:
+        super()._clear()
+        if self.query.window.panes.per_window == 1 and not self.own_windows:
+            self.alone = Tumbling(self.items, self.store.kinds, self.query.k)
 
     def summarise(self, rows: Rows) -> Runs:
-        hashes = self.hashed(rows)
         weights, total = self.weighed(rows)
-        first, counts, offsets = count_runs(hashes, weights, rows.offsets)
-        columns: dict[str, Any] = {"hash": hashes[first], "count": counts}
-        columns |= {f"item:{name}": rows.take(name, first) for name in self.items}
+        if self.raw:
+            (name,) = self.items
+            values = rows.numpy(name)
+            first, counts, offsets = count_runs(
+                read_only(values).view(np.uint64), self.raw, weights, rows.offsets
+            )
+            kind = rows.batch.column(name).type
+            columns: dict[str, Any] = {f"item:{name}": from_numpy(values[first], kind)}
+        else:
+            hashes = read_only(self.hashed(rows))
+            first, counts, offsets = count_runs(hashes, self.raw, weights, rows.offsets)
+            columns = {"hash": hashes[first]}
+            columns |= {f"item:{name}": rows.take(name, first) for name in self.items}
+        columns["count"] = counts
         return rows.runs({"items": Part(offsets, columns)}, total)
 
     def combine(self, runs: Runs) -> Runs:
         fresh = np.flatnonzero(~runs.repeats)
         part = runs.parts["items"]
         offsets = np.append(part.offsets[fresh], len(part))
-        first, counts, offsets = count_runs(part["hash"], _read_only(part["count"]), offsets)
+        keys = self.integers(part) if self.raw else read_only(part["hash"])
+        first, counts, offsets = count_runs(keys, self.raw, read_only(part["count"]), offsets)
         columns = {
             name: column[first] if isinstance(column, np.ndarray) else column.take(first)
             for name, column in part.columns.items()
@@ -53,8 +76,34 @@ class Exact(PaneLists):
         merged = Part(offsets, columns | {"count": counts})
         return Runs(runs.stamp[fresh], runs.group[fresh], {"items": merged}, scalars)
 
+    # Windows of one pane ----------------------------------------------------------------------
 
-def _read_only(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    view = values.view()
-    view.flags.writeable = False  # always, so that kernels are compiled for one kind only
-    return view
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        if self.alone is None:
+            return super().fold(panes, windows)
+        return self.alone.fold(panes, windows)
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        found = None if self.alone is None else self.alone.partial(first, end, group)
+        return super().partial(first, end, group) if found is None else found
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        return super().snapshot() | ({} if self.alone is None else self.alone.state())
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super().restore(arrays)
+        if self.alone is not None and arrays:
+            self.alone.restore(arrays)
+
+    def stats(self) -> dict[str, int | float]:
+        own = super().stats()
+        if self.alone is not None:
+            own["retained"] = len(self.alone)
+            own["state_bytes"] += self.alone.nbytes
+            own |= {"inserts": self.alone.entries, "removals": self.alone.removals}
+        return own
+
+    def _check(self) -> None:
+        super()._check()
+        if self.alone is not None:
+            self.alone._check()

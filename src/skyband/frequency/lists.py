@@ -16,6 +16,7 @@ from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.items import ItemStore, keys_decide, order_keys, ranked
 from skyband.kernels.arrange import counting_order
 from skyband.kernels.counting import grouped_keys
+from skyband.kernels.hashing import hash_int64
 from skyband.kernels.panelists import FLIP, HEAD, TAIL, dead_codes, fold_lists, recount
 from skyband.keys import KeyIndex
 from skyband.runs import Part, Runs, offsets_of
@@ -169,7 +170,12 @@ class PaneLists(FrequencySynopsis):
 
     def _encode(self, panes: Runs, part: Part) -> npt.NDArray[np.int32]:
         """Codes of the entries of new panes; items seen for the first time are copied out."""
-        hashes = np.ascontiguousarray(part["hash"]) if len(part) else np.zeros(0, np.uint64)
+        if not len(part):
+            hashes = np.zeros(0, np.uint64)
+        elif "hash" in part.columns:
+            hashes = np.ascontiguousarray(part["hash"])
+        else:
+            hashes = hash_int64(self.integers(part).view(np.int64))
         if self.query.groups:
             hashes = grouped_keys(hashes, panes.group, part.offsets)
         codes, rows, fresh = self.index.encode(hashes)

@@ -11,16 +11,15 @@ why.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import native_dtype, plain, to_numpy
+from skyband.columns import plain
 from skyband.errors import QueryError
-from skyband.frequency.base import ONE_EACH, FrequencySynopsis
+from skyband.frequency.base import ONE_EACH, FrequencySynopsis, read_only
 from skyband.kernels.counting import count_runs
 from skyband.kernels.hashing import hash_int64
 from skyband.query.base import count
@@ -74,14 +73,6 @@ class SketchSynopsis(FrequencySynopsis):
         self.raw_rows = int(raw)
 
     # Rows -------------------------------------------------------------------------------------
-
-    @cached_property
-    def raw(self) -> bool:
-        """Whether items are integers of 64 bits: then kernels hash them when they meet them."""
-        if len(self.items) > 1:
-            return False
-        kind = native_dtype(self.schema.field(self.items[0]).type)
-        return kind is not None and kind.kind in "iu" and kind.itemsize == 8
 
     def summarise(self, rows: Rows) -> Runs:
         weights, total = self.weighed(rows)
@@ -171,12 +162,12 @@ class SketchSynopsis(FrequencySynopsis):
         some = len(known) > 0
         return Pushed(
             stamp=runs.stamp,
-            hashes=_read_only(self._hashes(rows, 0, len(rows), raw)),
-            weights=_read_only(rows["weight"] if weighted else np.zeros(0, self.dtype)),
+            hashes=read_only(self._hashes(rows, 0, len(rows), raw)),
+            weights=read_only(rows["weight"] if weighted else np.zeros(0, self.dtype)),
             offsets=rows.offsets,
-            known=_read_only(known["hash"] if some else _NO_HASHES),
-            counts=_read_only(known["count"] if some else np.zeros(0, self.dtype)),
-            errors=_read_only(known["error"] if some else np.zeros(0, self.dtype)),
+            known=read_only(known["hash"] if some else _NO_HASHES),
+            counts=read_only(known["count"] if some else np.zeros(0, self.dtype)),
+            errors=read_only(known["error"] if some else np.zeros(0, self.dtype)),
             known_offsets=known.offsets,
             missing=runs.scalars["missing"].astype(self.dtype, copy=False),
         )
@@ -187,15 +178,15 @@ class SketchSynopsis(FrequencySynopsis):
             return _NO_HASHES
         if not self.raw:
             return np.asarray(rows["hash"][start:stop])
-        values = to_numpy(rows[f"item:{self.items[0]}"])[start:stop]
-        return values.view(np.uint64) if raw else hash_int64(_read_only(values.view(np.int64)))
+        values = self.integers(rows)[start:stop]
+        return values if raw else hash_int64(values.view(np.int64))
 
     def _counted(self, rows: Part, start: int, stop: int) -> Part:
         """Rows counted by item, in order of first appearance."""
         weights = rows["weight"][start:stop] if "weight" in rows.columns else ONE_EACH
         offsets = np.array([0, stop - start], np.int64)
         hashes = self._hashes(rows, start, stop)
-        first, counts, offsets = count_runs(hashes, _read_only(weights), offsets)
+        first, counts, offsets = count_runs(hashes, False, read_only(weights), offsets)
         columns: dict[str, Any] = {
             "hash": hashes[first],
             "count": counts.astype(self.dtype, copy=False),
@@ -237,12 +228,6 @@ def _pick(column: Any, positions: Ints) -> Any:
     return column.take(pa.array(positions))
 
 
-def _read_only(values: Array) -> Array:
-    view = np.ascontiguousarray(values).view()
-    view.flags.writeable = False  # always, so that kernels are compiled for one kind only
-    return view
-
-
 def _joined(pieces: list[Part]) -> Part:
     """Parts one after the other."""
     runs = [
@@ -260,9 +245,9 @@ def _merged(one: Part, missing_one: Any, two: Part, missing_two: Any) -> Part:
         return two
     part = Part(np.array([0, len(one) + len(two)]), _joined([one, two]).columns)
     hashes, offsets = part["hash"], part.offsets
-    first, counts, ends = count_runs(hashes, _read_only(part["count"]), offsets)
-    _, errors, _ = count_runs(hashes, _read_only(part["error"]), offsets)
-    _, sides, _ = count_runs(hashes, ONE_EACH, offsets)
+    first, counts, ends = count_runs(hashes, False, read_only(part["count"]), offsets)
+    _, errors, _ = count_runs(hashes, False, read_only(part["error"]), offsets)
+    _, sides, _ = count_runs(hashes, False, ONE_EACH, offsets)
     absent = np.where(first < len(one), missing_two, missing_one)
     absent = np.where(sides == 1, absent, 0).astype(counts.dtype)
     columns = {name: _pick(column, first) for name, column in part.columns.items()}
