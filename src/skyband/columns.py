@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from skyband.errors import DataError, SchemaError
+from skyband.kernels.scan import gather
 from skyband.kernels.strings import (
     SPARE,
     bytes_and_words,
@@ -291,7 +292,10 @@ class _Flat:
         self._values[slots] = values if positions is None else values.take(positions)
 
     def gather(self, indices: Positions) -> list[pa.Buffer]:
-        values = self._values.take(indices)
+        if indices.dtype == np.int32 and self._dtype.kind in "iu" and self._dtype.itemsize == 8:
+            values = gather(self._values.view(np.int64), indices)  # numpy would widen the indices
+        else:
+            values = self._values.take(indices)
         if self._is_bool:
             values = np.packbits(values, bitorder="little")
         return [pa.py_buffer(values)]

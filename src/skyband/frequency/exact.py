@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from skyband.columns import from_numpy
 from skyband.frequency.base import read_only
+from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.lists import PaneLists
 from skyband.frequency.tumbling import Tumbling
 from skyband.kernels.counting import count_runs
@@ -35,13 +36,17 @@ class Exact(PaneLists):
     """
 
     shortens = True
-    alone: Tumbling | None = None
-    """What answers where a window is one pane: there is nothing to add up."""
+    own: Tumbling | GroupedCounts | None = None
+    """What answers where a window is one pane, or groups have integer counts."""
 
     def _clear(self) -> None:
         super()._clear()
-        if self.query.window.panes.per_window == 1 and not self.own_windows:
-            self.alone = Tumbling(self.items, self.store.kinds, self.query.k)
+        if self.own_windows:
+            return
+        if self.query.window.panes.per_window == 1:
+            self.own = Tumbling(self.items, self.store.kinds, self.query.k)
+        elif self.query.groups and self.dtype.kind == "i":
+            self.own = GroupedCounts(self.store, self.query.k)
 
     def summarise(self, rows: Rows) -> Runs:
         weights, total = self.weighed(rows)
@@ -76,34 +81,41 @@ class Exact(PaneLists):
         merged = Part(offsets, columns | {"count": counts})
         return Runs(runs.stamp[fresh], runs.group[fresh], {"items": merged}, scalars)
 
-    # Windows of one pane ----------------------------------------------------------------------
+    # States of its own ------------------------------------------------------------------------
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        if self.alone is None:
+        if self.own is None:
             return super().fold(panes, windows)
-        return self.alone.fold(panes, windows)
+        if isinstance(self.own, Tumbling):
+            return self.own.fold(panes, windows)
+        return self.own.fold(panes, self.hashes_of(panes.parts["items"]), windows)
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        found = None if self.alone is None else self.alone.partial(first, end, group)
+        found = None if self.own is None else self.own.partial(first, end, group)
         return super().partial(first, end, group) if found is None else found
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        return super().snapshot() | ({} if self.alone is None else self.alone.state())
+        return super().snapshot() if self.own is None else self.own.state()
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        super().restore(arrays)
-        if self.alone is not None and arrays:
-            self.alone.restore(arrays)
+        if self.own is None:
+            super().restore(arrays)
+        elif arrays:
+            self.own.restore(arrays)
 
     def stats(self) -> dict[str, int | float]:
-        own = super().stats()
-        if self.alone is not None:
-            own["retained"] = len(self.alone)
-            own["state_bytes"] += self.alone.nbytes
-            own |= {"inserts": self.alone.entries, "removals": self.alone.removals}
-        return own
+        if self.own is None:
+            return super().stats()
+        return {
+            "retained": len(self.own),
+            "state_bytes": self.own.nbytes,
+            "inserts": self.own.inserts,
+            "removals": self.own.removals,
+            "updates": self.own.updates,
+        }
 
     def _check(self) -> None:
-        super()._check()
-        if self.alone is not None:
-            self.alone._check()
+        if self.own is None:
+            super()._check()
+        else:
+            self.own._check()

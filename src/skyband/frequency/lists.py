@@ -168,14 +168,17 @@ class PaneLists(FrequencySynopsis):
         self._expire(place)
         return answers
 
+    def hashes_of(self, part: Part) -> npt.NDArray[np.uint64]:
+        """Hashes of the items of a part."""
+        if not len(part):
+            return np.zeros(0, np.uint64)
+        if "hash" in part.columns:
+            return np.ascontiguousarray(part["hash"])
+        return hash_int64(self.integers(part).view(np.int64))
+
     def _encode(self, panes: Runs, part: Part) -> npt.NDArray[np.int32]:
         """Codes of the entries of new panes; items seen for the first time are copied out."""
-        if not len(part):
-            hashes = np.zeros(0, np.uint64)
-        elif "hash" in part.columns:
-            hashes = np.ascontiguousarray(part["hash"])
-        else:
-            hashes = hash_int64(self.integers(part).view(np.int64))
+        hashes = self.hashes_of(part)
         if self.query.groups:
             hashes = grouped_keys(hashes, panes.group, part.offsets)
         codes, rows, fresh = self.index.encode(hashes)

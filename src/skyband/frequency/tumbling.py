@@ -31,7 +31,7 @@ class Tumbling:
         self.decided = keys_decide(kinds)
         self.kept: Runs | None = None
         """Panes that a coming window or a look at the last one may ask for."""
-        self.entries = self.removals = 0
+        self.inserts = self.removals = self.updates = 0
 
     def __len__(self) -> int:
         return 0 if self.kept is None else len(self.kept.parts["items"])
@@ -42,7 +42,7 @@ class Tumbling:
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         """Push panes and read windows, each of one pane."""
-        self.entries += len(panes.parts["items"])
+        self.inserts += len(panes.parts["items"])
         found = []
         if self.kept is not None and len(self.kept):
             found = self._read(self.kept, windows)
@@ -109,7 +109,7 @@ class Tumbling:
 
     def state(self) -> dict[str, Array]:
         """Flat arrays for a snapshot."""
-        counts = np.array([self.entries, self.removals], np.int64)
+        counts = np.array([self.inserts, self.removals], np.int64)
         if self.kept is None:
             return {"tumbling/counts": counts}
         packed = np.frombuffer(self.kept.pack(), np.uint8)
@@ -117,7 +117,7 @@ class Tumbling:
 
     def restore(self, arrays: Any) -> None:
         """Take over a snapshot."""
-        self.entries, self.removals = arrays["tumbling/counts"].tolist()
+        self.inserts, self.removals = arrays["tumbling/counts"].tolist()
         packed = arrays.get("tumbling/kept")
         self.kept = None if packed is None else Runs.unpack(packed.tobytes())[0]
 
@@ -126,7 +126,7 @@ class Tumbling:
             assert len(self.kept) > 0
             assert not self.kept.repeats.any()
             assert self.kept.ordered() is self.kept
-        assert self.entries - self.removals == len(self)
+        assert self.inserts - self.removals == len(self)
 
 
 def _by_rank(
