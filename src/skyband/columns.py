@@ -292,6 +292,7 @@ class _Flat:
         self._values[slots] = values if positions is None else values.take(positions)
 
     def gather(self, indices: Positions) -> list[pa.Buffer]:
+        values: Array
         if indices.dtype == np.int32 and self._dtype.kind in "iu" and self._dtype.itemsize == 8:
             values = gather(self._values.view(np.int64), indices)  # numpy would widen the indices
         else:

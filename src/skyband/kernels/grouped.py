@@ -3,8 +3,8 @@
 A group's block has 2^b slots (code of an item, panes that have it, sum). Up to ``_SMALL`` slots the
 first are in use, one after the other; beyond, the block is a table that is probed slot by slot and
 at most three quarters full. A group that outgrows its block gets another at the end of the arena;
-when the arena is full, live blocks move to a new one in the order in which groups answer, so that
-reading a window walks through memory.
+when the arena is full, live blocks move to a new one in the order of the groups' codes, in which
+panes have their runs: so almost all that is done walks through memory.
 
 Sums are of integers: an expired pane is subtracted.
 """
@@ -31,6 +31,7 @@ _LEAST = 4
 _SMALL = 32
 _GOLDEN = np.uint32(0x9E3779B1)
 _16 = np.uint32(16)
+_HALF = np.int64(0x7FFFFFFF)
 
 
 @jit
@@ -151,16 +152,49 @@ def _expire_runs(
 @jit
 def _read_groups(
     sequence: Ints, begin: Ints, rooms: Ints, sizes: Ints, codes: Codes, refs: Codes, sums: Ints,
-    order_key: Ints, k: int, decided: bool, top_sum: Ints, top_key: Ints, top_code: Codes,
-    out_code: Codes, out_sum: Ints, out_group: Codes, out_end: Ints, n: int, answers: int,
+    order_key: Ints, k: int, decided: bool, least: Any, top_sum: Ints, top_key: Ints,
+    top_code: Codes, to: Ints, out_code: Codes, out_sum: Ints, out_group: Codes, out_end: Ints,
+    n: int, answers: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """The best k items of each group, groups in ``sequence``; returns what is written so far."""
-    for group in sequence:
+    """The best k items of each group, groups in ``sequence``; returns what is written so far.
+
+    Where keys decide, the length of each answer is known beforehand: then groups are read as they
+    lie in memory, and only what is written is written here and there.
+    """
+    few = np.empty(_SMALL, np.int64)
+    if decided:
+        for group in sequence:
+            if sizes[group] > 0:
+                to[group] = n
+                n += min(k, sizes[group])
+                out_group[answers], out_end[answers] = group, n
+                answers += 1
+    for step in range(len(sequence)):
+        group = np.int64(step) if decided else sequence[step]
         if sizes[group] == 0:
             continue
+        low, at = begin[group], to[group] if decided else n
+        small = rooms[group] <= _SMALL
+        used = sizes[group] if small else rooms[group]
+        if decided and small:
+            # Count and key in one number; counted for each is how many stand before it, which
+            # takes no branches. Numbers that are too large go the other way.
+            fits = True
+            for i in range(used):
+                key = order_key[codes[low + i]] - least
+                fits &= (key >= 0) & (key <= _HALF) & (sums[low + i] < _HALF)
+                few[i] = (sums[low + i] << 31) + (_HALF - key)
+            if fits:
+                for i in range(used):
+                    own = few[i]
+                    before = 0
+                    for j in range(used):
+                        before += few[j] > own
+                    if before < k:
+                        out_code[at + before], out_sum[at + before] = codes[low + i], sums[low + i]
+                continue
         size = 0
-        used = sizes[group] if rooms[group] <= _SMALL else rooms[group]
-        for i in range(begin[group], begin[group] + used):
+        for i in range(low, low + used):
             if refs[i] == 0 or (size == k and sums[i] < top_sum[k - 1]):
                 continue
             own, key = sums[i], order_key[codes[i]]
@@ -172,24 +206,20 @@ def _read_groups(
             while j > 0 and (
                 own > top_sum[j - 1] or (own == top_sum[j - 1] and key < top_key[j - 1])
             ):
-                top_sum[j], top_key[j], top_code[j] = (
-                    top_sum[j - 1],
-                    top_key[j - 1],
-                    top_code[j - 1],
-                )
+                top_sum[j], top_key[j] = top_sum[j - 1], top_key[j - 1]
+                top_code[j] = top_code[j - 1]
                 j -= 1
             top_sum[j], top_key[j], top_code[j] = own, key, codes[i]
             size += 1
         for j in range(size):
-            out_code[n + j], out_sum[n + j] = top_code[j], top_sum[j]
-        if size == k and sizes[group] > k and not decided:
-            # Keys do not decide: what ties with the last one follows it.
-            for i in range(begin[group], begin[group] + used):
-                if (
-                    refs[i] > 0
-                    and sums[i] == top_sum[k - 1]
-                    and order_key[codes[i]] == top_key[k - 1]
-                ):
+            out_code[at + j], out_sum[at + j] = top_code[j], top_sum[j]
+        if decided:
+            continue
+        if size == k and sizes[group] > k:
+            # What ties with the last one follows it: the items themselves will tell.
+            for i in range(low, low + used):
+                tied = refs[i] > 0 and sums[i] == top_sum[k - 1]
+                if tied and order_key[codes[i]] == top_key[k - 1]:
                     among = False
                     for j in range(k):
                         among |= top_code[j] == codes[i]
@@ -227,6 +257,8 @@ def fold_groups(
     out_code, out_sum = np.empty(1024, np.int32), np.empty(1024, np.int64)
     out_group, out_end = np.empty(256, np.int32), np.empty(256, np.int64)
     per_window = np.zeros(len(first), np.int32)
+    to = np.empty(len(sizes), np.int64)
+    least = order_key.min() if len(order_key) else np.int64(0)
     n = answers = 0
     for window in range(len(first) + 1):
         last = window == len(first)
@@ -239,13 +271,13 @@ def fold_groups(
                 )  # fmt: skip
                 if run < stop:
                     wanted = 4 * (sizes[owner[run]] + offsets[run + 1] - offsets[run])
-                    for group in sequence:
+                    for group in range(len(rooms)):
                         wanted += rooms[group]
                     to_codes = np.empty(2 * wanted + 64, np.int32)
                     to_refs = np.empty(2 * wanted + 64, np.int32)
                     to_sums = np.empty(2 * wanted + 64, np.int64)
                     at = 0
-                    for group in sequence:
+                    for group in range(len(rooms)):
                         room = rooms[group]
                         if room > 0:
                             _move(
@@ -275,8 +307,8 @@ def fold_groups(
             out_end = _grown(out_end, answers, room)
         before = answers
         n, answers = _read_groups(
-            sequence, begin, rooms, sizes, codes, refs, sums, order_key, k, decided, top_sum,
-            top_key, top_code, out_code, out_sum, out_group, out_end, n, answers,
+            sequence, begin, rooms, sizes, codes, refs, sums, order_key, k, decided, least,
+            top_sum, top_key, top_code, to, out_code, out_sum, out_group, out_end, n, answers,
         )  # fmt: skip
         per_window[window] = answers - before
     return (

@@ -52,9 +52,7 @@ def is_sorted(values: npt.NDArray[np.int64]) -> bool:
 
 
 @jit
-def gather(
-    values: npt.NDArray[np.int64], indices: npt.NDArray[np.int32]
-) -> npt.NDArray[np.int64]:
+def gather(values: npt.NDArray[np.int64], indices: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     """The values at these places."""
     found = np.empty(len(indices), values.dtype)
     for i in range(len(indices)):
