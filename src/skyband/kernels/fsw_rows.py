@@ -213,15 +213,17 @@ def feed(
                 fine[cell] += add
                 continue
             slot = np.int64(heap[0])
-            for b in range(panes):
-                spare[b] = cell_hist[coarse, b]
+            other = cell_of(item[slot], cells)
+            own_cell = other // ratio == coarse
+            if own_cell:
+                for b in range(panes):
+                    spare[b] = cell_hist[coarse, b]
             # Evict: what the least item counted becomes a bound for its cell. Its buckets before
             # its insertion were copied from that cell, which has not fallen since.
             table_remove(table, shift, item[slot])
             control[REMOVALS] += 1
             control[STAYED + min(pane - born[slot], 3)] += 1
             control[BUCKETS] += 1
-            other = cell_of(item[slot], cells)
             fine[other] = max(fine[other], cur[slot])
             other //= ratio
             for t in range(max(born[slot], pane - panes + 1), pane):
@@ -233,8 +235,12 @@ def feed(
                         hist[other] += more
                         cell_hist[other, b] = item_hist[slot, b]
                         marks[b, other] = 1
-            for b in range(panes):
-                item_hist[slot, b] = spare[b]
+            if own_cell:
+                for b in range(panes):
+                    item_hist[slot, b] = spare[b]
+            else:
+                for b in range(panes):
+                    item_hist[slot, b] = cell_hist[coarse, b]
         # What the filter lets go is slack, not error: it is added when the answer is read.
         extra = (add - w if add > w else nothing) + wrong
         control[INSERTS] += 1
