@@ -139,13 +139,10 @@ def take(arr: pa.Array | pa.ChunkedArray, positions: Positions) -> pa.Array:
     """The rows at `positions`, in their order, decoded to `output_type`."""
     if pa.types.is_dictionary(arr.type) and isinstance(arr, pa.Array):
         return plain(arr.take(pa.array(positions)))  # decodes only what is taken
-    if arr.type in _NATIVE and not pa.types.is_boolean(arr.type) and arr.null_count == 0:
-        return from_numpy(to_numpy(arr)[positions], arr.type)
     wrapped = output_type(arr.type)
     if isinstance(arr, pa.Array) and is_bare(arr.type) and arr.null_count == 0:
         # Several times as fast as Arrow's own, which checks every position.
-        values = pa.py_buffer(to_numpy(arr).take(positions))
-        return pa.Array.from_buffers(arr.type, len(positions), [None, values])
+        return from_numpy(to_numpy(arr).take(positions), arr.type)
     taken = plain(arr).take(pa.array(positions))
     return wrapped.wrap_array(taken) if isinstance(wrapped, pa.BaseExtensionType) else taken
 

@@ -14,7 +14,7 @@ from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.lists import PaneLists
 from skyband.frequency.tumbling import Tumbling
 from skyband.kernels.counting import count_runs
-from skyband.runs import Part, Runs
+from skyband.runs import Part, Runs, pick
 from skyband.synopsis import Rows, Windows
 
 __all__ = ["Exact"]
@@ -26,7 +26,8 @@ class Exact(PaneLists):
     Cost: O(1) a row to count it in its pane, O(1) for each distinct item of a pane when it comes
     and when it leaves, and one pass over the window's distinct items for each answer. State: an
     entry for each distinct item of each live pane. Guarantee: the definition itself; errors are 0.
-    Floating weights are only ever added, so an expired giant leaves no trace in what stays.
+    Floating weights are only ever added, so an expired giant leaves no trace in what stays. Windows
+    of one pane and integer counts of groups have states of their own: docs/decisions/0012.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
@@ -72,11 +73,7 @@ class Exact(PaneLists):
         offsets = np.append(part.offsets[fresh], len(part))
         keys = self.integers(part) if self.raw else read_only(part["hash"])
         first, counts, offsets = count_runs(keys, self.raw, read_only(part["count"]), offsets)
-        columns = {
-            name: column[first] if isinstance(column, np.ndarray) else column.take(first)
-            for name, column in part.columns.items()
-            if name != "count"
-        }
+        columns = {n: pick(column, first) for n, column in part.columns.items() if n != "count"}
         scalars = {n: np.add.reduceat(values, fresh) for n, values in runs.scalars.items()}
         merged = Part(offsets, columns | {"count": counts})
         return Runs(runs.stamp[fresh], runs.group[fresh], {"items": merged}, scalars)

@@ -24,7 +24,7 @@ from skyband.kernels.counting import count_runs
 from skyband.kernels.hashing import hash_int64
 from skyband.query.base import count
 from skyband.query.frequency import HeavyHitters
-from skyband.runs import Part, Runs, expand, offsets_of
+from skyband.runs import Part, Runs, expand, offsets_of, pick
 from skyband.synopsis import Rows
 
 __all__ = ["SketchSynopsis"]
@@ -146,7 +146,7 @@ class SketchSynopsis(FrequencySynopsis):
         taken = blocks * self.raw_rows
         left = rows.lengths - taken
         positions = expand(rows.offsets[:-1] + taken, left)
-        rest = rows.map(lambda column: _pick(column, positions), offsets_of(left))
+        rest = rows.map(lambda column: pick(column, positions), offsets_of(left))
         parts = {"rows": rest, "known": _joined(pieces)}
         return Runs(runs.stamp, runs.group, parts, {**runs.scalars, "missing": missing})
 
@@ -222,12 +222,6 @@ def _part(runs: Runs, name: str) -> Part:
     return Part(np.zeros(len(runs) + 1, np.int64), {}) if part is None else part
 
 
-def _pick(column: Any, positions: Ints) -> Any:
-    if isinstance(column, np.ndarray):
-        return column[positions]
-    return column.take(pa.array(positions))
-
-
 def _joined(pieces: list[Part]) -> Part:
     """Parts one after the other."""
     runs = [
@@ -250,7 +244,7 @@ def _merged(one: Part, missing_one: Any, two: Part, missing_two: Any) -> Part:
     _, sides, _ = count_runs(hashes, False, ONE_EACH, offsets)
     absent = np.where(first < len(one), missing_two, missing_one)
     absent = np.where(sides == 1, absent, 0).astype(counts.dtype)
-    columns = {name: _pick(column, first) for name, column in part.columns.items()}
+    columns = {name: pick(column, first) for name, column in part.columns.items()}
     return Part(ends, columns | {"count": counts + absent, "error": errors + absent})
 
 
@@ -261,4 +255,4 @@ def _cut(part: Part, missing: Any, most: int) -> tuple[Part, Any]:
     order = np.argsort(-part["count"], kind="stable")
     missing = max(missing, part["count"][order[most]])
     kept = np.sort(order[:most])
-    return part.map(lambda column: _pick(column, kept), np.array([0, most])), missing
+    return part.map(lambda column: pick(column, kept), np.array([0, most])), missing
