@@ -14,6 +14,7 @@ from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.lists import PaneLists
 from skyband.frequency.tumbling import Tumbling
 from skyband.kernels.counting import count_runs
+from skyband.query.frequency import HeavyHitters
 from skyband.runs import Part, Runs, pick
 from skyband.synopsis import Rows, Windows
 
@@ -39,6 +40,11 @@ class Exact(PaneLists):
     shortens = True
     own: Tumbling | GroupedCounts | None = None
     """What answers where a window is one pane, or groups have integer counts."""
+
+    def __init__(self, query: HeavyHitters) -> None:
+        super().__init__(query)
+        if query.groups:
+            self.most_rows = 1 << 20  # the answers of many groups take many times their rows
 
     def _clear(self) -> None:
         super()._clear()
