@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import take
+from skyband.columns import plain, take
 from skyband.packing import pack, unpack
 
 __all__ = ["Column", "Part", "Runs", "expand", "offsets_of", "pick", "places"]
@@ -59,6 +59,8 @@ def pick(column: Column, positions: npt.NDArray[Any]) -> Column:
 def _concat(columns: Sequence[Column]) -> Column:
     if isinstance(columns[0], np.ndarray):
         return np.concatenate(columns)
+    if any(column.type != columns[0].type for column in columns):
+        columns = [plain(column) for column in columns]  # some were decoded when they were picked
     return pa.concat_arrays(columns)
 
 
@@ -213,9 +215,9 @@ class Runs:
         parts = {}
         for name, kinds in header["parts"].items():
             columns: dict[str, Column] = {}
-            for column, plain in kinds.items():
+            for column, is_numpy in kinds.items():
                 values = arrays[f"part/{name}/{column}"]
-                columns[column] = values if plain else _arrow_array(values)
+                columns[column] = values if is_numpy else _arrow_array(values)
             parts[name] = Part(arrays[f"offsets/{name}"], columns)
         scalars = {name: arrays[f"scalar/{name}"] for name in header["scalars"]}
         return Runs(arrays["stamp"], arrays["group"], parts, scalars)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from skyband.kernels.jit import jit
 
-__all__ = ["is_sorted"]
+__all__ = ["gather", "is_sorted"]
 
 # Inner loops have a fixed length and no exit: that is what the compiler turns into vector code.
 _BLOCK = 1024
@@ -29,3 +29,12 @@ def is_sorted(values: npt.NDArray[np.int64]) -> bool:
         if values[j] < values[j - 1]:
             return False
     return True
+
+
+@jit
+def gather(values: npt.NDArray[np.int64], indices: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """The values at these places."""
+    found = np.empty(len(indices), values.dtype)
+    for i in range(len(indices)):
+        found[i] = values[indices[i]]
+    return found
