@@ -11,6 +11,8 @@ import pytest
 import skyband as sb
 from compact_sets import ALGORITHMS, KINDS, RADAR, query
 from skyband import registry
+from skyband.kernels.uncertain import queue
+from skyband.uncertain.scsq import SegmentalQueue
 
 # Synopses ----------------------------------------------------------------------------------------
 
@@ -36,13 +38,15 @@ def test_all_synopses_give_the_same_digits(kind: str, size: int, slide: int) -> 
         assert other.equals(answers[0])
 
 
-@pytest.mark.parametrize("pattern", ["random", "falling", "rising", "unlikely"])
+@pytest.mark.parametrize("pattern", ["random", "falling", "rising", "unlikely", "in turns"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_state_stays_bounded_and_checks(algorithm: str, pattern: str) -> None:
     rng = np.random.default_rng(1)
     n, size = 6000, 1000
     speed = {"falling": -np.arange(n), "rising": np.arange(n)}.get(pattern, rng.permutation(n))
     p = rng.random(n) * 1e-4 + 1e-9 if pattern == "unlikely" else 1.0 - rng.random(n)
+    if pattern == "in turns":  # compact sets grow and shrink by factors, and H with them
+        p = np.where(np.arange(n) // 700 % 2, p / 20, 0.5 + p / 2)
     table = pa.table({"speed": speed, "p": p, "car": np.arange(n)})
     monitor = sb.Monitor(query("pk-topk", sb.CountWindow(size, slide=20), k=5, algorithm=algorithm))
     for start in range(0, n, 750):
@@ -59,6 +63,31 @@ def test_state_stays_bounded_and_checks(algorithm: str, pattern: str) -> None:
         stats = monitor.stats()
         assert stats["compact_sets"] <= 60
         assert stats["largest_compact_set"] <= 40
+
+
+@pytest.mark.parametrize("damage", ["H", "segments", "newest rows", "order of entries", "a set"])
+def test_a_damaged_queue_is_noticed(damage: str) -> None:
+    rng = np.random.default_rng(4)
+    table = pa.table({"speed": rng.permutation(900), "p": 1 - rng.random(900), "car": range(900)})
+    monitor = sb.Monitor(query("pk-topk", sb.CountWindow(700, slide=1), k=3, algorithm="scsq"))
+    monitor.push(table)
+    monitor._check()
+    synopsis = monitor._synopsis
+    assert isinstance(synopsis, SegmentalQueue)
+    arena, entry, num = synopsis._queue
+    live = entry[num[queue.FIRST] : num[queue.LAST]]
+    if damage == "H":
+        num[queue.LARGEST] = 900
+    elif damage == "segments":
+        num[queue.BOUND] = 0
+    elif damage == "newest rows":
+        num[queue.TAIL] = 0
+    elif damage == "order of entries":
+        live[:] = live[::-1].copy()
+    else:
+        arena[live[0, queue.BEGIN]] = num[queue.HIGH] - 1
+    with pytest.raises(AssertionError):
+        monitor._check()
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -24,7 +24,9 @@ from compact_sets import (
     query,
 )
 from oracle.uncertain import by_worlds
+from skyband.kernels.uncertain import queue
 from skyband.kernels.uncertain.types import KEEP
+from skyband.uncertain.scsq import SegmentalQueue
 from skyband.uncertain.semantics import Semantics
 
 # The paper's own examples ------------------------------------------------------------------------
@@ -68,24 +70,46 @@ def test_example_3_1() -> None:
     in_row_order = [0.4, 0.5, 0.8, 0.4]
     assert pk.end(in_row_order) == 3
     assert [pk.admits(in_row_order[:n]) for n in range(5)] == [False, False, False, True, True]
-    assert Exact("pk-topk", 2).counts([Fraction(2, 5), Fraction(1, 2), Fraction(4, 5)]) == [
-        Fraction(6, 100),
-        Fraction(34, 100),
-    ]
+    # The array r as printed, row by row.
+    exact = [Fraction(2, 5), Fraction(1, 2), Fraction(4, 5)]
+    printed = [("1", "0"), ("0.6", "0.4"), ("0.3", "0.5"), ("0.06", "0.34")]
+    for rows, (none, one) in enumerate(printed):
+        assert Exact("pk-topk", 2).counts(exact[:rows]) == [Fraction(none), Fraction(one)]
+    # At d = 3 all three rows satisfy (1): none has less than 0.06 + 0.34.
+    chances = Semantics("pt-k", 2, 0.4).answer(in_row_order)
+    assert chances[0].tolist() == [2, 1, 0]
+    assert chances[1].tolist() == pytest.approx([0.64, 0.5, 0.4], rel=1e-15)
 
 
+def queue_of(monitor: sb.Monitor) -> list[tuple[set[int], set[int]]]:
+    """The compact sets of a segmental queue, newest first, each with its segment; as scores."""
+    synopsis = monitor._synopsis
+    assert isinstance(synopsis, SegmentalQueue)
+    arena, entry, num = synopsis._queue
+    found = []
+    for begin, size, more, _ in entry[num[queue.FIRST] : num[queue.LAST]].tolist():
+        lists = arena[begin : begin + size], arena[begin + size : begin + size + more]
+        one, two = (set(synopsis.store.arrays["key"][slots].tolist()) for slots in lists)
+        found.append((one, two))
+    return found[::-1]
+
+
+@pytest.mark.nojit
 def test_example_4_1() -> None:
-    # Compact sets of the three highest rows: certain rows, k = 3. Rows in order of arrival, ranks
-    # as in figure 2 (1 is best); the window holds the last eight.
-    ranks = [8, 7, 9, 3, 5, 6, 1, 2, 4]
-    table = pa.table({"speed": [-r for r in ranks], "p": [1.0] * 9, "car": ranks})
-    chosen = query("pk-topk", sb.CountWindow(8, slide=1), k=3, algorithm="scsq")
-    monitor = sb.Monitor(chosen)
+    # Figure 2: a window of eight rows, the three highest make a compact set, H = 3. Certain rows
+    # and k = 3 do that. Where the example prints {5, 6, 1} for the new C(S_3) at time 9, the newest
+    # three rows are {6, 1, 4}. The row that it does not name is 2.
+    scores = [8, 7, 9, 2, 3, 5, 6, 1, 4]
+    table = pa.table({"speed": scores, "p": [1.0] * 9, "car": scores})
+    monitor = sb.Monitor(query("pk-topk", sb.CountWindow(8, slide=1), k=3, algorithm="scsq"))
     for row in range(9):
         (answer,) = monitor.push(table.slice(row, 1))
-        live = sorted(ranks[max(0, row - 7) : row + 1])
+        live = sorted(scores[max(0, row - 7) : row + 1], reverse=True)
         assert answer.table["car"].to_pylist() == live[:3]
         monitor._check()
+        if row == 7:
+            assert queue_of(monitor) == [({5, 6, 1}, set()), ({3, 5, 6}, {8, 7, 9})]
+    assert queue_of(monitor) == [({6, 1, 4}, {7, 9, 5})]
 
 
 # Semantics ---------------------------------------------------------------------------------------

@@ -40,12 +40,13 @@ FRESH = 3  # slots from here on are not in the entries yet
 HIGH = 4  # after the newest slot
 LARGEST = 5  # H: the largest compact set, renewed when that has changed by a factor of two
 ROOM = 6  # rows that the buffer takes before it is emptied
+BOUND = 7  # the greatest H under which a segment was filled that is there still
 # Operations, as the paper counts them.
-MADE = 7  # compact sets made of the newest rows
-UPDATED = 8  # compact sets updated with new rows
-MERGED = 9  # segments merged
-FLUSHED = 10  # times the buffer was emptied
-NUMBERS = 11
+MADE = 8  # compact sets made of the newest rows
+UPDATED = 9  # compact sets updated with new rows
+MERGED = 10  # segments merged
+FLUSHED = 11  # times the buffer was emptied
+NUMBERS = 12
 
 
 class Queue(NamedTuple):
@@ -70,8 +71,10 @@ def updated(rule: Rule, rows: Rows, old: Ints, n: int, fresh: Ints, n_fresh: int
 
 
 @jit
-def slot_range(low: int, high: int) -> Ints:
-    """The slots of one pane, which stand in row order."""
+def arrived(q: Queue, low: int, high: int) -> Ints:
+    """Note that a pane has come that does not wait; its slots, which stand in row order."""
+    q.num[HIGH] = high
+    q.num[FRESH] = high
     return np.arange(low, high)
 
 
@@ -126,6 +129,25 @@ def append(q: Queue, one: Ints, n: int, two: Ints, m: int, oldest: int) -> Queue
     q.entry[last, MORE] = m
     q.entry[last, OLDEST] = oldest
     q.num[LAST] = last + 1
+    return q
+
+
+@jit
+def mark(marks: Ints, i: int, begin: int, n: int, m: int, oldest: int) -> None:
+    """Note where in a stage the two lists of an entry to be appended begin, and their lengths."""
+    marks[i, BEGIN] = begin
+    marks[i, SIZE] = n
+    marks[i, MORE] = m
+    marks[i, OLDEST] = oldest
+
+
+@jit
+def append_staged(q: Queue, stage: Ints, marks: Ints, staged: int, newest_first: bool) -> Queue:
+    """Add the entries that were staged, from the oldest to the newest."""
+    for i in range(staged):
+        at = staged - 1 - i if newest_first else i
+        start, n = marks[at, BEGIN], marks[at, SIZE]
+        q = append(q, stage[start:], n, stage[start + n :], marks[at, MORE], marks[at, OLDEST])
     return q
 
 
