@@ -18,13 +18,13 @@ from skyband.kernels.uncertain.queue import (
     TAIL,
     UPDATED,
     Queue,
-    after_pane,
     append,
     append_set,
     append_staged,
     arrived,
     drop_old,
     find,
+    from_pane,
     mark,
     more_of,
     set_of,
@@ -146,7 +146,7 @@ def _update(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> Queue:
         n_old = n_older
     num[LAST] = e
     q = append_staged(q, stage, marks, staged, True)
-    num[TAIL] = after_pane(rows, num[TAIL], high, marks[0, OLDEST])
+    num[TAIL] = from_pane(rows, num[TAIL], high, marks[0, OLDEST] + 1)
     return q
 
 

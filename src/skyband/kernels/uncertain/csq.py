@@ -15,12 +15,12 @@ from skyband.kernels.uncertain.queue import (
     TAIL,
     UPDATED,
     Queue,
-    after_pane,
     append_set,
     append_staged,
     arrived,
     drop_old,
     find,
+    from_pane,
     mark,
     more_of,
     set_of,
@@ -54,7 +54,7 @@ def newest_set(rule: Rule, rows: Rows, q: Queue, high: int) -> tuple[Ints, int]:
     end = compact_end(rule, rows.prob, slots, len(slots), KEEP)
     if end > 0:
         num[MADE] += 1
-        num[TAIL] = after_pane(rows, num[TAIL], high, oldest_pane(rows, slots, end))
+        num[TAIL] = from_pane(rows, num[TAIL], high, oldest_pane(rows, slots, end) + 1)
     return slots, end
 
 
@@ -92,7 +92,7 @@ def update_entries(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> 
         at += n + more
     num[LAST] = e
     q = append_staged(q, spare, marks, kept, False)
-    num[TAIL] = after_pane(rows, num[TAIL], high, marks[kept - 1, OLDEST])
+    num[TAIL] = from_pane(rows, num[TAIL], high, marks[kept - 1, OLDEST] + 1)
     return q
 
 

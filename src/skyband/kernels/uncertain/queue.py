@@ -173,9 +173,9 @@ def more_of(q: Queue, e: int) -> Ints:
 
 
 @jit
-def after_pane(rows: Rows, slot: int, high: int, pane: int) -> int:
-    """The first slot from ``slot`` on whose pane comes after ``pane``."""
-    while slot < high and rows.pane[slot] <= pane:
+def from_pane(rows: Rows, slot: int, high: int, first: int) -> int:
+    """The first slot from ``slot`` on whose pane is ``first`` or comes after it."""
+    while slot < high and rows.pane[slot] < first:
         slot += 1
     return slot
 
@@ -194,7 +194,7 @@ def drop_old(rows: Rows, q: Queue, first: int) -> None:
     """Panes before ``first`` are gone."""
     num = q.num
     num[FIRST] = find(q, first)
-    num[TAIL] = after_pane(rows, num[TAIL], num[HIGH], first - 1)
+    num[TAIL] = from_pane(rows, num[TAIL], num[HIGH], first)
     num[FRESH] = max(num[FRESH], num[TAIL])
 
 
@@ -202,4 +202,4 @@ def drop_old(rows: Rows, q: Queue, first: int) -> None:
 def tail_from(rows: Rows, q: Queue, first: int) -> Ints:
     """The newest rows of panes from ``first`` on, in row order."""
     num = q.num
-    return sort_slots(rows, after_pane(rows, num[TAIL], num[HIGH], first - 1), num[HIGH])
+    return sort_slots(rows, from_pane(rows, num[TAIL], num[HIGH], first), num[HIGH])

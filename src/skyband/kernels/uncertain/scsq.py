@@ -30,10 +30,10 @@ from skyband.kernels.uncertain.queue import (
     SIZE,
     TAIL,
     Queue,
-    after_pane,
     append_staged,
     drop_old,
     find,
+    from_pane,
     mark,
     more_of,
     set_of,
@@ -241,7 +241,7 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
     at = 0
     pane = low
     oldest = oldest_pane(rows, slots, n)
-    num[TAIL] = after_pane(rows, tail, high, oldest)
+    num[TAIL] = from_pane(rows, tail, high, oldest + 1)
     while True:
         pane -= 1
         count = 0
