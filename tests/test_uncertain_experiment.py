@@ -10,6 +10,7 @@ import pytest
 
 import skyband as sb
 from compact_sets import KINDS, RADAR, of, query
+from skyband.bench import load
 from skyband.datasets.uncertain import random_order
 from skyband.experiments import uncertain
 from skyband.experiments.uncertain_radar import rank_chances
@@ -34,8 +35,8 @@ def test_it_runs_at_a_tiny_scale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         if "](" in line:
             assert (tmp_path / line.partition("](")[2].rstrip(")")).exists()
     assert (tmp_path / "uncertain-radar.png").exists()
-    assert said[0].startswith("1 of 40:")
-    assert said[-1].startswith("40 of 40:")
+    assert said[0].startswith("1 of 35:")
+    assert said[-1].startswith("35 of 35:")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,3 +92,17 @@ def test_the_picture_shows_what_is_answered() -> None:
     winners = sb.rank(RADAR, query("u-kranks", sb.CountWindow(4), k=2))
     best = np.array(rank_chances()).max(axis=0)
     assert winners["topk_probability"].to_pylist() == pytest.approx(best.tolist())
+
+
+def test_the_benchmark_sets_what_was_asked_beside_what_was_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    benchmark = load("uncertain")
+    monkeypatch.setattr(benchmark, "CASES", ((400, 100, 10, 0.0), (4_000, 100, 10, 1e9)))
+    rows = benchmark.run(0.005, lambda text: None)
+    rates = [row for row in rows if row["group"] == "Uncertain, pk-topk"]
+    assert [row["retained"] > 0 for row in rates] == [True, True]
+    asked = [row for row in rows if row["group"] == "Uncertain, what was asked"]
+    by_rate = [row["met"] for row in asked if "M rows/s" in row["asked"]]
+    assert by_rate == [True, False]
+    assert len(asked) == 6
