@@ -20,9 +20,8 @@ from skyband import registry
 from skyband.answer import Answers
 from skyband.errors import EngineError
 from skyband.groups import GroupTable, PerGroup, under
-from skyband.kernels.arrange import ranks_within, spread
 from skyband.query.base import Query
-from skyband.runs import Runs
+from skyband.runs import Runs, places
 from skyband.synopsis import Faults, Synopsis, Windows
 from skyband.times import window_column
 from skyband.watermark import CountClock, TimeClock
@@ -293,13 +292,13 @@ class Fold:
     ) -> pa.Table:
         rows, window = finished.parts["rows"], self.query.window
         columns: list[pa.Array] = [
-            window_column(spread(starts, counts), window),
-            window_column(spread(ends, counts), window),
+            window_column(np.repeat(starts, counts), window),
+            window_column(np.repeat(ends, counts), window),
         ]
         if self.groups.names:
-            columns += self.groups.gather(spread(finished.group, rows.lengths))
+            columns += self.groups.gather(np.repeat(finished.group, rows.lengths))
         if self.query.ranked:
-            columns.append(pa.array(ranks_within(rows.offsets)))
+            columns.append(pa.array(places(rows.offsets)))
         columns += [rows[name] for name in schema.names[len(columns) :]]
         return pa.Table.from_arrays(columns, schema=schema)
 

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
 
-__all__ = ["any_nan", "is_sorted"]
+__all__ = ["is_sorted"]
 
 # Inner loops have a fixed length and no exit: that is what the compiler turns into vector code.
 _BLOCK = 1024
-
-
-@jit
-def any_nan(values: npt.NDArray[Any]) -> bool:
-    """Whether a float column holds a NaN."""
-    n = len(values)
-    i = 0
-    while i + _BLOCK <= n:
-        found = False
-        for j in range(i, i + _BLOCK):
-            found |= values[j] != values[j]
-        if found:
-            return True
-        i += _BLOCK
-    for j in range(i, n):
-        if values[j] != values[j]:
-            return True
-    return False
 
 
 @jit
