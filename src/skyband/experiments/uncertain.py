@@ -51,7 +51,7 @@ class Study:
     @property
     def seconds(self) -> float:
         """How long an algorithm is timed at one setting."""
-        return max(0.02, 0.3 * self.scale)
+        return max(0.02, 0.2 * self.scale)
 
     @property
     def ks(self) -> Sequence[int]:
