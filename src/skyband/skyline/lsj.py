@@ -23,8 +23,8 @@ __all__ = ["Lsj"]
 Ints = npt.NDArray[np.int64]
 _PAYS = 0.5
 """The share of rows in common with the window before from which on sharing pays."""
-_FEW = 256
-"""Rows that are sorted and filtered faster than they are matched with those before."""
+_FEW = 64
+"""Rows that are sorted and filtered as fast as they are matched with those before."""
 
 
 class _LocalSky:
@@ -39,9 +39,14 @@ class _LocalSky:
         self.parents: Ints | None = None
         """The number of each row's parent, -1 on the skyline; None while only rows are known."""
 
-    def overlap(self, numbers: Ints) -> float:
-        """The share of these rows that were here in the window before."""
-        return common(self.known, numbers) / len(numbers)
+    def pays(self, active: Ints, expired: int) -> bool:
+        """Whether to go on from the window before; if not, only notes the rows, if worth it."""
+        known, few = self.known, len(active) < _FEW
+        numbers = known[:0] if few else active + expired
+        if not few and common(known, numbers) >= _PAYS * len(numbers):
+            return True
+        self.known, self.parents = numbers, None
+        return False
 
     def update(self, points: Ints, segment: Ints, active: Ints, expired: int, counts: Ints) -> Ints:
         """Go on to these rows, positions ascending; returns those on the skyline."""
@@ -96,8 +101,6 @@ class Lsj(Isj):
         """The first pane of the last window."""
         self.stop = 0
         """The layer from which on this window recomputes."""
-        self.shared: list[float] = []
-        """Of each layer above the first in the last window, the share of rows in common."""
 
     @property
     def graphs(self) -> tuple[DominanceGraph, DominanceGraph]:
@@ -126,28 +129,23 @@ class Lsj(Isj):
         if self.folding:
             limit = self.query.layers
             self.stop = np.iinfo(np.int64).max if limit is None else limit + 1
-            self.shared = []
         found = super().pairs(first)
         if self.folding:
-            self.fabric = self.fabric[: max(len(self.layers) - 1, 0)]
+            del self.fabric[max(min(len(self.layers), self.stop) - 1, 0) :]
         return found
 
     def local(self, layer: int, at: int, active: Ints, first: int) -> Ints:
         side = self.live[at]
         if layer == 1:
             return self.graphs[at].read(first) - side.expired
-        if not self.folding or (layer >= self.stop and self.query.layers is not None):
+        if not self.folding or layer >= self.stop:
             return super().local(layer, at, active, first)
         if len(self.fabric) < layer - 1:
             self.fabric.append((_LocalSky(), _LocalSky()))
-        sky, numbers = self.fabric[layer - 2][at], active + side.expired
-        if self.query.layers is None:
-            overlap = sky.overlap(numbers)
-            self.shared.append(overlap)
-            if layer >= self.stop or overlap < _PAYS or len(active) < _FEW:
-                self.stop = min(self.stop, layer)
-                sky.known, sky.parents = numbers, None
-                return super().local(layer, at, active, first)
+        sky = self.fabric[layer - 2][at]
+        if self.query.layers is None and not sky.pays(active, side.expired):
+            self.stop = layer
+            return super().local(layer, at, active, first)
         return sky.update(side.points, side.segment, active, side.expired, self.local_counts)
 
     # State ------------------------------------------------------------------------------------
