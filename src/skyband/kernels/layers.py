@@ -346,7 +346,7 @@ def local_update(
     if asked:
         # The best of those asked dominates most of the others: they are parked without a sort.
         sort_keys(mine, 0, asked, keys)
-        best = np.argmax(keys)
+        best = int(np.argmax(keys))
         top = active[ask[best]]
         left = 0
         for place in range(asked):
