@@ -390,6 +390,51 @@ def test_a_function_that_returns_no_score_an_object() -> None:
         sb.Monitor(fused(sb.TimeWindow(10), combine=lambda values: -values[:, 0]))
 
 
+@pytest.mark.parametrize("algorithm", ALL)
+@pytest.mark.parametrize("by", [(), ("g",)])
+@pytest.mark.parametrize("window", [sb.TimeWindow(10, slide=5), sb.CountWindow(9, slide=2)])
+def test_a_function_that_fails_midway_changes_nothing(
+    algorithm: str, by: tuple[str, ...], window: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skyband.fused.live.STRETCH", 2)  # so that something is done before
+    wrong: list[str] = []
+
+    def combine(values: Any) -> Any:
+        # Values above 0.9 come in the batch that fails, behind others; and as upper bounds.
+        if wrong and ((values > 0.9) & (values < 1)).any():
+            return values[:, 0] * np.nan if wrong == ["nan"] else values
+        return values.sum(axis=1)
+
+    query = fused(window, algorithm=algorithm, by=by, combine=combine, options={"slack": 0})
+    if algorithm == "sla":
+        query = fused(window, algorithm=algorithm, by=by, combine=combine)
+    monitor, plain = sb.Monitor(query), sb.Monitor(query)
+    rng = np.random.default_rng(3)
+    rows = [
+        (t, f"o{t}", "ab"[t % 3 % 2], float(v)) for t, v in enumerate(rng.integers(0, 15, 60) / 16)
+    ]
+    rows[29] = (29, "o29", "a", 0.95)
+    for start in range(0, 60, 12):
+        made = table(rows[start : start + 12])
+        made = made.append_column("g", pa.array([f"g{t % 2}" for t in range(start, start + 12)]))
+        if start == 24:
+            before = monitor.snapshot()
+            for how, said in (("nan", "NaN"), ("shape", "one score for each")):
+                wrong[:] = [how]
+                with pytest.raises(sb.QueryError, match=said):
+                    monitor.push(made)
+                assert monitor.snapshot() == before
+                monitor._check()
+            wrong.clear()
+        got, due = monitor.push(made), plain.push(made)
+        assert [a.table for a in got] == [a.table for a in due]
+        assert [a.bounds for a in got] == [a.bounds for a in due]
+    kept = ("rows_in", "rows_bad", "windows_out", "retained", "reports", "objects")
+    assert [monitor.stats()[name] for name in kept] == [plain.stats()[name] for name in kept]
+    if not isinstance(window, sb.CountWindow):
+        assert [a.table for a in monitor.flush()] == [a.table for a in plain.flush()]
+
+
 def test_a_function_of_ones_own_is_given_again_on_restore() -> None:
     def combine(values: Any) -> Any:
         return values.max(axis=1)

@@ -115,6 +115,7 @@ class PerGroup(Synopsis[Any]):
         self.axes = self.model.axes
         self.exact = self.model.exact  # type: ignore[misc]
         self.shortens = self.model.shortens  # type: ignore[misc]
+        self.fallible = self.model.fallible
 
     def bind(self, source: str, schema: pa.Schema) -> pa.Schema:
         bound = self.model.bind(source, schema)
@@ -210,6 +211,7 @@ class PerGroup(Synopsis[Any]):
         return arrays
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self.members, self.filled = {}, {}
         split: dict[str, dict[str, npt.NDArray[Any]]] = {}
         for name, value in arrays.items():
             group, _, rest = name.partition("/")

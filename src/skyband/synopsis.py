@@ -146,6 +146,8 @@ class Synopsis(ABC, Generic[Q]):
     """Whether a shorter window can be read from the same state (``Monitor.peek(last=...)``)."""
     exact: ClassVar[bool] = True
     """Whether the answer is the definition's own."""
+    fallible: bool = False
+    """Whether ``fold`` calls a function of the user's, which may raise when half is done."""
     option_names: ClassVar[tuple[str, ...]] = ()
     max_panes: ClassVar[int | None] = None
     """The most panes a window may have, where state grows with them."""

@@ -45,6 +45,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         pairs = np.array(query.pairs, np.float64)
         self.low, self.high = pairs[:, 0].copy(), pairs[:, 1].copy()
         self.score = scorer(query)
+        self.fallible = callable(query.combine)
         self.panes = query.window.panes
         known = isinstance(query.recurrences, int)
         watched = known and query.options.get("guard", True)

@@ -345,8 +345,8 @@ class LiveReports(FusedSynopsis):
         self._clear()
         self.serial = 0
         self.index = KeyIndex.from_state(under(arrays, "index/"))
-        if "log/code" in arrays and any(name.startswith("ids/") for name in arrays):
-            self.ids = ColumnStore.from_state(self.id_type, under(arrays, "ids/"))
+        known = any(name.startswith("ids/") for name in arrays)
+        self.ids = ColumnStore.from_state(self.id_type, under(arrays, "ids/")) if known else None
         if self.guard is not None:
             self.guard.restore(under(arrays, "guard/"))
         live = len(arrays["log/code"])
