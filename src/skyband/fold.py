@@ -19,7 +19,8 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answer import Answers
 from skyband.errors import EngineError
-from skyband.groups import GroupTable, PerGroup, under
+from skyband.groups import GroupTable, PerGroup
+from skyband.packing import under
 from skyband.query.base import Query
 from skyband.runs import Runs, places
 from skyband.synopsis import Faults, Synopsis, Windows

@@ -12,6 +12,7 @@ import pyarrow as pa
 from skyband.columns import ColumnStore
 from skyband.keys import KeyIndex, hash_columns
 from skyband.order import order_by_value
+from skyband.packing import under
 from skyband.runs import Runs
 from skyband.synopsis import Faults, Rows, Synopsis, Windows
 
@@ -92,11 +93,6 @@ class GroupTable:
             for i, store in enumerate(self.stores)
         ]
         self._ranks = None
-
-
-def under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    """The arrays whose names begin with ``prefix``, without it."""
-    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
 
 
 class PerGroup(Synopsis[Any]):

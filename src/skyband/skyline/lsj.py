@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.layers import common, local_update
+from skyband.packing import under
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.graph import DominanceGraph
 from skyband.skyline.isj import Isj
-from skyband.skyline.rows import under
 
 __all__ = ["Lsj"]
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 from skyband.columns import ColumnStore, native_dtype, to_numpy
 from skyband.keys import hash_columns
 from skyband.order import order_by_value, sortable
+from skyband.packing import under
 
-__all__ = ["RowStore", "ranks_by_value", "under", "value_ranks"]
+__all__ = ["RowStore", "ranks_by_value", "value_ranks"]
 
 Ints = npt.NDArray[np.int64]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -107,8 +108,3 @@ def ranks_by_value(store: RowStore, slots: Ints) -> Ints:
     distinct, inverse = np.unique(slots, return_inverse=True)
     columns = list(store.gather(distinct).values())
     return value_ranks(columns, len(distinct))[inverse]
-
-
-def under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Arrays:
-    """The arrays whose names begin with ``prefix``, without it."""
-    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
