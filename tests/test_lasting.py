@@ -94,3 +94,34 @@ def test_most_rows_are_left_out_of_a_batch_of_many_windows() -> None:
     assert found is not None
     positions, offsets = found
     assert len(positions) == offsets[-1] < 400  # 3,000 are among the best five of their panes
+
+
+@pytest.mark.parametrize("kind", ["int", "text"])
+@pytest.mark.parametrize(("size", "slide"), [(50, 50), (30, 50), (100, 50)])
+def test_windows_of_one_pane_for_many_groups(kind: str, size: int, slide: int) -> None:
+    rng = np.random.default_rng(size)
+    time = np.sort(rng.integers(0, 2_000, ROWS))
+    groups = rng.integers(0, 40, ROWS)
+    table = pa.table({
+        "t": time,
+        "x": rng.integers(0, 9, ROWS),
+        "g": groups if kind == "int" else [f"group {g}" for g in groups.tolist()],
+        "id": np.arange(ROWS) if kind == "int" else [f"row {i}" for i in range(ROWS)],
+    })  # fmt: skip
+    window = sb.TimeWindow(size, slide=slide)
+    for k in (1, 4, 70):
+        ours, other = (
+            sb.TopK(
+                k=k, score="x", id="id", time="t", by=("g",), window=window, algorithm=algorithm
+            )
+            for algorithm in ("skyband", "mintopk")
+        )
+        assert sb.rank(table, ours).equals(sb.rank(table, other))
+        monitor = sb.Monitor(ours)
+        monitor.push(table)
+        if size >= slide:
+            answers = sb.rank(table, ours)
+            sealed = time[-1] // slide * slide
+            last = answers.filter(pa.array(answers["window_end"].to_numpy() == sealed))
+            assert monitor.peek().table == last
+        monitor._synopsis._check()

@@ -58,6 +58,13 @@ def native_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
     return None
 
 
+def is_bare(kind: pa.DataType) -> bool:
+    """Whether values are numbers or times that stand one beside the other."""
+    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_boolean(kind):
+        return False
+    return native_dtype(kind) is not None
+
+
 def output_type(kind: pa.DataType) -> pa.DataType:
     """The type in which values come back: a dictionary's value type, strings for their views."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
@@ -126,6 +133,10 @@ def take(arr: pa.Array | pa.ChunkedArray, positions: Positions) -> pa.Array:
     if pa.types.is_dictionary(arr.type) and isinstance(arr, pa.Array):
         return plain(arr.take(pa.array(positions)))  # decodes only what is taken
     wrapped = output_type(arr.type)
+    if isinstance(arr, pa.Array) and is_bare(arr.type) and arr.null_count == 0:
+        # Several times as fast as Arrow's own, which checks every position.
+        values = pa.py_buffer(to_numpy(arr).take(positions))
+        return pa.Array.from_buffers(arr.type, len(positions), [None, values])
     taken = plain(arr).take(pa.array(positions))
     return wrapped.wrap_array(taken) if isinstance(wrapped, pa.BaseExtensionType) else taken
 

@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.columns import take
 from skyband.packing import pack, unpack
 
-__all__ = ["Column", "Part", "Runs", "expand", "offsets_of", "places"]
+__all__ = ["Column", "Part", "Runs", "expand", "offsets_of", "pick", "places"]
 
 Column = Any
 """A numpy array or an Arrow array; Arrow comes without types."""
@@ -50,10 +51,9 @@ def places(offsets: Ints) -> npt.NDArray[np.int32]:
     return found
 
 
-def _take(column: Column, positions: Ints) -> Column:
-    if isinstance(column, np.ndarray):
-        return column[positions]
-    return column.take(pa.array(positions))
+def pick(column: Column, positions: npt.NDArray[Any]) -> Column:
+    """Some values of a column of either kind."""
+    return column[positions] if isinstance(column, np.ndarray) else take(column, positions)
 
 
 def _concat(columns: Sequence[Column]) -> Column:
@@ -85,11 +85,15 @@ class Part:
     def take(self, runs: Ints) -> Part:
         starts, lengths = self.offsets[runs], self.lengths[runs]
         positions = expand(starts, lengths)
-        return self.map(lambda column: _take(column, positions), offsets_of(lengths))
+        return self.map(lambda column: pick(column, positions), offsets_of(lengths))
 
     def rows(self, positions: npt.NDArray[Any], offsets: Ints) -> Part:
         """The rows at these positions, cut anew."""
-        return self.map(lambda column: _take(column, positions), offsets)
+        return self.map(lambda column: pick(column, positions), offsets)
+
+    def joined(self, fresh: npt.NDArray[Any]) -> Part:
+        """Each run that ``fresh`` names made one with those up to the next."""
+        return Part(np.append(self.offsets[fresh], len(self)), self.columns)
 
     def slice(self, start: int, stop: int) -> Part:
         low, high = int(self.offsets[start]), int(self.offsets[stop])

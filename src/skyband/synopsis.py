@@ -124,6 +124,12 @@ class Windows:
     def __len__(self) -> int:
         return len(self.number)
 
+    def slice(self, start: int, stop: int) -> Windows:
+        """A stretch of windows."""
+        group = None if self.group is None else self.group[start:stop]
+        cut = (self.number[start:stop], self.first[start:stop], self.end[start:stop])
+        return Windows(*cut, self.ranks, group)
+
 
 @dataclass
 class Faults:
@@ -148,6 +154,8 @@ class Synopsis(ABC, Generic[Q]):
     """Whether the answer is the definition's own."""
     fallible: bool = False
     """Whether ``fold`` calls a function of the user's, which may raise when half is done."""
+    most_rows: int = 1 << 22
+    """Rows that a batch had better have at most. A batch costs Python some hundred microseconds."""
     option_names: ClassVar[tuple[str, ...]] = ()
     max_panes: ClassVar[int | None] = None
     """The most panes a window may have, where state grows with them."""

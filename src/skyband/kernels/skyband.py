@@ -27,7 +27,7 @@ windows and goes through them group by group, so that a group's rows stay in the
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,16 @@ __all__ = ["Skyband", "Tops"]
 
 
 _MANY = 64  # groups from which to tell what others will need
+
+
+def _grown(array: Any, shape: tuple[int, ...], used: int) -> Any:
+    """The array with room for more, in place where it owns its memory: nothing is copied then."""
+    if array.flags.owndata:
+        array.resize(shape, refcheck=False)
+        return array
+    grown = np.empty(shape, array.dtype)
+    grown[:used] = array[:used]
+    return grown
 
 
 class Tops(NamedTuple):
@@ -268,9 +278,8 @@ class Skyband:
             self._unit_of = np.full(room, -1, np.int32)
 
     def _reserve_rows(self, n: int) -> None:
-        rows, order = np.empty((n, 4), np.int64), np.empty(n, np.int32)
-        rows[: self.used], order[: self.used] = self.rows[: self.used], self.order[: self.used]
-        self.rows, self.order = rows, order
+        self.rows = _grown(self.rows, (n, 4), self.used)
+        self.order = _grown(self.order, (n,), self.used)
 
     def _compact(self) -> None:
         self.rows, self.order, self.used = compact(self.rows, self.order, self.groups)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import ColumnStore, native_dtype, output_type, to_numpy
+from skyband.columns import ColumnStore, is_bare, native_dtype, output_type, to_numpy
 from skyband.runs import Part
 
 __all__ = ["Payload", "Value", "payload_for"]
@@ -43,11 +43,7 @@ class Value:
     @staticmethod
     def fits(types: Mapping[str, pa.DataType]) -> bool:
         """Whether there is one column, of plain numbers or times."""
-        if len(types) != 1:
-            return False
-        kind = next(iter(types.values()))
-        plain = not isinstance(kind, pa.BaseExtensionType) and not pa.types.is_boolean(kind)
-        return plain and native_dtype(kind) is not None
+        return len(types) == 1 and is_bare(next(iter(types.values())))
 
     def add(self, part: Part) -> Ints:
         """The values of a summary's rows, as slots."""

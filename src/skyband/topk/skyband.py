@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.kernels import skyband as kernel
+from skyband.kernels.borrow import frozen
+from skyband.kernels.pane_answers import sorted_panes
 from skyband.query.topk import TopK
 from skyband.runs import Part, Runs
 from skyband.synopsis import Rows, Windows
@@ -20,6 +22,7 @@ from skyband.topk.payload import Payload, Value, payload_for
 __all__ = ["Skyband"]
 
 Ints = npt.NDArray[np.int64]
+_MOST_TO_INSERT = 64  # results up to which a pane is best sorted by insertion
 
 
 class Skyband(TopKSynopsis):
@@ -44,6 +47,8 @@ class Skyband(TopKSynopsis):
         super().__init__(query)
         self.band = kernel.Skyband(query.k)
         self.payload: Payload | Value = Payload({})
+        # Of one group, many panes at a time leave little to look at; many groups need all rows.
+        self.most_rows = 1 << 19 if query.groups else 1 << 24
         self.lasting = Lasting(query)
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
@@ -63,14 +68,45 @@ class Skyband(TopKSynopsis):
         """Nothing: a pane expires when a window that lacks it is read."""
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        alone = self._alone(panes, windows)
+        found = None
+        if alone:
+            found, panes, windows = self._answer_alone(panes, windows, alone)
         tops = self._advance(panes, windows)
-        found = self._partial(tops, windows.number[tops.window]) if len(windows) else None
+        if len(windows):
+            last = self._partial(tops, windows.number[tops.window])
+            found = last if found is None else Runs.concat([found, last])
         live = self.band.retained
         if self.payload.crowded(live):
             slots = self.band.slots()
             self.payload.compact(slots)
             self.band.renumber(np.arange(len(slots)))
         return found
+
+    def _alone(self, panes: Runs, windows: Windows) -> int:
+        """How many of these panes are windows by themselves, which need no state.
+
+        The last one goes through the state, for ``partial`` to find it there.
+        """
+        if len(windows) < 2 or windows.group is not None or self.query.k > _MOST_TO_INSERT:
+            return 0
+        alone = int(np.searchsorted(panes.stamp, windows.first[-1]))
+        dense = 8 * alone > len(windows.ranks) * (len(windows) - 1)
+        return alone if self.query.window.panes.per_window == 1 and dense else 0
+
+    def _answer_alone(self, panes: Runs, windows: Windows, n: int) -> tuple[Runs, Runs, Windows]:
+        """The answers of windows of one pane; the last pane and window."""
+        most = len(windows) - 1
+        now, last = panes.slice(0, n), panes.slice(n, len(panes))
+        part = now.parts["rows"]
+        rows = (frozen(part["key"]), frozen(part["tie"]), frozen(self.payload.add(part)))
+        by_rank = np.argsort(windows.ranks).astype(np.int32)
+        runs = (frozen(now.stamp), frozen(now.group), frozen(part.offsets))
+        order, offsets, (slot, key, tie) = sorted_panes(*runs, rows, frozen(by_rank))
+        columns: dict[str, Any] = {"key": key, "tie": tie, **self.payload.gather(slot)}
+        number = windows.number[np.searchsorted(windows.first, now.stamp[order])]
+        found = Runs(number, now.group[order], {"rows": Part(offsets, columns)})
+        return found, last, windows.slice(most, most + 1)
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         known = len(self.band.groups)
