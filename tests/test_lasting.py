@@ -88,7 +88,8 @@ def test_disorder_gaps_and_shorter_windows(
 def test_most_rows_are_left_out_of_a_batch_of_many_windows() -> None:
     score = np.random.default_rng(1).random(ROWS)
     panes = np.arange(ROWS // 10)
-    chooser = lasting.Lasting(k=5, largest=True, panes_per_window=80)
+    query = sb.TopK(k=5, score="x", window=sb.CountWindow(800, slide=10))
+    chooser = lasting.Lasting(query)
     found = chooser.select(score, np.zeros(0, np.int64), np.arange(0, ROWS + 1, 10), panes, 599)
     assert found is not None
     positions, offsets = found

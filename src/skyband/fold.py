@@ -19,7 +19,8 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answer import Answers
 from skyband.errors import EngineError
-from skyband.groups import GroupTable, PerGroup, under
+from skyband.groups import GroupTable, PerGroup
+from skyband.packing import under
 from skyband.query.base import Query
 from skyband.runs import Runs, places
 from skyband.synopsis import Faults, Synopsis, Windows
@@ -468,11 +469,18 @@ class Fold:
 
     def mark(self) -> tuple[Any, ...]:
         """What a failed push has to put back."""
-        return list(self.open), dict(self.time.seen), self.count.counts.copy(), self.newest.copy()
+        clock, state = self.time.copied(), None
+        if self.synopsis.fallible:
+            state = {name: array.copy() for name, array in self.synopsis.snapshot().items()}
+        counts, newest = self.count.counts.copy(), self.newest.copy()
+        return list(self.open), clock, counts, newest, self.total_keys, self.totals, state
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Put back what ``mark`` saw."""
-        self.open, self.time.seen, self.count.counts, self.newest = mark
+        self.open, self.time, self.count.counts, self.newest, *totals, state = mark
+        self.total_keys, self.totals = totals
+        if state is not None:
+            self.synopsis.restore(state)
 
     @property
     def nbytes(self) -> int:

@@ -152,6 +152,8 @@ class Synopsis(ABC, Generic[Q]):
     """Whether a shorter window can be read from the same state (``Monitor.peek(last=...)``)."""
     exact: ClassVar[bool] = True
     """Whether the answer is the definition's own."""
+    fallible: bool = False
+    """Whether ``fold`` calls a function of the user's, which may raise when half is done."""
     most_rows: int = 1 << 22
     """Rows that a batch had better have at most. A batch costs Python some hundred microseconds."""
     option_names: ClassVar[tuple[str, ...]] = ()

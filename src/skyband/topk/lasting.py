@@ -29,7 +29,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from skyband.kernels.select import select_runs
 from skyband.order import sortable
+from skyband.query.topk import TopK
 from skyband.runs import offsets_of
+from skyband.synopsis import Rows
+from skyband.window import CountWindow
 
 __all__ = ["Lasting"]
 
@@ -44,12 +47,27 @@ _PATIENCE = 8  # batches between two attempts, after one that left out little
 class Lasting:
     """Chooses the rows of single-group batches that can be in an answer; remembers what pays."""
 
-    def __init__(self, k: int, largest: bool, panes_per_window: int) -> None:
-        self.k = k
-        self.largest = largest
-        self.span = panes_per_window
-        self.per_block = max(1, panes_per_window // _BLOCKS)
+    def __init__(self, query: TopK) -> None:
+        self.k = query.k
+        self.largest = query.largest
+        self.window = query.window
+        self.span = query.window.panes.per_window
+        self.per_block = max(1, self.span // _BLOCKS)
         self._pause = 0
+
+    def of(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints] | None:
+        """``select`` of the rows of a batch; None also where they are of several groups."""
+        if rows.group.any():
+            return None
+        closed = self._closed(int(rows.pane[-1])) if len(rows) else 0
+        return self.select(score, tie, rows.offsets, rows.pane, closed)
+
+    def _closed(self, newest: int) -> int:
+        """The pane before which all are sealed once a row of the newest pane has come."""
+        if isinstance(self.window, CountWindow):
+            return newest
+        panes = self.window.panes
+        return int(panes.pane_of(panes.pane_start(newest) - self.window.lateness_ticks))
 
     def select(
         self, score: npt.NDArray[Any], tie: Ints, offsets: Ints, pane: Ints, closed: int

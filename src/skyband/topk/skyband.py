@@ -18,7 +18,6 @@ from skyband.synopsis import Rows, Windows
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.lasting import Lasting
 from skyband.topk.payload import Payload, Value, payload_for
-from skyband.window import CountWindow
 
 __all__ = ["Skyband"]
 
@@ -50,26 +49,15 @@ class Skyband(TopKSynopsis):
         self.payload: Payload | Value = Payload({})
         # Of one group, many panes at a time leave little to look at; many groups need all rows.
         self.most_rows = 1 << 19 if query.groups else 1 << 24
-        self.lasting = Lasting(query.k, query.largest, query.window.panes.per_window)
+        self.lasting = Lasting(query)
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         super().check_types(source, schema)
         self.payload = payload_for({name: schema.field(name).type for name in self._payload})
 
     def _select(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints]:
-        found = None
-        if not rows.group.any():
-            closed = self._closed(int(rows.pane[-1])) if len(rows) else 0
-            found = self.lasting.select(score, tie, rows.offsets, rows.pane, closed)
+        found = self.lasting.of(rows, score, tie)
         return super()._select(rows, score, tie) if found is None else found
-
-    def _closed(self, newest: int) -> int:
-        """The pane before which all are sealed once a row of the newest pane has come."""
-        window = self.query.window
-        if isinstance(window, CountWindow):
-            return newest
-        panes = window.panes
-        return int(panes.pane_of(panes.pane_start(newest) - window.lateness_ticks))
 
     def push(self, panes: Runs) -> None:
         none = np.zeros(0, np.int64)
