@@ -62,14 +62,14 @@ def settled(part: Part, names: Sequence[str], k: int, runs: Ints | None = None) 
         order = np.arange(len(part))
         order[rows] = rows[np.lexsort(keys)]
         if (lengths <= k).all():
-            return part.map(lambda column: pick(column, order), part.offsets)
+            return part.rows(order, part.offsets)
     else:
         order = np.arange(len(part))
         if (lengths <= k).all():
             return part
     kept = np.minimum(lengths, k)
     best = order[expand(part.offsets[:-1], kept)]
-    return part.map(lambda column: pick(column, best), offsets_of(kept))
+    return part.rows(best, offsets_of(kept))
 
 
 def ranked(part: Part, names: Sequence[str], k: int) -> Part:

@@ -146,7 +146,7 @@ class SketchSynopsis(FrequencySynopsis):
         taken = blocks * self.raw_rows
         left = rows.lengths - taken
         positions = expand(rows.offsets[:-1] + taken, left)
-        rest = rows.map(lambda column: pick(column, positions), offsets_of(left))
+        rest = rows.rows(positions, offsets_of(left))
         parts = {"rows": rest, "known": _joined(pieces)}
         return Runs(runs.stamp, runs.group, parts, {**runs.scalars, "missing": missing})
 
@@ -255,4 +255,4 @@ def _cut(part: Part, missing: Any, most: int) -> tuple[Part, Any]:
     order = np.argsort(-part["count"], kind="stable")
     missing = max(missing, part["count"][order[most]])
     kept = np.sort(order[:most])
-    return part.map(lambda column: pick(column, kept), np.array([0, most])), missing
+    return part.rows(kept, np.array([0, most])), missing

@@ -217,7 +217,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         kept = np.flatnonzero(~bad)
         left = np.append(0, np.cumsum(~bad))
         offsets = left[part.offsets]
-        slim = part.map(lambda column: pick(column, kept), offsets)
+        slim = part.rows(kept, offsets)
         scalars = dict(runs.scalars) | {"rows": np.diff(offsets)}
         return Runs(runs.stamp, runs.group, {REPORTS: slim}, scalars).take(np.diff(offsets) > 0)
 
@@ -265,11 +265,11 @@ class FusedSynopsis(Synopsis[FusedTopK]):
             ranks = id_ranks(pick(part[self.query.id], rows))
             order = np.arange(len(part))
             order[rows] = rows[np.lexsort((ranks, -score[rows], run[rows]))]
-            part = part.map(lambda column: pick(column, order), part.offsets)
+            part = part.rows(order, part.offsets)
         if int(lengths.max()) > self.query.k:
             lengths = np.minimum(lengths, self.query.k)
             kept = expand(part.offsets[:-1], lengths)
-            part = part.map(lambda column: pick(column, kept), offsets_of(lengths))
+            part = part.rows(kept, offsets_of(lengths))
         return part
 
 
