@@ -9,6 +9,7 @@ take(summaries)  ─►  open panes  ─►  advance(watermark)  ─►  combine
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,22 +19,21 @@ import pyarrow as pa
 
 from skyband import registry
 from skyband.answer import Answers
+from skyband.assembly import answer_schema, answers_of, runs_of
 from skyband.errors import EngineError
 from skyband.groups import GroupTable, PerGroup
 from skyband.packing import under
 from skyband.query.base import Query
-from skyband.runs import Runs, places
+from skyband.runs import Runs, run_starts
 from skyband.synopsis import Faults, Synopsis, Windows
-from skyband.times import window_column
+from skyband.totals import Totals
 from skyband.watermark import CountClock, TimeClock
 from skyband.window import CountWindow
 
-__all__ = ["Due", "Fold", "answer_schema", "make_synopsis"]
+__all__ = ["Due", "Fold", "make_synopsis"]
 
 Ints = npt.NDArray[np.int64]
 _MOST_OPEN = 64
-_GROUP_SHIFT = 40
-"""Count windows key their pane totals by group and pane: 2^40 panes a group are enough."""
 
 
 def make_synopsis(query: Query) -> Synopsis[Any]:
@@ -43,16 +43,6 @@ def make_synopsis(query: Query) -> Synopsis[Any]:
         return PerGroup(lambda: cls(query))
     synopsis: Synopsis[Any] = cls(query)
     return synopsis
-
-
-def answer_schema(query: Query, groups: GroupTable, output: pa.Schema) -> pa.Schema:
-    """Columns of an answer: the window, the group, the rank, what the query shows."""
-    edge = window_column(np.zeros(0, np.int64), query.window).type
-    by = [pa.field(n, s.type) for n, s in zip(groups.names, groups.stores, strict=True)]
-    rank = [pa.field("rank", pa.int32())] if query.ranked else []
-    shown = [f for f in output if f.name not in groups.names]
-    window = [pa.field("window_start", edge), pa.field("window_end", edge)]
-    return pa.schema([*window, *by, *rank, *shown])
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +82,7 @@ class Fold:
         self.newest: Ints = np.zeros(0, np.int64)
         """The newest pane of each group, by code."""
         self.known_groups = 1024
-        self.total_keys: Ints = np.zeros(0, np.int64)
-        self.totals: npt.NDArray[Any] = np.zeros(0, np.int64)
+        self.totals = Totals(self.panes, self.counting)
         self.before: dict[int, pa.Table] = {}
         self.windows_out = 0
 
@@ -143,7 +132,7 @@ class Fold:
         if self.groups.names:
             np.maximum.at(self.newest, sealed.group, sealed.stamp)
         sealed = sealed.ordered()
-        self._add_totals(sealed, sealed.stamp)
+        self.totals.add(sealed)
         self.synopsis.fold(sealed, self.windows(np.zeros(0, np.int64)))
 
     def advance(self, watermark: int) -> Answers | None:
@@ -178,7 +167,7 @@ class Fold:
         head, sealed = self._parted(pieces) if apart else (None, self._whole(pieces))
         taken = sealed
         sealed = self._admitted(sealed)
-        both = [_starts(runs.stamp)[1] for runs in (head, sealed) if runs is not None]
+        both = [r.stamp[run_starts(r.stamp)] for r in (head, sealed) if r is not None]
         filled = np.concatenate([np.zeros(0, np.int64), *both])
         numbers = self.time.advance(watermark, filled)
         self._keep(rest)
@@ -189,7 +178,7 @@ class Fold:
             sealed = Runs.concat([head, sealed])
             head = None
         for runs in (head, sealed):
-            self._add_totals(runs, None if runs is None else runs.stamp)
+            self.totals.add(runs)
         mended = None if sealed is taken else sealed
         # Without even a blank this fold was restored after its last pane had expired.
         return self.blank if sealed is None else sealed, windows, mended, head
@@ -208,8 +197,7 @@ class Fold:
         numbers, owners = self.count.due(groups, before)
         if sealed is None and not len(numbers):
             return None
-        if sealed is not None:
-            self._add_totals(sealed, self._total_keys(sealed.group, sealed.stamp))
+        self.totals.add(sealed)
         ranks = self.groups.ranks
         order = np.lexsort((ranks[owners], numbers))
         numbers, owners = numbers[order], owners[order]
@@ -280,16 +268,11 @@ class Fold:
         return self._finished(self.synopsis.finish(partials) if partials else None, windows)
 
     def _finished(self, finished: Runs | None, windows: Windows) -> Answers:
-        starts, ends = self._edges(windows.number)
+        edges = self._edges(windows.number)
         runs = None if finished is None else finished.ordered(windows.ranks)
-        answers = self._answers(
-            runs,
-            self._runs_of(runs, windows),
-            starts,
-            ends,
-            self._totals(windows),
-            windows.group,
-        )
+        totals = self.totals.of(windows, self.count.counts)
+        found = runs_of(runs, windows)
+        answers = self._answers(runs, found, edges, totals, windows.group)
         self.before = self.before | answers.last() if self.counting else answers.last()
         self.windows_out += len(answers)
         self.forget(windows)
@@ -310,106 +293,12 @@ class Fold:
         self,
         finished: Runs | None,
         stretches: tuple[Ints, Ints],
-        starts: Ints,
-        ends: Ints,
+        edges: tuple[Ints, Ints],
         totals: npt.NDArray[Any],
         group: npt.NDArray[np.int32] | None,
     ) -> Answers:
-        """Answers from finished runs in the answers' order; each has a stretch of runs."""
-        first, last = stretches
-        schema = self.schema()
-        bounds: dict[str, Any] = dict(self.synopsis.bounds())
-        if finished is None:
-            table, offsets = schema.empty_table(), np.zeros(len(ends) + 1, np.int64)
-            exact = np.full(len(ends), self.synopsis.exact)
-        else:
-            rows = finished.parts["rows"]
-            offsets = np.append(rows.offsets[first], len(rows))
-            table = self._table(finished, schema, np.diff(offsets), starts, ends)
-            exact = _every(finished.scalars.get("exact"), first, last, self.synopsis.exact)
-            for name, values in finished.scalars.items():
-                if name.startswith("bound:"):
-                    bounds[name[len("bound:") :]] = _greatest(values, first, last)
-        return Answers(
-            self.query, table, starts, ends, offsets, exact, bounds, totals, group, self.before
-        )
-
-    def _table(
-        self, finished: Runs, schema: pa.Schema, counts: Ints, starts: Ints, ends: Ints
-    ) -> pa.Table:
-        rows, window = finished.parts["rows"], self.query.window
-        columns: list[pa.Array] = [
-            window_column(np.repeat(starts, counts), window),
-            window_column(np.repeat(ends, counts), window),
-        ]
-        if self.groups.names:
-            columns += self.groups.gather(np.repeat(finished.group, rows.lengths))
-        if self.query.ranked:
-            columns.append(pa.array(places(rows.offsets)))
-        columns += [rows[name] for name in schema.names[len(columns) :]]
-        return pa.Table.from_arrays(columns, schema=schema)
-
-    @staticmethod
-    def _runs_of(finished: Runs | None, windows: Windows) -> tuple[Ints, Ints]:
-        """The stretch of finished runs that belongs to each window."""
-        if finished is None:
-            none = np.zeros(len(windows), np.int64)
-            return none, none
-        runs, asked = finished.stamp, windows.number
-        if windows.group is not None:
-            scale = len(windows.ranks) + 1
-            runs = runs * scale + windows.ranks[finished.group]
-            asked = asked * scale + windows.ranks[windows.group]
-        if len(runs) == len(asked) and (runs == asked).all():
-            first = np.arange(len(runs))
-            return first, first + 1
-        return np.searchsorted(runs, asked), np.searchsorted(runs, asked, side="right")
-
-    # Totals ------------------------------------------------------------------------------------
-
-    def _total_keys(self, group: npt.NDArray[Any], pane: Ints) -> Ints:
-        return (group.astype(np.int64) << _GROUP_SHIFT) + pane
-
-    def _add_totals(self, sealed: Runs | None, keys: Ints | None) -> None:
-        if sealed is None or keys is None:
-            return
-        weights = sealed.scalars.get("total")
-        if weights is None:
-            if self.counting:
-                return
-            weights = sealed.scalars["rows"]
-        if self.counting:
-            order = np.argsort(keys, kind="stable")
-            keys, weights = keys[order], weights[order]
-        starts, distinct = _starts(keys)
-        sums = np.add.reduceat(weights, starts) if len(starts) else weights[:0]
-        keys = np.concatenate([self.total_keys, distinct])
-        values = np.concatenate([self.totals, sums])
-        if len(keys) > 1 and self.counting:
-            order = np.argsort(keys, kind="stable")
-            keys, values = keys[order], values[order]
-        self.total_keys, self.totals = keys, values
-
-    def _totals(self, windows: Windows) -> npt.NDArray[Any]:
-        if self.counting and not len(self.total_keys):
-            ends: Ints = self.panes.end_of(windows.number)
-            return np.minimum(ends, self.panes.size)
-        first, end = windows.first, windows.end
-        if windows.group is not None:
-            first = self._total_keys(windows.group, first)
-            end = self._total_keys(windows.group, end)
-        low, high = np.searchsorted(self.total_keys, first), np.searchsorted(self.total_keys, end)
-        sums = np.append(np.zeros(1, self.totals.dtype), np.cumsum(self.totals))
-        totals: npt.NDArray[Any] = sums[high] - sums[low]
-        if windows.group is None:
-            keep = int(low[-1])
-            self.total_keys, self.totals = self.total_keys[keep:], self.totals[keep:]
-        elif len(self.total_keys) > 4 * self.panes.per_window * max(len(self.groups), 1):
-            live = self.panes.first_pane(self.count.counts // self.panes.slide + 1)
-            owner = self.total_keys >> _GROUP_SHIFT
-            kept = (self.total_keys & ((1 << _GROUP_SHIFT) - 1)) >= live[owner]
-            self.total_keys, self.totals = self.total_keys[kept], self.totals[kept]
-        return totals
+        shape = (self.query, self.synopsis, self.groups)
+        return answers_of(*shape, finished, stretches, edges, totals, group, self.before)
 
     # Groups ------------------------------------------------------------------------------------
 
@@ -462,8 +351,8 @@ class Fold:
             runs = self.synopsis.finish([Runs.concat(found)]).ordered(self.groups.ranks)
         rows = np.array([0]), np.array([0 if runs is None else len(runs)])
         none = np.zeros(1, np.int64)
-        start, stop = (starts[:1], stops[:1]) if len(codes) else (none, none)
-        return self._answers(runs, rows, start, stop, none, None)
+        edges = (starts[:1], stops[:1]) if len(codes) else (none, none)
+        return self._answers(runs, rows, edges, none, None)
 
     # State -------------------------------------------------------------------------------------
 
@@ -473,18 +362,17 @@ class Fold:
         if self.synopsis.fallible:
             state = {name: array.copy() for name, array in self.synopsis.snapshot().items()}
         counts, newest = self.count.counts.copy(), self.newest.copy()
-        return list(self.open), clock, counts, newest, self.total_keys, self.totals, state
+        return list(self.open), clock, counts, newest, copy(self.totals), state
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Put back what ``mark`` saw."""
-        self.open, self.time, self.count.counts, self.newest, *totals, state = mark
-        self.total_keys, self.totals = totals
+        self.open, self.time, self.count.counts, self.newest, self.totals, state = mark
         if state is not None:
             self.synopsis.restore(state)
 
     @property
     def nbytes(self) -> int:
-        kept = self.newest.nbytes + self.total_keys.nbytes + self.totals.nbytes
+        kept = self.newest.nbytes + self.totals.nbytes
         return int(kept + self.groups.nbytes + sum(runs.nbytes for runs in self.open))
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -492,7 +380,7 @@ class Fold:
         arrays = {f"synopsis/{n}": a for n, a in self.synopsis.snapshot().items()}
         arrays |= {f"groups/{n}": a for n, a in self.groups.state().items()}
         arrays |= {"counts": self.count.counts, "newest": self.newest}
-        arrays |= {"total_keys": self.total_keys, "totals": self.totals}
+        arrays |= {"total_keys": self.totals.keys, "totals": self.totals.weights}
         header: dict[str, Any] = {
             "clock": self.time.state(),
             "windows_out": self.windows_out,
@@ -515,7 +403,7 @@ class Fold:
             self.groups.restore(under(arrays, "groups/"))
         self.count.counts = arrays["counts"].copy()
         self.newest = arrays["newest"].copy()
-        self.total_keys, self.totals = arrays["total_keys"], arrays["totals"]
+        self.totals.keys, self.totals.weights = arrays["total_keys"], arrays["totals"]
         self.time.restore(header["clock"])
         self.windows_out = header["windows_out"]
         self.known_groups = header["known_groups"]
@@ -526,12 +414,6 @@ class Fold:
         self.open, self.blank = runs[:-1], (runs[-1] if runs else None)
         self.combined = sum(_rows(each) for each in self.open)
         self.before = {g: _table_from(arrays[f"before{i}"]) for i, g in enumerate(header["before"])}
-
-
-def _starts(ranked: Ints) -> tuple[Ints, Ints]:
-    """Where each of the sorted values comes first, and the values."""
-    starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)])
-    return starts, ranked[starts]
 
 
 def _table_bytes(table: pa.Table) -> npt.NDArray[np.uint8]:
@@ -548,22 +430,3 @@ def _table_from(flat: npt.NDArray[np.uint8]) -> pa.Table:
 
 def _rows(runs: Runs) -> int:
     return sum(len(part) for part in runs.parts.values())
-
-
-def _every(
-    values: npt.NDArray[Any] | None, first: Ints, last: Ints, default: bool
-) -> npt.NDArray[np.bool_]:
-    if values is None:
-        return np.full(len(first), default)
-    wrong = np.append(0, np.cumsum(~values.astype(np.bool_)))
-    return np.asarray(wrong[last] == wrong[first])
-
-
-def _greatest(values: npt.NDArray[Any], first: Ints, last: Ints) -> npt.NDArray[Any]:
-    found = np.zeros(len(first), values.dtype)
-    some = last > first
-    if some.any():
-        padded = np.append(values, values[:1])
-        pairs = np.stack([first[some], last[some]], axis=1).ravel()
-        found[some] = np.maximum.reduceat(padded, pairs)[::2]
-    return found

@@ -22,7 +22,7 @@ import pyarrow as pa
 from skyband.columns import plain, take
 from skyband.packing import pack, unpack
 
-__all__ = ["Column", "Part", "Runs", "expand", "offsets_of", "pick", "places"]
+__all__ = ["Column", "Part", "Runs", "expand", "offsets_of", "pick", "places", "run_starts"]
 
 Column = Any
 """A numpy array or an Arrow array; Arrow comes without types."""
@@ -42,6 +42,11 @@ def expand(starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ints:
     ends = np.cumsum(lengths)
     shift: Ints = np.repeat(starts - (ends - lengths), lengths)
     return np.arange(total, dtype=np.int64) + shift
+
+
+def run_starts(ranked: npt.NDArray[Any]) -> Ints:
+    """Where each of some sorted values comes first."""
+    return np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)])
 
 
 def places(offsets: Ints) -> npt.NDArray[np.int32]:

@@ -15,9 +15,10 @@ from typing import Any
 import pyarrow as pa
 
 from skyband import registry
+from skyband.assembly import answer_schema
 from skyband.changes import changes_schema
 from skyband.errors import EngineError
-from skyband.fold import Fold, answer_schema, make_synopsis
+from skyband.fold import Fold, make_synopsis
 from skyband.groups import GroupTable
 from skyband.intake import Intake, refuse
 from skyband.query.base import Query

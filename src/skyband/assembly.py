@@ -1,0 +1,110 @@
+"""Answers as tables: finished runs, with the window, the group and the rank of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.answer import Answers
+from skyband.groups import GroupTable
+from skyband.query.base import Query
+from skyband.runs import Runs, places
+from skyband.synopsis import Synopsis, Windows
+from skyband.times import window_column
+
+__all__ = ["answer_schema", "answers_of", "runs_of"]
+
+Ints = npt.NDArray[np.int64]
+
+
+def answer_schema(query: Query, groups: GroupTable, output: pa.Schema) -> pa.Schema:
+    """Columns of an answer: the window, the group, the rank, what the query shows."""
+    edge = window_column(np.zeros(0, np.int64), query.window).type
+    by = [pa.field(n, s.type) for n, s in zip(groups.names, groups.stores, strict=True)]
+    rank = [pa.field("rank", pa.int32())] if query.ranked else []
+    shown = [f for f in output if f.name not in groups.names]
+    window = [pa.field("window_start", edge), pa.field("window_end", edge)]
+    return pa.schema([*window, *by, *rank, *shown])
+
+
+def answers_of(
+    query: Query,
+    synopsis: Synopsis[Any],
+    groups: GroupTable,
+    finished: Runs | None,
+    stretches: tuple[Ints, Ints],
+    edges: tuple[Ints, Ints],
+    totals: npt.NDArray[Any],
+    group: npt.NDArray[np.int32] | None,
+    before: Mapping[int, pa.Table],
+) -> Answers:
+    """Answers from finished runs in the answers' order; each has a stretch of runs."""
+    first, last = stretches
+    starts, ends = edges
+    schema = answer_schema(query, groups, synopsis.output())
+    bounds: dict[str, Any] = dict(synopsis.bounds())
+    if finished is None:
+        table, offsets = schema.empty_table(), np.zeros(len(ends) + 1, np.int64)
+        exact = np.full(len(ends), synopsis.exact)
+    else:
+        rows = finished.parts["rows"]
+        offsets = np.append(rows.offsets[first], len(rows))
+        counts = np.diff(offsets)
+        window = [window_column(np.repeat(edge, counts), query.window) for edge in edges]
+        table = _table(query, groups, finished, schema, window)
+        exact = _every(finished.scalars.get("exact"), first, last, synopsis.exact)
+        for name, values in finished.scalars.items():
+            if name.startswith("bound:"):
+                bounds[name[len("bound:") :]] = _greatest(values, first, last)
+    return Answers(query, table, starts, ends, offsets, exact, bounds, totals, group, before)
+
+
+def _table(
+    query: Query, groups: GroupTable, finished: Runs, schema: pa.Schema, window: list[pa.Array]
+) -> pa.Table:
+    rows, columns = finished.parts["rows"], list(window)
+    if groups.names:
+        columns += groups.gather(np.repeat(finished.group, rows.lengths))
+    if query.ranked:
+        columns.append(pa.array(places(rows.offsets)))
+    columns += [rows[name] for name in schema.names[len(columns) :]]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def runs_of(finished: Runs | None, windows: Windows) -> tuple[Ints, Ints]:
+    """The stretch of finished runs that belongs to each window."""
+    if finished is None:
+        none = np.zeros(len(windows), np.int64)
+        return none, none
+    runs, asked = finished.stamp, windows.number
+    if windows.group is not None:
+        scale = len(windows.ranks) + 1
+        runs = runs * scale + windows.ranks[finished.group]
+        asked = asked * scale + windows.ranks[windows.group]
+    if len(runs) == len(asked) and (runs == asked).all():
+        first = np.arange(len(runs))
+        return first, first + 1
+    return np.searchsorted(runs, asked), np.searchsorted(runs, asked, side="right")
+
+
+def _every(
+    values: npt.NDArray[Any] | None, first: Ints, last: Ints, default: bool
+) -> npt.NDArray[np.bool_]:
+    if values is None:
+        return np.full(len(first), default)
+    wrong = np.append(0, np.cumsum(~values.astype(np.bool_)))
+    return np.asarray(wrong[last] == wrong[first])
+
+
+def _greatest(values: npt.NDArray[Any], first: Ints, last: Ints) -> npt.NDArray[Any]:
+    found = np.zeros(len(first), values.dtype)
+    some = last > first
+    if some.any():
+        padded = np.append(values, values[:1])
+        pairs = np.stack([first[some], last[some]], axis=1).ravel()
+        found[some] = np.maximum.reduceat(padded, pairs)[::2]
+    return found

@@ -1,0 +1,81 @@
+"""How many rows, or how much weight, each window covers: sums of panes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.runs import Runs, run_starts
+from skyband.synopsis import Windows
+from skyband.window import Panes
+
+__all__ = ["Totals"]
+
+Ints = npt.NDArray[np.int64]
+_GROUP_SHIFT = 40
+"""Count windows key their pane totals by group and pane: 2^40 panes a group are enough."""
+
+
+class Totals:
+    """The weight of every live pane; of a count window, of every group's live panes."""
+
+    def __init__(self, panes: Panes, counting: bool) -> None:
+        self.panes = panes
+        self.counting = counting
+        self.keys: Ints = np.zeros(0, np.int64)
+        self.weights: npt.NDArray[Any] = np.zeros(0, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        return self.keys.nbytes + self.weights.nbytes
+
+    def add(self, sealed: Runs | None) -> None:
+        """Add sealed panes, sorted by pane; those of a count window in any order."""
+        if sealed is None:
+            return
+        weights = sealed.scalars.get("total")
+        keys = sealed.stamp
+        if self.counting:
+            if weights is None:
+                return  # as many as arrived: nothing to add up
+            keys = _key(sealed.group, keys)
+            order = np.argsort(keys, kind="stable")
+            keys, weights = keys[order], weights[order]
+        elif weights is None:
+            weights = sealed.scalars["rows"]
+        starts = run_starts(keys)
+        sums = np.add.reduceat(weights, starts) if len(starts) else weights[:0]
+        keys = np.concatenate([self.keys, keys[starts]])
+        values = np.concatenate([self.weights, sums])
+        if len(keys) > 1 and self.counting:
+            order = np.argsort(keys, kind="stable")
+            keys, values = keys[order], values[order]
+        self.keys, self.weights = keys, values
+
+    def of(self, windows: Windows, counts: Ints) -> npt.NDArray[Any]:
+        """The weight of each window; ``counts`` are the arrivals of each group so far."""
+        if self.counting and not len(self.keys):
+            ends: Ints = self.panes.end_of(windows.number)
+            return np.minimum(ends, self.panes.size)
+        first, end = windows.first, windows.end
+        if windows.group is not None:
+            first, end = _key(windows.group, first), _key(windows.group, end)
+        low, high = np.searchsorted(self.keys, first), np.searchsorted(self.keys, end)
+        sums = np.append(np.zeros(1, self.weights.dtype), np.cumsum(self.weights))
+        totals: npt.NDArray[Any] = sums[high] - sums[low]
+        if windows.group is None:
+            self._keep(slice(int(low[-1]), None))
+        elif len(self.keys) > 4 * self.panes.per_window * max(len(windows.ranks), 1):
+            live = self.panes.first_pane(counts // self.panes.slide + 1)
+            owner = self.keys >> _GROUP_SHIFT
+            self._keep((self.keys & ((1 << _GROUP_SHIFT) - 1)) >= live[owner])
+        return totals
+
+    def _keep(self, rows: Any) -> None:
+        self.keys, self.weights = self.keys[rows], self.weights[rows]
+
+
+def _key(group: npt.NDArray[Any], pane: Ints) -> Ints:
+    return (group.astype(np.int64) << _GROUP_SHIFT) + pane
