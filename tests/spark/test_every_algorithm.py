@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import approximate
@@ -142,17 +140,15 @@ def test_streaming(spark: Any, tmp_path: Path, cases: list[Case]) -> None:
     given = frames if set(frames) != {""} else frames[""]
     queries = [case.query(stream) for case in cases]
     answers = []
-    for place, (case, query) in enumerate(zip(cases, queries, strict=True)):
+    for case, query in zip(cases, queries, strict=True):
         assert query is not None
-        answers.append(in_a_column(rank(given, query, shards=case.shards), f"a{place}"))
-    together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), answers)
-    got, progress = clusters.collect(together, tmp_path)
+        answers.append(rank(given, query, shards=case.shards))
+    got, progress = clusters.collect_all(answers, tmp_path)
     late = 0
-    for place, (case, query) in enumerate(zip(cases, queries, strict=True)):
+    for case, query, mine in zip(cases, queries, got, strict=True):
         assert query is not None
         want, stats = clusters.embedded(query, pushes)
         late += stats["rows_late"]
-        mine = out_of_column(got, f"a{place}")
         if case.exact:
             problem = oracle.difference(
                 parts.ranked(mine, query), parts.ranked(want, query), oracle.SUMS[kind]
@@ -162,18 +158,6 @@ def test_streaming(spark: Any, tmp_path: Path, cases: list[Case]) -> None:
             approximate.check(kind, query, mine, pushes)
     assert late > 0
     assert rows_late(progress) == late
-
-
-def in_a_column(frame: Any, name: str) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return frame.select(F.struct("*").alias(name))
-
-
-def out_of_column(table: pa.Table, name: str) -> pa.Table:
-    column = table.column(name).combine_chunks()
-    column = column.filter(pc.is_valid(column))
-    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(column)])
 
 
 def rows_late(progress: Sequence[Any]) -> int:
