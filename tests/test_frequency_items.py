@@ -158,3 +158,21 @@ def test_state_of_a_sketch_stays_small() -> None:
         monitor.push(pa.table({"item": rng.integers(0, 10**9, 20_000)}))
         assert monitor.stats()["state_bytes"] < 5_000_000
     assert monitor.stats()["retained"] <= 2_000
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "fsw", "fsp", "ss"])
+def test_dictionaries_that_come_out_of_order(algorithm: str) -> None:
+    rng = np.random.default_rng(5)
+    sizes: dict[str, Any] = {"capacity": 50, "options": {"raw_rows": 64}}
+    window = sb.TimeWindow(40, 10, lateness=30)
+    query = sb.HeavyHitters(
+        k=2, item="item", time="ts", window=window, algorithm=algorithm,
+        **({} if algorithm == "exact" else sizes),
+    )  # fmt: skip
+    encoded, plain = sb.Monitor(query), sb.Monitor(query)
+    for step in range(12):
+        ts = pa.array(10 * step + rng.integers(0, 30, 100))
+        item = pa.array([f"x{i}" for i in rng.integers(0, 30, 100)])
+        got = encoded.push(pa.table({"ts": ts, "item": item.dictionary_encode()}))
+        want = plain.push(pa.table({"ts": ts, "item": item}))
+        assert [a.table.to_pylist() for a in got] == [a.table.to_pylist() for a in want]

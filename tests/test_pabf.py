@@ -204,6 +204,38 @@ def test_named_streams(name: str, filter_name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_what_no_window_shows_may_be_left_out_first(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skyband.topk.lasting._ROWS_PER_RESULT", 1)
+    values = scores(name)
+    epsilon = 0.01 * float(values.max() - values.min())
+    query = sb.TopK(
+        k=K, score="x", id="row", window=sb.CountWindow(SIZE, slide=SLIDE), algorithm="pabf",
+        epsilon=epsilon, options={"preselect": True},
+    )  # fmt: skip
+    table = pa.table({"x": values, "row": np.arange(len(values))})
+    monitor, left = sb.Monitor(query), 0
+    for start in range(0, len(values), 4 * SIZE):
+        for answer in monitor.push(table.slice(start, 4 * SIZE)):
+            true = -np.sort(-values[answer.start : answer.end])[:K]
+            gap = true - np.asarray(answer.table["x"])
+            assert ((gap >= 0) & (gap < epsilon)).all()
+            left += 1
+        monitor._check()
+    assert left == len(values) // SLIDE
+
+
+def test_preselect_is_true_or_false() -> None:
+    query = sb.TopK(
+        k=1, score="x", window=sb.CountWindow(5), algorithm="pabf", epsilon=1.0,
+        options={"preselect": 1},
+    )  # fmt: skip
+    with pytest.raises(sb.QueryError, match="True or False"):
+        sb.Monitor(query)
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("share_of_range", [1e-6, 0.01, 0.3])
 def test_narrow_and_wide_levels(name: str, share_of_range: float) -> None:
     values = scores(name)[:20_000]

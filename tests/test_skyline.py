@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -207,6 +208,7 @@ def test_every_slide_of_every_algorithm(
     how: str, diff: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("skyband.skyline.lsj._FEW", 0)  # small layers share, too
+    monkeypatch.setattr("skyband.skyline.lsj._FEW_LIVE", 57)  # graphs come and go
     sources = two(3, 130, how)
     rows = {side: table.to_pylist() for side, table in sources.items()}
     prefer = PAIR | ({"kind_l": "diff", "kind_r": "diff"} if diff else {})
@@ -220,6 +222,27 @@ def test_every_slide_of_every_algorithm(
         mine = tables[0].filter(pa.compute.equal(tables[0]["window_end"], end))
         got = [tuple(row.values())[2:] for row in mine.to_pylist()]
         assert got == joined_best(live[0], live[1], diff)
+
+
+def test_layers_share_again_after_a_lull(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skyband.skyline.lsj._FEW", 5)
+    monkeypatch.setattr("skyband.skyline.lsj._FEW_LIVE", 40)
+    steps = np.repeat([1, 6, 1, 6, 1], [60, 15, 50, 12, 50])
+    sources = {
+        side: table.set_column(table.column_names.index("ts"), "ts", pa.array(np.cumsum(steps)))
+        for side, table in two(9, len(steps), "independent").items()
+    }
+    monitor, plain = sb.Monitor(join_query("lsj")), sb.Monitor(join_query("naive"))
+    linked = []
+    for start in range(0, len(steps), 10):
+        push = {side: table.slice(start, 10) for side, table in sources.items()}
+        assert [a.table for a in monitor.push(push)] == [a.table for a in plain.push(push)]
+        monitor._check()
+        synopsis: Any = monitor._synopsis
+        linked.append(synopsis.linked[0] == synopsis.live[0].expired + len(synopsis.live[0]))
+        monitor = sb.Monitor.restore(monitor.snapshot())
+    lulls = [b for a, b in pairwise(linked) if a != b]
+    assert lulls[:4] == [True, False, True, False]
 
 
 @pytest.mark.nojit

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from skyband.errors import DataError, SchemaError
+from skyband.kernels.scan import gather
 from skyband.kernels.strings import (
     SPARE,
     bytes_and_words,
@@ -58,6 +59,13 @@ def native_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
     return None
 
 
+def is_bare(kind: pa.DataType) -> bool:
+    """Whether values are numbers or times that stand one beside the other."""
+    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_boolean(kind):
+        return False
+    return native_dtype(kind) is not None
+
+
 def output_type(kind: pa.DataType) -> pa.DataType:
     """The type in which values come back: a dictionary's value type, strings for their views."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
@@ -96,6 +104,12 @@ def to_numpy(arr: pa.Array | pa.ChunkedArray) -> Array:
     return _view(arr.buffers()[1], dtype, arr.offset, len(arr))
 
 
+def from_numpy(values: Array, kind: pa.DataType) -> pa.Array:
+    """An array of numbers or times (no bools) over these values, without a copy."""
+    buffer = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(kind, len(values), [None, buffer])
+
+
 def validity(arr: pa.Array) -> NDArray[np.uint8] | None:
     """One byte a row, 0 for null; None if there are no nulls."""
     if arr.null_count == 0:
@@ -126,6 +140,9 @@ def take(arr: pa.Array | pa.ChunkedArray, positions: Positions) -> pa.Array:
     if pa.types.is_dictionary(arr.type) and isinstance(arr, pa.Array):
         return plain(arr.take(pa.array(positions)))  # decodes only what is taken
     wrapped = output_type(arr.type)
+    if isinstance(arr, pa.Array) and is_bare(arr.type) and arr.null_count == 0:
+        # Several times as fast as Arrow's own, which checks every position.
+        return from_numpy(to_numpy(arr).take(positions), arr.type)
     taken = plain(arr).take(pa.array(positions))
     return wrapped.wrap_array(taken) if isinstance(wrapped, pa.BaseExtensionType) else taken
 
@@ -283,7 +300,11 @@ class _Flat:
         self._values[slots] = values if positions is None else values.take(positions)
 
     def gather(self, indices: Positions) -> list[pa.Buffer]:
-        values = self._values.take(indices)
+        values: Array
+        if indices.dtype == np.int32 and self._dtype.kind in "iu" and self._dtype.itemsize == 8:
+            values = gather(self._values.view(np.int64), indices)  # numpy would widen the indices
+        else:
+            values = self._values.take(indices)
         if self._is_bool:
             values = np.packbits(values, bitorder="little")
         return [pa.py_buffer(values)]

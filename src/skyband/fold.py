@@ -19,10 +19,10 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answer import Answers
 from skyband.errors import EngineError
-from skyband.groups import GroupTable, PerGroup, under
-from skyband.kernels.arrange import ranks_within, spread
+from skyband.groups import GroupTable, PerGroup
+from skyband.packing import under
 from skyband.query.base import Query
-from skyband.runs import Runs
+from skyband.runs import Runs, places
 from skyband.synopsis import Faults, Synopsis, Windows
 from skyband.times import window_column
 from skyband.watermark import CountClock, TimeClock
@@ -31,6 +31,7 @@ from skyband.window import CountWindow
 __all__ = ["Due", "Fold", "answer_schema", "make_synopsis"]
 
 Ints = npt.NDArray[np.int64]
+_MOST_OPEN = 64
 _GROUP_SHIFT = 40
 """Count windows key their pane totals by group and pane: 2^40 panes a group are enough."""
 
@@ -108,10 +109,16 @@ class Fold:
         if self.groups.names:
             np.maximum.at(self.newest, runs.group, runs.stamp)
         self.open.append(runs)
-        if len(self.open) > 1:
-            held = sum(_rows(each) for each in self.open)
-            if len(self.open) > 64 or held > 2 * self.combined + 100_000:
-                self.open = [self._combined(self.open)]
+        if len(self.open) > _MOST_OPEN:
+            self.open = [self._combined(self.open)]
+
+    def _keep(self, rest: list[Runs]) -> None:
+        """What stays open after sealing, combined once it has doubled."""
+        self.open = rest
+        if len(rest) > 1:
+            held = sum(_rows(each) for each in rest)
+            if len(rest) > _MOST_OPEN or held > 2 * self.combined + 100_000:
+                self.open = [self._combined(rest)]
                 self.combined = _rows(self.open[0])
 
     def held(self) -> Runs | None:
@@ -141,33 +148,51 @@ class Fold:
 
     def advance(self, watermark: int) -> Answers | None:
         """Seal the panes that the watermark has reached and answer the windows it ended."""
-        step = self._step(watermark)
-        return None if step is None else self._answered(*step[:2])
+        step = self._step(watermark, apart=True)
+        if step is None:
+            return None
+        sealed, windows, _, head = step
+        if head is not None:
+            self.synopsis.fold(head, self.windows(np.zeros(0, np.int64)))
+        return self._answered(sealed, windows)
 
     def seal(self, watermark: int) -> Due | None:
         """Seal the panes that the watermark has reached; read the windows it ended, unfinished."""
         step = self._step(watermark)
         if step is None:
             return None
-        sealed, windows, mended = step
+        sealed, windows, mended, _ = step
         partial = None if sealed is None else self.synopsis.fold(sealed, windows)
         return Due(windows, partial, mended)
 
-    def _step(self, watermark: int) -> tuple[Runs | None, Windows, Runs | None] | None:
-        """Panes that this watermark seals, windows it ends; panes that lost bad rows, or None."""
+    def _step(
+        self, watermark: int, apart: bool = False
+    ) -> tuple[Runs | None, Windows, Runs | None, Runs | None] | None:
+        """Panes that this watermark seals, windows it ends; panes that lost bad rows, or None.
+
+        With ``apart``, the last are sealed panes that come before the others and before the end of
+        any of the windows: see ``_parted``.
+        """
         upto = int(self.panes.pane_of(watermark))
-        sealed, rest = self._split(lambda runs: runs.stamp < upto)
+        pieces, rest = self._split(lambda runs: runs.stamp < upto)
+        head, sealed = self._parted(pieces) if apart else (None, self._whole(pieces))
         taken = sealed
         sealed = self._admitted(sealed)
-        filled = np.unique(sealed.stamp) if sealed is not None else np.zeros(0, np.int64)
+        both = [_starts(runs.stamp)[1] for runs in (head, sealed) if runs is not None]
+        filled = np.concatenate([np.zeros(0, np.int64), *both])
         numbers = self.time.advance(watermark, filled)
-        self.open = rest
+        self._keep(rest)
         if sealed is None and not len(numbers):
             return None
-        self._add_totals(sealed, None if sealed is None else sealed.stamp)
+        windows = self.windows(numbers)
+        if head is not None and sealed is not None and (windows.end <= head.stamp[-1]).any():
+            sealed = Runs.concat([head, sealed])
+            head = None
+        for runs in (head, sealed):
+            self._add_totals(runs, None if runs is None else runs.stamp)
         mended = None if sealed is taken else sealed
         # Without even a blank this fold was restored after its last pane had expired.
-        return self.blank if sealed is None else sealed, self.windows(numbers), mended
+        return self.blank if sealed is None else sealed, windows, mended, head
 
     def windows(self, numbers: Ints) -> Windows:
         """Time windows by their numbers."""
@@ -177,9 +202,9 @@ class Fold:
     def advance_counts(self, groups: Ints, before: Ints) -> Answers | None:
         """Seal the panes that these groups have filled since their counts were ``before``."""
         upto = self.panes.pane_of(self.count.counts)
-        sealed, rest = self._split(lambda runs: runs.stamp < upto[runs.group])
-        sealed = self._admitted(sealed)
-        self.open = rest
+        pieces, rest = self._split(lambda runs: runs.stamp < upto[runs.group])
+        sealed = self._admitted(self._whole(pieces))
+        self._keep(rest)
         numbers, owners = self.count.due(groups, before)
         if sealed is None and not len(numbers):
             return None
@@ -197,8 +222,8 @@ class Fold:
         )
         return self._answered(self.blank if sealed is None else sealed, windows)
 
-    def _split(self, is_sealed: Any) -> tuple[Runs | None, list[Runs]]:
-        """Open summaries that are sealed, combined, and the others."""
+    def _split(self, is_sealed: Any) -> tuple[list[Runs], list[Runs]]:
+        """Open summaries that are sealed, and the others."""
         sealed, rest = [], []
         for runs in self.open:
             mask = is_sealed(runs)
@@ -211,7 +236,28 @@ class Fold:
                 whole = bool(mask[:upto].all())
                 sealed.append(runs.slice(0, upto) if whole else runs.take(mask))
                 rest.append(runs.slice(upto, len(runs)) if whole else runs.take(~mask))
-        return (self._combined(sealed) if sealed else None), rest
+        return sealed, rest
+
+    def _whole(self, pieces: list[Runs]) -> Runs | None:
+        return self._combined(pieces) if pieces else None
+
+    def _parted(self, pieces: list[Runs]) -> tuple[Runs | None, Runs | None]:
+        """The panes that summaries have in common, combined, and all later ones as they came.
+
+        A batch mostly has in common with those before it only the pane that it began in: so the
+        rest of it, which is long, is neither copied nor combined. The first is None where there is
+        nothing to gain, or where a synopsis wants to see all panes before it admits them.
+        """
+        model = getattr(self.synopsis, "model", self.synopsis)
+        if len(pieces) < 2 or type(model).admit is not Synopsis.admit:
+            return None, self._whole(pieces)
+        *early, last = pieces
+        last = last.ordered()
+        common = max(int(runs.stamp.max()) for runs in early)
+        cut = int(np.searchsorted(last.stamp, common, side="right"))
+        if cut == len(last) or last.repeats.any():
+            return None, self._whole(pieces)
+        return self._combined([*early, last.slice(0, cut)]), last.slice(cut, len(last))
 
     def _combined(self, many: Sequence[Runs]) -> Runs:
         runs = Runs.concat(many).ordered()
@@ -293,13 +339,13 @@ class Fold:
     ) -> pa.Table:
         rows, window = finished.parts["rows"], self.query.window
         columns: list[pa.Array] = [
-            window_column(spread(starts, counts), window),
-            window_column(spread(ends, counts), window),
+            window_column(np.repeat(starts, counts), window),
+            window_column(np.repeat(ends, counts), window),
         ]
         if self.groups.names:
-            columns += self.groups.gather(spread(finished.group, rows.lengths))
+            columns += self.groups.gather(np.repeat(finished.group, rows.lengths))
         if self.query.ranked:
-            columns.append(pa.array(ranks_within(rows.offsets)))
+            columns.append(pa.array(places(rows.offsets)))
         columns += [rows[name] for name in schema.names[len(columns) :]]
         return pa.Table.from_arrays(columns, schema=schema)
 
@@ -332,9 +378,11 @@ class Fold:
             if self.counting:
                 return
             weights = sealed.scalars["rows"]
-        distinct, place = np.unique(keys, return_inverse=True)
-        sums = np.zeros(len(distinct), weights.dtype)
-        np.add.at(sums, place, weights)
+        if self.counting:
+            order = np.argsort(keys, kind="stable")
+            keys, weights = keys[order], weights[order]
+        starts, distinct = _starts(keys)
+        sums = np.add.reduceat(weights, starts) if len(starts) else weights[:0]
         keys = np.concatenate([self.total_keys, distinct])
         values = np.concatenate([self.totals, sums])
         if len(keys) > 1 and self.counting:
@@ -421,11 +469,18 @@ class Fold:
 
     def mark(self) -> tuple[Any, ...]:
         """What a failed push has to put back."""
-        return list(self.open), dict(self.time.seen), self.count.counts.copy(), self.newest.copy()
+        clock, state = self.time.copied(), None
+        if self.synopsis.fallible:
+            state = {name: array.copy() for name, array in self.synopsis.snapshot().items()}
+        counts, newest = self.count.counts.copy(), self.newest.copy()
+        return list(self.open), clock, counts, newest, self.total_keys, self.totals, state
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Put back what ``mark`` saw."""
-        self.open, self.time.seen, self.count.counts, self.newest = mark
+        self.open, self.time, self.count.counts, self.newest, *totals, state = mark
+        self.total_keys, self.totals = totals
+        if state is not None:
+            self.synopsis.restore(state)
 
     @property
     def nbytes(self) -> int:
@@ -471,6 +526,12 @@ class Fold:
         self.open, self.blank = runs[:-1], (runs[-1] if runs else None)
         self.combined = sum(_rows(each) for each in self.open)
         self.before = {g: _table_from(arrays[f"before{i}"]) for i, g in enumerate(header["before"])}
+
+
+def _starts(ranked: Ints) -> tuple[Ints, Ints]:
+    """Where each of the sorted values comes first, and the values."""
+    starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)])
+    return starts, ranked[starts]
 
 
 def _table_bytes(table: pa.Table) -> npt.NDArray[np.uint8]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from skyband.columns import ColumnStore
 from skyband.keys import KeyIndex, hash_columns
 from skyband.order import order_by_value
+from skyband.packing import under
 from skyband.runs import Runs
 from skyband.synopsis import Faults, Rows, Synopsis, Windows
 
@@ -94,11 +95,6 @@ class GroupTable:
         self._ranks = None
 
 
-def under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    """The arrays whose names begin with ``prefix``, without it."""
-    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
-
-
 class PerGroup(Synopsis[Any]):
     """A synopsis of one group made one of many: an instance a group, made with its first rows."""
 
@@ -115,6 +111,7 @@ class PerGroup(Synopsis[Any]):
         self.axes = self.model.axes
         self.exact = self.model.exact  # type: ignore[misc]
         self.shortens = self.model.shortens  # type: ignore[misc]
+        self.fallible = self.model.fallible
 
     def bind(self, source: str, schema: pa.Schema) -> pa.Schema:
         bound = self.model.bind(source, schema)
@@ -210,6 +207,7 @@ class PerGroup(Synopsis[Any]):
         return arrays
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self.members, self.filled = {}, {}
         split: dict[str, dict[str, npt.NDArray[Any]]] = {}
         for name, value in arrays.items():
             group, _, rest = name.partition("/")

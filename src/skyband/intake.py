@@ -49,6 +49,8 @@ class Taken:
     rows_in: int
     faults: Faults | None
     greatest: int | None
+    in_order: bool
+    """Whether times never fall."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,8 @@ class Intake:
         self.panes = query.window.panes
         self.synopsis = synopsis
         self.bound: dict[str, pa.Schema] = {}
+        self.in_order = False
+        """Whether all that comes is known to be in order of time."""
 
     def bind(self, source: str, schema: pa.Schema) -> None:
         """Check the columns of a source; the first schema it shows is the one it keeps."""
@@ -110,10 +114,12 @@ class Intake:
             batch = batch.filter(pa.array(~faults.mask))
         axis = self.synopsis.axes.get(source)
         ticks = greatest = None
+        in_order = False
         if axis is not None and batch.num_rows:
             ticks = axis.ticks(batch.column(axis.name))
-            greatest = int(ticks.max())
-        return Taken(source, batch, ticks, rows_in, faults, greatest)
+            in_order = self.in_order or is_sorted(ticks)
+            greatest = int(ticks[-1] if in_order else ticks.max())
+        return Taken(source, batch, ticks, rows_in, faults, greatest, in_order)
 
     def refuse_bad(self, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows."""
@@ -128,7 +134,7 @@ class Intake:
         if ticks is None:
             return Placed(None, 0, 0, 0)
         times = self._times(taken)
-        if is_sorted(ticks):
+        if taken.in_order:
             return self._place_sorted(taken, groups, ticks, times, sealed)
         pane = self.panes.pane_of(ticks)
         used = self.panes.used(pane)

@@ -235,6 +235,8 @@ class KeyIndex:
 
     def _insert_all(self) -> None:
         used, released = self._counts
+        if used == 0:
+            return
         codes = np.arange(used, dtype=np.int32)
         codes[self._free[:released]] = hashing.EMPTY
         hashing.insert_pairs(self._by_code[:used], codes, self._keys, self._codes, self._shift)

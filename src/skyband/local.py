@@ -22,9 +22,7 @@ __all__ = ["rank", "rank_with", "watch", "watch_with"]
 
 Progress = Callable[[int], None]
 
-# A piece of a table costs Python some hundred microseconds, so it should be large; but arrays of
-# answers past 32 MB are given back to the system and paged in again each time.
-_MOST_ROWS = 1 << 22
+# Arrays of answers past 32 MB are given back to the system and paged in again each time.
 _MOST_ANSWERS = 1 << 19
 
 
@@ -81,7 +79,10 @@ def watch_with(monitor: Monitor, source: Any, progress: Progress | None = None) 
 
 def _run(source: Any, monitor: Monitor, progress: Progress | None) -> Iterator[Answers]:
     query = monitor.query
-    monitor._raise_late = not is_table(source)
+    sources = source.values() if isinstance(source, Mapping) else [source]
+    # Tables are sorted first.
+    monitor._intake.in_order = all(is_table(each) for each in sources)
+    monitor._raise_late = not monitor._intake.in_order
     rows = 0
     if isinstance(source, Mapping):
         steps = _several(source, monitor)
@@ -91,7 +92,7 @@ def _run(source: Any, monitor: Monitor, progress: Progress | None) -> Iterator[A
             f"{{{', '.join(f'{name!r}: ...' for name in query.sources)}}}"
         )
     else:
-        steps = _single(source, query)
+        steps = _single(source, monitor)
     for step in steps:
         try:
             answers = step if isinstance(step, Answers) else monitor._push(step)
@@ -110,9 +111,9 @@ def _run(source: Any, monitor: Monitor, progress: Progress | None) -> Iterator[A
         yield answers
 
 
-def _single(source: Any, query: Query) -> Iterator[Any]:
+def _single(source: Any, monitor: Monitor) -> Iterator[Any]:
     if is_table(source):
-        yield from _slices(_in_time(as_table(source), query, None), query)
+        yield from _slices(_in_time(as_table(source), monitor.query, None), monitor)
     else:
         yield from batches_of(source)
 
@@ -128,14 +129,15 @@ def _in_time(table: pa.Table, query: Query, source: str | None) -> pa.Table:
     return sorted_by(table, name, axis.ticks)
 
 
-def _slices(table: pa.Table, query: Query) -> Iterator[pa.Table]:
+def _slices(table: pa.Table, monitor: Monitor) -> Iterator[pa.Table]:
     """Pieces of a table; an empty one is one piece, for its columns."""
+    query = monitor.query
     if not table.num_rows:
         yield table
-    size = _MOST_ROWS
+    size = monitor._synopsis.most_rows
     if isinstance(query.window, CountWindow):
         shown = getattr(query, "k", 1)
-        size = min(max(_MOST_ANSWERS * query.window.panes.slide // shown, 1 << 14), _MOST_ROWS)
+        size = min(max(_MOST_ANSWERS * query.window.panes.slide // shown, 1 << 14), size)
     for batch in table.to_batches(max_chunksize=size):
         yield pa.Table.from_batches([batch])
 
@@ -154,10 +156,9 @@ def _several(sources: Mapping[str, Any], monitor: Monitor) -> Iterator[Any]:
     streams: dict[str, Iterator[Any]] = {}
     for name, source in sources.items():
         if is_table(source):
-            streams[name] = _slices(_in_time(as_table(source), query, name), query)
+            streams[name] = _slices(_in_time(as_table(source), query, name), monitor)
         else:
             streams[name] = batches_of(source)
-    monitor._raise_late = not all(is_table(source) for source in sources.values())
     ended = [name for name in query.sources if name not in streams]
     while streams:
         seen = {} if monitor._fold is None else monitor._fold.time.seen

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time as wall_clock
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -92,13 +93,19 @@ class Monitor:
                     refuse(each.faults)
                 bad += each.faults.count
         fold = self._started(taken)
-        mark, rows = fold.mark(), dict(self._rows)
-        self._rows["rows_bad"] += bad
-        self._rows["rows_in"] += sum(each.rows_in for each in taken)
-        try:
+        with self._wholly(fold):
+            self._rows["rows_bad"] += bad
+            self._rows["rows_in"] += sum(each.rows_in for each in taken)
             if fold.counting:
                 return self._count(fold, taken[0])
             return self._clock(fold, taken)
+
+    @contextmanager
+    def _wholly(self, fold: Fold) -> Iterator[None]:
+        """Either all of it is done, or nothing."""
+        mark, rows = fold.mark(), dict(self._rows)
+        try:
+            yield
         except BaseException:
             fold.rewind(mark)
             self._rows = rows
@@ -158,15 +165,19 @@ class Monitor:
         """A source of several is exhausted: it holds the others back no more."""
         if self._fold is None:
             return None
-        self._fold.time.ignored.add(source)
-        watermark = self._fold.time.mark()
-        return None if watermark is None else self._fold.advance(watermark)
+        with self._wholly(self._fold):
+            self._fold.time.ignored.add(source)
+            watermark = self._fold.time.mark()
+            return None if watermark is None else self._fold.advance(watermark)
 
     def _flush(self) -> Answers | None:
         if self._fold is None or self._fold.counting:
             return None
         watermark = self._fold.time.final()
-        return None if watermark is None else self._fold.advance(watermark)
+        if watermark is None:
+            return None
+        with self._wholly(self._fold):
+            return self._fold.advance(watermark)
 
     def _by_source(self, data: Any) -> dict[str, Any]:
         several = isinstance(data, Mapping)

@@ -16,19 +16,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.kernels.arrange import fold_sign
-
 __all__ = ["id_ranks", "order_by_value", "row_order", "sortable", "unsortable"]
 
 Ints = npt.NDArray[np.int64]
 _TOP_BIT = np.uint64(1 << 63)
+_LOW_BITS = np.int64((1 << 63) - 1)
 
 
 def sortable(values: npt.NDArray[Any], largest: bool = True) -> Ints:
     """Integers in the order of the values; with ``largest=False`` in the reverse order."""
     if values.dtype.kind == "f":
         # Adding zero turns -0.0 into 0.0: they are equal and must not differ in bits.
-        return fold_sign((values.astype(np.float64, copy=False) + 0.0).view(np.int64), not largest)
+        keys = _fold_sign((values.astype(np.float64, copy=False) + 0.0).view(np.int64))
+        return keys if largest else np.invert(keys, out=keys)
     if values.dtype == np.uint64:
         keys = (values ^ _TOP_BIT).view(np.int64)
     else:
@@ -36,12 +36,20 @@ def sortable(values: npt.NDArray[Any], largest: bool = True) -> Ints:
     return keys if largest else ~keys
 
 
+def _fold_sign(bits: Ints) -> Ints:
+    """Bits of doubles as integers in the doubles' order; its own inverse."""
+    folded: Ints = bits >> 63
+    folded &= _LOW_BITS
+    folded ^= bits
+    return folded
+
+
 def unsortable(keys: Ints, dtype: npt.DTypeLike, largest: bool = True) -> npt.NDArray[Any]:
     """The values that ``sortable`` was given."""
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
         keys = keys if largest else ~keys
-        return fold_sign(keys, False).view(np.float64).astype(dtype, copy=False)
+        return _fold_sign(keys).view(np.float64).astype(dtype, copy=False)
     keys = keys if largest else ~keys
     if dtype == np.uint64:
         return keys.view(np.uint64) ^ _TOP_BIT

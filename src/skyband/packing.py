@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -141,3 +142,8 @@ def _start_aligned(view: memoryview) -> NDArray[np.uint8]:
 
 def _aligned(position: int) -> int:
     return -(-position // _ALIGNMENT) * _ALIGNMENT
+
+
+def under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    """The arrays whose names begin with ``prefix``, without it."""
+    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}

@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.columns import plain, take
 from skyband.packing import pack, unpack
 
-__all__ = ["Column", "Part", "Runs", "expand", "offsets_of"]
+__all__ = ["Column", "Part", "Runs", "expand", "offsets_of", "pick", "places"]
 
 Column = Any
 """A numpy array or an Arrow array; Arrow comes without types."""
@@ -43,15 +44,23 @@ def expand(starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ints:
     return np.arange(total, dtype=np.int64) + shift
 
 
-def _take(column: Column, positions: Ints) -> Column:
-    if isinstance(column, np.ndarray):
-        return column[positions]
-    return column.take(pa.array(positions))
+def places(offsets: Ints) -> npt.NDArray[np.int32]:
+    """1, 2, 3, ... within each stretch."""
+    found = np.arange(1, int(offsets[-1]) + 1, dtype=np.int32)
+    found -= np.repeat(offsets[:-1].astype(np.int32), np.diff(offsets))
+    return found
+
+
+def pick(column: Column, positions: npt.NDArray[Any]) -> Column:
+    """Some values of a column of either kind."""
+    return column[positions] if isinstance(column, np.ndarray) else take(column, positions)
 
 
 def _concat(columns: Sequence[Column]) -> Column:
     if isinstance(columns[0], np.ndarray):
         return np.concatenate(columns)
+    if any(column.type != columns[0].type for column in columns):
+        columns = [plain(column) for column in columns]  # some were decoded when they were picked
     return pa.concat_arrays(columns)
 
 
@@ -78,11 +87,15 @@ class Part:
     def take(self, runs: Ints) -> Part:
         starts, lengths = self.offsets[runs], self.lengths[runs]
         positions = expand(starts, lengths)
-        return self.map(lambda column: _take(column, positions), offsets_of(lengths))
+        return self.map(lambda column: pick(column, positions), offsets_of(lengths))
 
     def rows(self, positions: npt.NDArray[Any], offsets: Ints) -> Part:
         """The rows at these positions, cut anew."""
-        return self.map(lambda column: _take(column, positions), offsets)
+        return self.map(lambda column: pick(column, positions), offsets)
+
+    def joined(self, fresh: npt.NDArray[Any]) -> Part:
+        """Each run that ``fresh`` names made one with those up to the next."""
+        return Part(np.append(self.offsets[fresh], len(self)), self.columns)
 
     def slice(self, start: int, stop: int) -> Part:
         low, high = int(self.offsets[start]), int(self.offsets[stop])
@@ -202,9 +215,9 @@ class Runs:
         parts = {}
         for name, kinds in header["parts"].items():
             columns: dict[str, Column] = {}
-            for column, plain in kinds.items():
+            for column, is_numpy in kinds.items():
                 values = arrays[f"part/{name}/{column}"]
-                columns[column] = values if plain else _arrow_array(values)
+                columns[column] = values if is_numpy else _arrow_array(values)
             parts[name] = Part(arrays[f"offsets/{name}"], columns)
         scalars = {name: arrays[f"scalar/{name}"] for name in header["scalars"]}
         return Runs(arrays["stamp"], arrays["group"], parts, scalars)

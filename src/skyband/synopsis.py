@@ -124,6 +124,12 @@ class Windows:
     def __len__(self) -> int:
         return len(self.number)
 
+    def slice(self, start: int, stop: int) -> Windows:
+        """A stretch of windows."""
+        group = None if self.group is None else self.group[start:stop]
+        cut = (self.number[start:stop], self.first[start:stop], self.end[start:stop])
+        return Windows(*cut, self.ranks, group)
+
 
 @dataclass
 class Faults:
@@ -146,6 +152,10 @@ class Synopsis(ABC, Generic[Q]):
     """Whether a shorter window can be read from the same state (``Monitor.peek(last=...)``)."""
     exact: ClassVar[bool] = True
     """Whether the answer is the definition's own."""
+    fallible: bool = False
+    """Whether ``fold`` calls a function of the user's, which may raise when half is done."""
+    most_rows: int = 1 << 22
+    """Rows that a batch had better have at most. A batch costs Python some hundred microseconds."""
     option_names: ClassVar[tuple[str, ...]] = ()
     max_panes: ClassVar[int | None] = None
     """The most panes a window may have, where state grows with them."""
@@ -359,10 +369,9 @@ def nan_mask(column: pa.Array) -> Mask | None:
     """Where a float column is NaN; None where it never is."""
     if not pa.types.is_floating(column.type) or len(column) == 0:
         return None
-    from skyband.kernels.scan import any_nan
-
     values = to_numpy(column)
-    if column.null_count == 0 and not any_nan(values):
+    # The maximum is NaN if anything is, and is found at the speed of memory.
+    if column.null_count == 0 and not np.isnan(values.max()):
         return None
     mask = np.isnan(values)
     return mask if mask.any() else None

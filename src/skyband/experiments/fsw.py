@@ -70,6 +70,15 @@ NOTES = (
     on Reuters both stay above the paper. FSP is ahead of FSS here, behind it in the paper.""",
     """Precision varies more on the log than on the paper's calls; the dips of SS, FSS and FSWr fall
     together, and FSP and FSWf are spared most of them.""",
+    """FSP's inserts, removals and hits are shown twice, once for each of its two lists. For hits
+    the paper says so (section 3: two lists have to be updated; section 4: FSW avoids the
+    duplicate list update). For inserts and removals Figure 2 does not: in the full list they
+    are mostly additions to an item that is there, or subtractions. The verdict on half the
+    operations therefore counts hits twice, inserts and removals once. On Folha and Reuters FSP
+    then needs 1.9 to 2.2 times the operations of FSW and FSWr: the paper's "more than the
+    double" (in its conclusion) is about right, not a bound. Counted once throughout, FSP needs
+    little more than they do; counted twice throughout, more than twice as many in every case.
+    To show all three twice was our choice, made after single counts had contradicted the claim.""",
 )
 
 
@@ -311,9 +320,11 @@ def _mean(run: Measured) -> float:
     return float(np.mean(run.precision)) if run.precision else 1.0
 
 
-def _operations(run: Measured) -> float:
+def _operations(run: Measured, lists: int = 1) -> float:
+    """Operations, each insert and removal once; stats count those of both lists of FSP."""
     stats = run.stats
-    return stats["inserts"] + stats["removals"] + stats["hits"] + stats.get("updates", 0)
+    changed = (stats["inserts"] + stats["removals"]) / lists
+    return changed + stats["hits"] + stats.get("updates", 0)
 
 
 def _verdicts(report: Report, found: dict[str, dict[str, Measured]]) -> None:
@@ -330,9 +341,9 @@ def _verdicts(report: Report, found: dict[str, dict[str, Measured]]) -> None:
             [_mean(found[c]["fsw-r"]) >= _mean(found[c]["fsw"]) for c in words_cases],
         ),
         (
-            "FSW and FSWr need less than half of the operations of FSP, both its lists counted",
+            "FSW and FSWr need less than half of the operations of FSP, its hits counted twice",
             [
-                2 * _operations(found[c][name]) < _operations(found[c]["fsp"])
+                2 * _operations(found[c][name]) < _operations(found[c]["fsp"], lists=2)
                 for c in words_cases
                 for name in ("fsw", "fsw-r")
             ],

@@ -47,6 +47,7 @@ class Report:
             axes.plot(range(len(values)), values, label=label, linewidth=1)
         axes.set(title=title, xlabel=x, ylabel=y)
         axes.legend(fontsize="small", ncols=3)
+        plt.close(figure)  # a long report has more of them than pyplot likes to have open
         self._plots.append((name, figure))
         self._lines += [f"![{title}]({name}.png)", ""]
 

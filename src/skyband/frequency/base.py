@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.columns import output_type, to_numpy
+from skyband.columns import native_dtype, output_type, to_numpy
 from skyband.errors import SchemaError
 from skyband.frequency.items import ItemStore, settled
 from skyband.kernels.counting import sum_runs
@@ -25,7 +25,7 @@ from skyband.query.frequency import HeavyHitters
 from skyband.runs import Part, Runs
 from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric
 
-__all__ = ["FrequencySynopsis"]
+__all__ = ["FrequencySynopsis", "read_only"]
 
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
@@ -103,17 +103,32 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         hashes = hash_columns([batch.column(name) for name in self.items])
         return (hashes % np.uint64(shards)).astype(np.int64)
 
-    def hashed(self, rows: Rows) -> tuple[Hashes, npt.NDArray[Any], npt.NDArray[Any] | None]:
-        """Item hashes and weights in run order, and the runs' weight where rows have one."""
+    @cached_property
+    def raw(self) -> bool:
+        """Whether items are integers of 64 bits: then kernels hash them when they meet them."""
+        if len(self.items) > 1:
+            return False
+        kind = native_dtype(self.schema.field(self.items[0]).type)
+        return kind is not None and kind.kind in "iu" and kind.itemsize == 8
+
+    def integers(self, part: Part) -> Hashes:
+        """The items of a part as they are, where they are ``raw``."""
+        if not len(part):
+            return np.zeros(0, np.uint64)
+        return read_only(to_numpy(part[f"item:{self.items[0]}"])).view(np.uint64)
+
+    def hashed(self, rows: Rows) -> Hashes:
+        """Item hashes in run order."""
         hashes = hash_columns([rows.batch.column(name) for name in self.items])
-        if rows.index is not None:
-            hashes = hashes[rows.index]
+        return hashes if rows.index is None else hashes[rows.index]
+
+    def weighed(self, rows: Rows) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+        """Weights in run order, and the runs' weight where rows have one."""
         if self.query.weight is None:
-            return hashes, ONE_EACH, None
+            return ONE_EACH, None
         weights = rows.numpy(self.query.weight).astype(self.dtype, copy=False)
-        weights = np.ascontiguousarray(weights)
-        weights.flags.writeable = False  # as those of Arrow are, so that one kernel does for both
-        return hashes, weights, sum_runs(weights, rows.offsets)
+        weights = read_only(weights)
+        return weights, sum_runs(weights, rows.offsets)
 
     # Answers ----------------------------------------------------------------------------------
 
@@ -134,6 +149,13 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         known = "error" in part.columns
         columns["error"] = pa.array(part["error"] if known else np.zeros(len(part), self.dtype))
         return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)}, runs.scalars)
+
+
+def read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A contiguous view that cannot be written to."""
+    view = np.ascontiguousarray(values).view()
+    view.flags.writeable = False  # always, so that kernels are compiled for one kind only
+    return view
 
 
 def _unfit(column: pa.Array) -> npt.NDArray[np.bool_] | None:

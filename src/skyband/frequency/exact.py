@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from skyband.columns import from_numpy
+from skyband.frequency.base import read_only
+from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.lists import PaneLists
+from skyband.frequency.tumbling import Tumbling
 from skyband.kernels.counting import count_runs
-from skyband.runs import Part, Runs
-from skyband.synopsis import Rows
+from skyband.query.frequency import HeavyHitters
+from skyband.runs import Part, Runs, pick
+from skyband.synopsis import Rows, Windows
 
 __all__ = ["Exact"]
 
@@ -20,7 +27,8 @@ class Exact(PaneLists):
     Cost: O(1) a row to count it in its pane, O(1) for each distinct item of a pane when it comes
     and when it leaves, and one pass over the window's distinct items for each answer. State: an
     entry for each distinct item of each live pane. Guarantee: the definition itself; errors are 0.
-    Floating weights are only ever added, so an expired giant leaves no trace in what stays.
+    Floating weights are only ever added, so an expired giant leaves no trace in what stays. Windows
+    of one pane and integer counts of groups have states of their own: docs/decisions/0012.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
@@ -30,30 +38,87 @@ class Exact(PaneLists):
     """
 
     shortens = True
+    own: Tumbling | GroupedCounts | None = None
+    """What answers where a window is one pane, or groups have integer counts."""
+
+    def __init__(self, query: HeavyHitters) -> None:
+        super().__init__(query)
+        if query.groups:
+            self.most_rows = 1 << 20  # the answers of many groups take many times their rows
+
+    def _clear(self) -> None:
+        super()._clear()
+        if self.own_windows:
+            return
+        if self.query.window.panes.per_window == 1:
+            self.own = Tumbling(self.items, self.store.kinds, self.query.k)
+        elif self.query.groups and self.dtype.kind == "i":
+            self.own = GroupedCounts(self.store, self.query.k)
 
     def summarise(self, rows: Rows) -> Runs:
-        hashes, weights, total = self.hashed(rows)
-        first, counts, offsets = count_runs(hashes, weights, rows.offsets)
-        columns: dict[str, Any] = {"hash": hashes[first], "count": counts}
-        columns |= {f"item:{name}": rows.take(name, first) for name in self.items}
+        weights, total = self.weighed(rows)
+        if self.raw:
+            (name,) = self.items
+            values = rows.numpy(name)
+            first, counts, offsets = count_runs(
+                read_only(values).view(np.uint64), self.raw, weights, rows.offsets
+            )
+            kind = rows.batch.column(name).type
+            columns: dict[str, Any] = {f"item:{name}": from_numpy(values[first], kind)}
+        else:
+            hashes = read_only(self.hashed(rows))
+            first, counts, offsets = count_runs(hashes, self.raw, weights, rows.offsets)
+            columns = {"hash": hashes[first]}
+            columns |= {f"item:{name}": rows.take(name, first) for name in self.items}
+        columns["count"] = counts
         return rows.runs({"items": Part(offsets, columns)}, total)
 
     def combine(self, runs: Runs) -> Runs:
         fresh = np.flatnonzero(~runs.repeats)
         part = runs.parts["items"]
         offsets = np.append(part.offsets[fresh], len(part))
-        first, counts, offsets = count_runs(part["hash"], _read_only(part["count"]), offsets)
-        columns = {
-            name: column[first] if isinstance(column, np.ndarray) else column.take(first)
-            for name, column in part.columns.items()
-            if name != "count"
-        }
+        keys = self.integers(part) if self.raw else read_only(part["hash"])
+        first, counts, offsets = count_runs(keys, self.raw, read_only(part["count"]), offsets)
+        columns = {n: pick(column, first) for n, column in part.columns.items() if n != "count"}
         scalars = {n: np.add.reduceat(values, fresh) for n, values in runs.scalars.items()}
         merged = Part(offsets, columns | {"count": counts})
         return Runs(runs.stamp[fresh], runs.group[fresh], {"items": merged}, scalars)
 
+    # States of its own ------------------------------------------------------------------------
 
-def _read_only(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    view = values.view()
-    view.flags.writeable = False  # always, so that kernels are compiled for one kind only
-    return view
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        if self.own is None:
+            return super().fold(panes, windows)
+        if isinstance(self.own, Tumbling):
+            return self.own.fold(panes, windows)
+        return self.own.fold(panes, self.hashes_of(panes.parts["items"]), windows)
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        found = None if self.own is None else self.own.partial(first, end, group)
+        return super().partial(first, end, group) if found is None else found
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        return super().snapshot() if self.own is None else self.own.state()
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        if self.own is None:
+            super().restore(arrays)
+        elif arrays:
+            self.own.restore(arrays)
+
+    def stats(self) -> dict[str, int | float]:
+        if self.own is None:
+            return super().stats()
+        return {
+            "retained": len(self.own),
+            "state_bytes": self.own.nbytes,
+            "inserts": self.own.inserts,
+            "removals": self.own.removals,
+            "updates": self.own.updates,
+        }
+
+    def _check(self) -> None:
+        if self.own is None:
+            super()._check()
+        else:
+            self.own._check()

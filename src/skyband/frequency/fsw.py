@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from skyband.frequency.items import settled
 from skyband.frequency.rows import SketchSynopsis
-from skyband.kernels.fsw import (
+from skyband.kernels.fsw import fold_fsw
+from skyband.kernels.fsw_rows import (
     BUCKETS,
     CONTROLS,
     HITS,
@@ -21,8 +22,8 @@ from skyband.kernels.fsw import (
     SIZE,
     STAYED,
     UPDATES,
+    Sketch,
     cell_of,
-    fold_fsw,
 )
 from skyband.kernels.monitored import table_find, table_size
 from skyband.query.frequency import HeavyHitters
@@ -112,6 +113,10 @@ class Fsw(SketchSynopsis):
         self.held = np.full(p, NEVER)
         self.heap = np.arange(m, dtype=np.int32)
 
+    def _sketch(self) -> Sketch:
+        arrays = {name: getattr(self, name) for name in Sketch._fields}
+        return Sketch(**arrays)
+
     # Panes ------------------------------------------------------------------------------------
 
     def push(self, panes: Runs) -> None:
@@ -122,15 +127,12 @@ class Fsw(SketchSynopsis):
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         panes = self.reduced(panes)
-        pushed = self.unpacked(panes)
+        pushed = self.unpacked(panes, raw=True)
         if not len(self.item_err) and (pushed.missing.any() or pushed.errors.any()):
             self._keep_errors()
         slots, rows, values, let_go, ends, proven = fold_fsw(
-            *pushed, windows.first, windows.end, self.query.k, self.ratio, self.dtype.kind == "i",
-            self.control, self.item, self.born, self.seen, self.row, self.base, self.cur, self.err,
-            self.ecur, self.item_hist, self.item_err, self.cell_hist, self.marks, self.hist,
-            self.fine, self.bits, self.held, self.heap, self.low, self.slack, self.table,
-            self.shift,
+            self._sketch(), *pushed, self.raw, windows.first, windows.end, self.query.k,
+            self.dtype.kind == "i",
         )  # fmt: skip
         found = None
         if len(windows):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from skyband.columns import ColumnStore, native_dtype, plain, spans, to_numpy
 from skyband.kernels.counting import prefix_keys
 from skyband.order import id_ranks, sortable
-from skyband.runs import Part, expand, offsets_of
+from skyband.runs import Part, expand, offsets_of, pick
 
 __all__ = ["ItemStore", "order_keys", "ranked", "settled"]
 
@@ -53,7 +53,7 @@ def settled(part: Part, names: Sequence[str], k: int, runs: Ints | None = None) 
         rows = expand(part.offsets[runs], lengths[runs])
         estimate = part["estimate" if "estimate" in part.columns else "count"][rows]
         keys: list[Any] = [
-            id_ranks(_pick(part[f"item:{name}"], rows)) if len(rows) else rows
+            id_ranks(pick(part[f"item:{name}"], rows)) if len(rows) else rows
             for name in reversed(names)
         ]
         if "error" in part.columns:
@@ -62,14 +62,14 @@ def settled(part: Part, names: Sequence[str], k: int, runs: Ints | None = None) 
         order = np.arange(len(part))
         order[rows] = rows[np.lexsort(keys)]
         if (lengths <= k).all():
-            return part.map(lambda column: _pick(column, order), part.offsets)
+            return part.rows(order, part.offsets)
     else:
         order = np.arange(len(part))
         if (lengths <= k).all():
             return part
     kept = np.minimum(lengths, k)
     best = order[expand(part.offsets[:-1], kept)]
-    return part.map(lambda column: _pick(column, best), offsets_of(kept))
+    return part.rows(best, offsets_of(kept))
 
 
 def ranked(part: Part, names: Sequence[str], k: int) -> Part:
@@ -84,12 +84,6 @@ def ranked(part: Part, names: Sequence[str], k: int) -> Part:
     tied = np.flatnonzero(same)
     runs = np.unique(np.searchsorted(part.offsets, tied, side="right") - 1)
     return settled(part, names, k, runs)
-
-
-def _pick(column: Any, positions: npt.NDArray[Any]) -> Any:
-    if isinstance(column, np.ndarray):
-        return column[positions]
-    return column.take(pa.array(positions))
 
 
 class ItemStore:

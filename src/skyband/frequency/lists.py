@@ -16,6 +16,7 @@ from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.items import ItemStore, keys_decide, order_keys, ranked
 from skyband.kernels.arrange import counting_order
 from skyband.kernels.counting import grouped_keys
+from skyband.kernels.hashing import hash_int64
 from skyband.kernels.panelists import FLIP, HEAD, TAIL, dead_codes, fold_lists, recount
 from skyband.keys import KeyIndex
 from skyband.runs import Part, Runs, offsets_of
@@ -167,9 +168,17 @@ class PaneLists(FrequencySynopsis):
         self._expire(place)
         return answers
 
+    def hashes_of(self, part: Part) -> npt.NDArray[np.uint64]:
+        """Hashes of the items of a part."""
+        if not len(part):
+            return np.zeros(0, np.uint64)
+        if "hash" in part.columns:
+            return np.ascontiguousarray(part["hash"])
+        return hash_int64(self.integers(part).view(np.int64))
+
     def _encode(self, panes: Runs, part: Part) -> npt.NDArray[np.int32]:
         """Codes of the entries of new panes; items seen for the first time are copied out."""
-        hashes = np.ascontiguousarray(part["hash"]) if len(part) else np.zeros(0, np.uint64)
+        hashes = self.hashes_of(part)
         if self.query.groups:
             hashes = grouped_keys(hashes, panes.group, part.offsets)
         codes, rows, fresh = self.index.encode(hashes)

@@ -19,11 +19,12 @@ import pyarrow as pa
 
 from skyband.columns import plain
 from skyband.errors import QueryError
-from skyband.frequency.base import ONE_EACH, FrequencySynopsis
+from skyband.frequency.base import ONE_EACH, FrequencySynopsis, read_only
 from skyband.kernels.counting import count_runs
+from skyband.kernels.hashing import hash_int64
 from skyband.query.base import count
 from skyband.query.frequency import HeavyHitters
-from skyband.runs import Part, Runs, expand, offsets_of
+from skyband.runs import Part, Runs, expand, offsets_of, pick
 from skyband.synopsis import Rows
 
 __all__ = ["SketchSynopsis"]
@@ -74,8 +75,8 @@ class SketchSynopsis(FrequencySynopsis):
     # Rows -------------------------------------------------------------------------------------
 
     def summarise(self, rows: Rows) -> Runs:
-        hashes, weights, total = self.hashed(rows)
-        columns: dict[str, Any] = {"hash": hashes}
+        weights, total = self.weighed(rows)
+        columns: dict[str, Any] = {} if self.raw else {"hash": self.hashed(rows)}
         if total is not None:
             columns["weight"] = weights
         columns |= {f"item:{name}": self._as_bound(rows.arrow(name), name) for name in self.items}
@@ -137,7 +138,7 @@ class SketchSynopsis(FrequencySynopsis):
         for run in range(len(runs)):
             part, at = known.slice(run, run + 1), int(rows.offsets[run])
             for _ in range(int(blocks[run])):
-                block = _counted(rows, at, at + self.raw_rows, self.dtype)
+                block = self._counted(rows, at, at + self.raw_rows)
                 part = _merged(part, missing[run], block, missing[run] * 0)
                 part, missing[run] = _cut(part, missing[run], self.raw_rows // 2)
                 at += self.raw_rows
@@ -145,28 +146,56 @@ class SketchSynopsis(FrequencySynopsis):
         taken = blocks * self.raw_rows
         left = rows.lengths - taken
         positions = expand(rows.offsets[:-1] + taken, left)
-        rest = rows.map(lambda column: _pick(column, positions), offsets_of(left))
+        rest = rows.rows(positions, offsets_of(left))
         parts = {"rows": rest, "known": _joined(pieces)}
         return Runs(runs.stamp, runs.group, parts, {**runs.scalars, "missing": missing})
 
     # What kernels read ------------------------------------------------------------------------
 
-    def unpacked(self, runs: Runs) -> Pushed:
-        """Arrays of all runs: ``known`` items with counts and errors, then rows with weights."""
+    def unpacked(self, runs: Runs, raw: bool = False) -> Pushed:
+        """Arrays of all runs: ``known`` items with counts and errors, then rows with weights.
+
+        With ``raw`` the keys of rows that are integers are handed over as they are.
+        """
         rows, known = _part(runs, "rows"), _part(runs, "known")
         weighted = self.query.weight is not None and len(rows)
         some = len(known) > 0
         return Pushed(
             stamp=runs.stamp,
-            hashes=_read_only(rows["hash"]) if len(rows) else _read_only(_NO_HASHES),
-            weights=_read_only(rows["weight"] if weighted else np.zeros(0, self.dtype)),
+            hashes=read_only(self._hashes(rows, 0, len(rows), raw)),
+            weights=read_only(rows["weight"] if weighted else np.zeros(0, self.dtype)),
             offsets=rows.offsets,
-            known=_read_only(known["hash"] if some else _NO_HASHES),
-            counts=_read_only(known["count"] if some else np.zeros(0, self.dtype)),
-            errors=_read_only(known["error"] if some else np.zeros(0, self.dtype)),
+            known=read_only(known["hash"] if some else _NO_HASHES),
+            counts=read_only(known["count"] if some else np.zeros(0, self.dtype)),
+            errors=read_only(known["error"] if some else np.zeros(0, self.dtype)),
             known_offsets=known.offsets,
             missing=runs.scalars["missing"].astype(self.dtype, copy=False),
         )
+
+    def _hashes(self, rows: Part, start: int, stop: int, raw: bool = False) -> Array:
+        """Hashes of some rows; the integers themselves where they are ``raw``."""
+        if stop == start:
+            return _NO_HASHES
+        if not self.raw:
+            return np.asarray(rows["hash"][start:stop])
+        values = self.integers(rows)[start:stop]
+        return values if raw else hash_int64(values.view(np.int64))
+
+    def _counted(self, rows: Part, start: int, stop: int) -> Part:
+        """Rows counted by item, in order of first appearance."""
+        weights = rows["weight"][start:stop] if "weight" in rows.columns else ONE_EACH
+        offsets = np.array([0, stop - start], np.int64)
+        hashes = self._hashes(rows, start, stop)
+        first, counts, offsets = count_runs(hashes, False, read_only(weights), offsets)
+        columns: dict[str, Any] = {
+            "hash": hashes[first],
+            "count": counts.astype(self.dtype, copy=False),
+            "error": np.zeros(len(first), self.dtype),
+        }
+        for name, column in rows.columns.items():
+            if name.startswith("item:"):
+                columns[name] = column.take(pa.array(start + first))
+        return Part(offsets, columns)
 
     def item_columns(self, runs: Runs, rows: Ints) -> dict[str, pa.Array]:
         """Item columns of rows as kernels number them: known items first."""
@@ -193,18 +222,6 @@ def _part(runs: Runs, name: str) -> Part:
     return Part(np.zeros(len(runs) + 1, np.int64), {}) if part is None else part
 
 
-def _pick(column: Any, positions: Ints) -> Any:
-    if isinstance(column, np.ndarray):
-        return column[positions]
-    return column.take(pa.array(positions))
-
-
-def _read_only(values: Array) -> Array:
-    view = np.ascontiguousarray(values).view()
-    view.flags.writeable = False  # always, so that kernels are compiled for one kind only
-    return view
-
-
 def _joined(pieces: list[Part]) -> Part:
     """Parts one after the other."""
     runs = [
@@ -216,34 +233,18 @@ def _joined(pieces: list[Part]) -> Part:
     return Runs.concat(runs).parts[""]
 
 
-def _counted(rows: Part, start: int, stop: int, dtype: np.dtype[Any]) -> Part:
-    """Rows counted by item, in order of first appearance."""
-    weights = rows["weight"][start:stop] if "weight" in rows.columns else ONE_EACH
-    offsets = np.array([0, stop - start], np.int64)
-    first, counts, offsets = count_runs(rows["hash"][start:stop], _read_only(weights), offsets)
-    columns: dict[str, Any] = {
-        "hash": rows["hash"][start + first],
-        "count": counts.astype(dtype, copy=False),
-        "error": np.zeros(len(first), dtype),
-    }
-    for name, column in rows.columns.items():
-        if name.startswith("item:"):
-            columns[name] = column.take(pa.array(start + first))
-    return Part(offsets, columns)
-
-
 def _merged(one: Part, missing_one: Any, two: Part, missing_two: Any) -> Part:
     """Items of two parts of one pane; an item that a part lacks may be among what it cut off."""
     if not len(one) and not missing_one:
         return two
     part = Part(np.array([0, len(one) + len(two)]), _joined([one, two]).columns)
     hashes, offsets = part["hash"], part.offsets
-    first, counts, ends = count_runs(hashes, _read_only(part["count"]), offsets)
-    _, errors, _ = count_runs(hashes, _read_only(part["error"]), offsets)
-    _, sides, _ = count_runs(hashes, ONE_EACH, offsets)
+    first, counts, ends = count_runs(hashes, False, read_only(part["count"]), offsets)
+    _, errors, _ = count_runs(hashes, False, read_only(part["error"]), offsets)
+    _, sides, _ = count_runs(hashes, False, ONE_EACH, offsets)
     absent = np.where(first < len(one), missing_two, missing_one)
     absent = np.where(sides == 1, absent, 0).astype(counts.dtype)
-    columns = {name: _pick(column, first) for name, column in part.columns.items()}
+    columns = {name: pick(column, first) for name, column in part.columns.items()}
     return Part(ends, columns | {"count": counts + absent, "error": errors + absent})
 
 
@@ -254,4 +255,4 @@ def _cut(part: Part, missing: Any, most: int) -> tuple[Part, Any]:
     order = np.argsort(-part["count"], kind="stable")
     missing = max(missing, part["count"][order[most]])
     kept = np.sort(order[:most])
-    return part.map(lambda column: _pick(column, kept), np.array([0, most])), missing
+    return part.rows(kept, np.array([0, most])), missing

@@ -177,6 +177,7 @@ class EaaApprox(Eaa):
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super().restore(arrays)
+        self._missed = []
         self.sketch.stamps = arrays["stamps"].copy()
         self.lost_pane, self.lost_best = arrays["lost_pane"].copy(), arrays["lost_best"].copy()
 

@@ -23,7 +23,7 @@ from skyband.kernels.fused import any_outside
 from skyband.keys import hash_array, is_key_type
 from skyband.order import id_ranks
 from skyband.query.fused import FusedTopK
-from skyband.runs import Part, Runs, expand, offsets_of
+from skyband.runs import Part, Runs, expand, offsets_of, pick
 from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric
 from skyband.window import CountWindow
 
@@ -45,6 +45,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         pairs = np.array(query.pairs, np.float64)
         self.low, self.high = pairs[:, 0].copy(), pairs[:, 1].copy()
         self.score = scorer(query)
+        self.fallible = callable(query.combine)
         self.panes = query.window.panes
         known = isinstance(query.recurrences, int)
         watched = known and query.options.get("guard", True)
@@ -216,7 +217,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         kept = np.flatnonzero(~bad)
         left = np.append(0, np.cumsum(~bad))
         offsets = left[part.offsets]
-        slim = part.map(lambda column: _pick(column, kept), offsets)
+        slim = part.rows(kept, offsets)
         scalars = dict(runs.scalars) | {"rows": np.diff(offsets)}
         return Runs(runs.stamp, runs.group, {REPORTS: slim}, scalars).take(np.diff(offsets) > 0)
 
@@ -261,23 +262,17 @@ class FusedSynopsis(Synopsis[FusedTopK]):
                 doubtful = np.zeros(len(lengths), np.bool_)
                 doubtful[run[1:][equal]] = True
             rows = expand(part.offsets[:-1][doubtful], lengths[doubtful])
-            ranks = id_ranks(_pick(part[self.query.id], rows))
+            ranks = id_ranks(pick(part[self.query.id], rows))
             order = np.arange(len(part))
             order[rows] = rows[np.lexsort((ranks, -score[rows], run[rows]))]
-            part = part.map(lambda column: _pick(column, order), part.offsets)
+            part = part.rows(order, part.offsets)
         if int(lengths.max()) > self.query.k:
             lengths = np.minimum(lengths, self.query.k)
             kept = expand(part.offsets[:-1], lengths)
-            part = part.map(lambda column: _pick(column, kept), offsets_of(lengths))
+            part = part.rows(kept, offsets_of(lengths))
         return part
 
 
 def _floats(column: pa.Array) -> npt.NDArray[np.float64]:
     values: npt.NDArray[np.float64] = to_numpy(column).astype(np.float64, copy=False)
     return values
-
-
-def _pick(column: Any, positions: npt.NDArray[Any]) -> Any:
-    if isinstance(column, np.ndarray):
-        return column[positions]
-    return column.take(pa.array(positions))

@@ -22,6 +22,7 @@ from skyband.errors import QueryError
 from skyband.fused.base import REPORTS, FusedSynopsis
 from skyband.fused.guard import frozen
 from skyband.fused.ids import IdKeys
+from skyband.fused.log import Log, empty_log, grown, move_log, values_within
 from skyband.kernels.fused import (
     REFILLS,
     VIEW,
@@ -32,21 +33,23 @@ from skyband.kernels.fused import (
     values_of,
 )
 from skyband.keys import KeyIndex
+from skyband.packing import under
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part, Runs, offsets_of
 from skyband.synopsis import Windows
 
-__all__ = ["NEVER", "STRETCH", "LiveReports", "under"]
+__all__ = ["NEVER", "STRETCH", "LiveReports"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-Log = tuple[Codes, Codes, Floats, Ints, Codes]
 
 NEVER = int(np.iinfo(np.int64).min)
 STRETCH = 8192
 """Rows that are taken at once, where there are as many: enough to spread the cost of a call."""
+_OBJECT = {"key": 0, "links": -1, "ever": 0, "mark": 0, "points": np.nan, "view": -1, "place": -1}
+"""Arrays with an entry an object, and what an entry begins with."""
 
 
 class LiveReports(FusedSynopsis):
@@ -77,7 +80,7 @@ class LiveReports(FusedSynopsis):
     def _clear(self) -> None:
         """No reports, no objects."""
         d = len(self.low)
-        self.log: Log = _log(0)
+        self.log: Log = empty_log(0)
         self.keys = IdKeys()
         self.key = np.zeros(0, np.int64)
         self.links = np.zeros((0, 2), np.int32)
@@ -252,27 +255,17 @@ class LiveReports(FusedSynopsis):
             if 2 * (live + reports) <= len(self.log[0]):
                 self._shift(self.log)
             else:
-                self._shift(_log(2 * (live + reports)))
+                self._shift(empty_log(2 * (live + reports)))
         if objects > len(self.key):
-            grown = max(objects, 2 * len(self.key), 64)
-            self.key = _grown(self.key, grown, 0)
-            self.links = _grown(self.links, grown, -1)
-            self.ever = _grown(self.ever, grown, 0)
-            self.mark = _grown(self.mark, grown, 0)
-            self.points = _grown(self.points, grown, np.nan)
-            self.view = _grown(self.view, grown, -1)
-            self.place = _grown(self.place, grown, -1)
+            room = max(objects, 2 * len(self.key), 64)
+            for name, fill in _OBJECT.items():
+                setattr(self, name, grown(getattr(self, name), room, fill))
 
     def _shift(self, target: Log) -> None:
         """Move the live log to the start of ``target``, which may be the log itself."""
-        live = self.size - self.head
-        columns: list[tuple[Any, Any]] = list(zip(self.log, target, strict=True))
-        for old, new in columns:
-            new[:live] = old[self.head : self.size].copy()
-        chain = target[4][:live]
-        chain[chain >= 0] -= self.head
+        move_log(self.log, self.head, self.size, target)
         self.links[self.links >= 0] -= self.head
-        self.log, self.head, self.size = target, 0, live
+        self.log, self.head, self.size = target, 0, self.size - self.head
 
     def _release(self, touched: Codes) -> None:
         """Forget those of these objects that have no report left."""
@@ -299,16 +292,7 @@ class LiveReports(FusedSynopsis):
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         """The answer over ``[first, end)``, from the log alone."""
-        log: tuple[Any, ...] = self.log
-        code, stream, value, pane, _ = (column[self.head : self.size] for column in log)
-        inside = (pane >= first) & (pane < end)
-        codes, place = np.unique(code[inside], return_inverse=True)
-        d = len(self.low)
-        values = np.zeros((len(codes), d))
-        seen = np.zeros((len(codes), d), np.int64)
-        np.add.at(values, (place, stream[inside]), value[inside])
-        np.add.at(seen, (place, stream[inside]), 1)
-        values = np.where(seen > 0, values, self.low)
+        codes, values = values_within(self.log, self.head, self.size, first, end, self.low)
         scores = self.score(values)
         order = np.lexsort((self.key[codes], -scores))
         k = min(self.query.k, len(order))
@@ -345,8 +329,8 @@ class LiveReports(FusedSynopsis):
         self._clear()
         self.serial = 0
         self.index = KeyIndex.from_state(under(arrays, "index/"))
-        if "log/code" in arrays and any(name.startswith("ids/") for name in arrays):
-            self.ids = ColumnStore.from_state(self.id_type, under(arrays, "ids/"))
+        known = any(name.startswith("ids/") for name in arrays)
+        self.ids = ColumnStore.from_state(self.id_type, under(arrays, "ids/")) if known else None
         if self.guard is not None:
             self.guard.restore(under(arrays, "guard/"))
         live = len(arrays["log/code"])
@@ -415,24 +399,3 @@ class LiveReports(FusedSynopsis):
         assert self.counters[1] == len(chains)
         if self.guard is not None:
             self.guard._check()
-
-
-def under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    """The arrays whose names begin with ``prefix``, without it."""
-    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
-
-
-def _log(room: int) -> Log:
-    return (
-        np.zeros(room, np.int32),
-        np.zeros(room, np.int32),
-        np.zeros(room),
-        np.zeros(room, np.int64),
-        np.zeros(room, np.int32),
-    )
-
-
-def _grown(array: npt.NDArray[Any], length: int, fill: float) -> npt.NDArray[Any]:
-    grown = np.full((length, *array.shape[1:]), fill, array.dtype)
-    grown[: len(array)] = array
-    return grown

@@ -51,11 +51,11 @@ class Sla(LiveReports):
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
         self.work |= {"ta_runs": 0, "sorted_accesses": 0}
-        self._pending: tuple[Codes, Floats, Ints] | None = None
 
     def _clear(self) -> None:
         super()._clear()
         d = len(self.low)
+        self._pending: tuple[Codes, Floats, Ints] | None = None
         self.known = np.zeros((0, d))
         self.list_values = np.zeros((d, 0))
         self.list_codes = np.zeros((d, 0), np.int32)

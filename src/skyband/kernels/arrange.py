@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
 
-__all__ = [
-    "arrival_numbers",
-    "counting_order",
-    "fold_sign",
-    "ranks_within",
-    "split_by_code",
-    "spread",
-]
+__all__ = ["arrival_numbers", "counting_order", "split_by_code"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
-_LOW_BITS = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
 
 @jit
@@ -97,37 +87,3 @@ def arrival_numbers(groups: Codes, counts: Ints) -> Ints:
         numbers[row] = counts[group]
         counts[group] += 1
     return numbers
-
-
-@jit
-def fold_sign(bits: Ints, flip: bool) -> Ints:
-    """Bits of doubles as integers in the doubles' order, reversed by ``flip``; its own inverse."""
-    folded = np.empty(len(bits), np.int64)
-    mask = np.int64(-1) if flip else np.int64(0)
-    for i in range(len(bits)):
-        folded[i] = bits[i] ^ ((bits[i] >> 63) & _LOW_BITS) ^ mask
-    return folded
-
-
-@jit
-def spread(values: npt.NDArray[Any], lengths: Ints) -> npt.NDArray[Any]:
-    """Each value as often as its stretch is long."""
-    found = np.empty(lengths.sum(), values.dtype)
-    at = 0
-    for run in range(len(lengths)):
-        value = values[run]
-        for _ in range(lengths[run]):
-            found[at] = value
-            at += 1
-    return found
-
-
-@jit
-def ranks_within(offsets: Ints) -> npt.NDArray[np.int32]:
-    """1, 2, 3, ... within each stretch."""
-    ranks = np.empty(offsets[-1], np.int32)
-    for run in range(len(offsets) - 1):
-        start = offsets[run]
-        for i in range(start, offsets[run + 1]):
-            ranks[i] = i - start + 1
-    return ranks

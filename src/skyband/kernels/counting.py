@@ -23,11 +23,13 @@ _STAND_IN = np.uint64(0x6C62272E07BB0142)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FEWEST_BITS = 3
 _FIRST_BITS = 11
+_SHORT = 12
 
 
 @jit
 def _count_some(
     hashes: Hashes,
+    raw: bool,
     weights: NDArray[Any],
     start: int,
     stop: int,
@@ -48,7 +50,7 @@ def _count_some(
     one_each = len(weights) == 0
     w = sums[0] * 0 + 1
     for i in range(start, stop):
-        key = hashes[i]
+        key = mix(hashes[i]) if raw else hashes[i]
         if not one_each:
             w = weights[i]
         if key == _EMPTY:
@@ -82,13 +84,14 @@ def _slot_of(key: np.uint64, keys: Hashes, shift: np.uint64) -> np.uint64:
 
 @jit
 def count_runs(
-    hashes: Hashes, weights: NDArray[Any], offsets: Ints
+    hashes: Hashes, raw: bool, weights: NDArray[Any], offsets: Ints
 ) -> tuple[Ints, NDArray[Any], Ints]:
     """The distinct items of each run in order of first appearance: first position, weight, offsets.
 
-    ``weights`` of length 0 stand for one each. A run's table begins with the size that the last one
-    came to, but no larger than its rows need, and grows by four: many short runs cost no more than
-    their rows, and a long run with few items stays in cache.
+    ``raw`` keys are integers whose hash is yet to be made; ``weights`` of length 0 stand for one
+    each. A run's table begins with the size that the last one came to, but no larger than its rows
+    need, and grows by four: many short runs cost no more than their rows, and a long run with few
+    items stays in cache.
     """
     runs = len(offsets) - 1
     first = np.empty(len(hashes), np.int64)
@@ -96,10 +99,30 @@ def count_runs(
     ends = np.zeros(runs + 1, np.int64)
     keys = np.zeros(1 << _FIRST_BITS, np.uint64)
     sums = np.zeros(1 << _FIRST_BITS, weights.dtype)
+    one = sums[0] + 1
     n, likely = 0, _FIRST_BITS
     for run in range(runs):
         at, stop = offsets[run], offsets[run + 1]
         base = n
+        if n + _SHORT > len(out):
+            grown = np.empty(2 * n + _SHORT, weights.dtype)
+            grown[:n] = out[:n]
+            out = grown
+        if stop - at <= _SHORT:
+            # So few rows are compared with one another: a table would cost more than they do.
+            for i in range(at, stop):
+                key = hashes[i]
+                w = weights[i] if len(weights) else one
+                found = base
+                while found < n and hashes[first[found]] != key:
+                    found += 1
+                if found < n:
+                    out[found] += w
+                else:
+                    first[n], out[n] = i, w
+                    n += 1
+            ends[run + 1] = n
+            continue
         bits = _FEWEST_BITS
         while bits < likely and (1 << bits) < 2 * (stop - at):
             bits += 1
@@ -107,8 +130,8 @@ def count_runs(
         while True:
             shift = np.uint64(64 - bits)
             at, n = _count_some(
-                hashes, weights, at, stop, base, n, base + (1 << (bits - 1)), keys[: 1 << bits],
-                sums, shift, first,
+                hashes, raw, weights, at, stop, base, n, base + (1 << (bits - 1)),
+                keys[: 1 << bits], sums, shift, first,
             )  # fmt: skip
             if at == stop:
                 break
@@ -117,7 +140,7 @@ def count_runs(
             more_keys = np.zeros(1 << bits, np.uint64)
             more_sums = np.zeros(1 << bits, weights.dtype)
             for i in range(base, n):
-                key = hashes[first[i]]
+                key = mix(hashes[first[i]]) if raw else hashes[first[i]]
                 old = _slot_of(key, keys[: 1 << (bits - 2)], shift)
                 new = _slot_of(key, more_keys, wider)
                 more_keys[new] = keys[old]
@@ -129,7 +152,8 @@ def count_runs(
             out = grown
         table = keys[: 1 << bits]
         for i in range(base, n):
-            out[i] = sums[_slot_of(hashes[first[i]], table, shift)]
+            key = mix(hashes[first[i]]) if raw else hashes[first[i]]
+            out[i] = sums[_slot_of(key, table, shift)]
         ends[run + 1] = n
     return first[:n].copy(), out[:n].copy(), ends
 

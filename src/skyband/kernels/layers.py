@@ -342,9 +342,23 @@ def local_update(
             asked += 1
     mine = points[active[ask[:asked]]]
     keys = np.empty(asked, np.float64)
+    near = np.arange(asked)
     if asked:
+        # The best of those asked dominates most of the others: they are parked without a sort.
         sort_keys(mine, 0, asked, keys)
-    for place in np.argsort(-keys):
+        best = int(np.argmax(keys))
+        top = active[ask[best]]
+        left = 0
+        for place in range(asked):
+            row = active[ask[place]]
+            counts[COMPARISONS] += 1
+            if segment[row] == segment[top] and dominates(mine, best, mine, place):
+                fresh[ask[place]] = top + expired
+            else:
+                near[left] = place
+                left += 1
+        near = near[:left]
+    for place in near[np.argsort(-keys[near])]:
         n = ask[place]
         row = active[n]
         g = 0

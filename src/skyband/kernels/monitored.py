@@ -31,7 +31,7 @@ _EMPTY = np.uint64(0)
 
 def table_size(capacity: int) -> tuple[int, np.uint64]:
     """Words of a table for this many items, and the shift that leads from a hash to its home."""
-    bits = max(3, (2 * capacity - 1).bit_length())
+    bits = max(3, (4 * capacity - 1).bit_length())
     return 2 << bits, np.uint64(64 - bits)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
+from skyband.kernels.select import kth_greatest
 
 __all__ = ["AUTO", "NONE_KNOWN", "STATIONARY", "TIME", "filter_runs", "new_learned"]
 
@@ -39,7 +40,6 @@ PANES, RESCANS, RELEARNED, SURVIVED, UNFILTERED, BY_STATIONARY, BY_TIME, BY_SAMP
 
 _FADE = 1 / 16
 """How much the latest pane counts in running means."""
-_SMALL = 12
 
 
 def new_learned(groups: int) -> Floats:
@@ -129,7 +129,7 @@ def filter_runs(
         for j in range(m):
             values[j] = sign * score[rows[j]]
             work[j] = values[j]
-        kth = _kth(work, spare, m, k)
+        kth = kth_greatest(work, spare, m, k)
         start = at
         for j in range(m):
             found[at] = rows[j]
@@ -151,7 +151,7 @@ def filter_runs(
                 counts[RELEARNED] += 1
                 work[:m] = values[:m]
                 depth = min(zeta, m)
-                fresh = _kth(work, spare, m, depth)
+                fresh = kth_greatest(work, spare, m, depth)
                 if kind == AUTO:
                     _judge(known, MISSED_STATIONARY, SLACK_STATIONARY, known[CUT], kth)
                 known[CUT] = fresh
@@ -253,39 +253,4 @@ def _sampled(
     for j in range(count):
         seed = (seed * 1_664_525 + 1_013_904_223) & 0xFFFF_FFFF
         work[j] = sign * score[first + j * step + ((seed * step) >> 32)]
-    return _kth(work, spare, count, depth)
-
-
-@jit
-def _kth(values: Floats, spare: Floats, n: int, k: int) -> Any:
-    """The k-th greatest of the first n values, k from 1; overwrites both arrays."""
-    seed = n
-    while n > _SMALL:
-        seed = (seed * 1_664_525 + 1_013_904_223) & 0xFFFF_FFFF
-        low, pivot, high = values[0], values[(seed * n) >> 32], values[n - 1]
-        if low > high:
-            low, high = high, low
-        pivot = min(max(pivot, low), high)
-        less, more = 0, 0
-        for i in range(n):  # each value is written to both sides and counted on one
-            x = values[i]
-            values[less] = x
-            less += x < pivot
-            spare[more] = x
-            more += x > pivot
-        if k <= more:
-            values, spare = spare, values
-            n = more
-        elif k <= n - less:
-            return pivot
-        else:
-            k -= n - less
-            n = less
-    for i in range(1, n):
-        x = values[i]
-        j = i
-        while j > 0 and values[j - 1] < x:
-            values[j] = values[j - 1]
-            j -= 1
-        values[j] = x
-    return values[k - 1]
+    return kth_greatest(work, spare, count, depth)

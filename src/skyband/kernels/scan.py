@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
 
-__all__ = ["any_nan", "is_sorted"]
+__all__ = ["gather", "is_sorted"]
 
 # Inner loops have a fixed length and no exit: that is what the compiler turns into vector code.
 _BLOCK = 1024
-
-
-@jit
-def any_nan(values: npt.NDArray[Any]) -> bool:
-    """Whether a float column holds a NaN."""
-    n = len(values)
-    i = 0
-    while i + _BLOCK <= n:
-        found = False
-        for j in range(i, i + _BLOCK):
-            found |= values[j] != values[j]
-        if found:
-            return True
-        i += _BLOCK
-    for j in range(i, n):
-        if values[j] != values[j]:
-            return True
-    return False
 
 
 @jit
@@ -39,13 +19,22 @@ def is_sorted(values: npt.NDArray[np.int64]) -> bool:
     n = len(values)
     i = 1
     while i + _BLOCK <= n:
-        falls = False
-        for j in range(i, i + _BLOCK):
-            falls |= values[j] < values[j - 1]
-        if falls:
+        falls = np.int64(0)  # as wide as the values, so that neither has to be packed
+        for j in range(_BLOCK):
+            falls |= np.int64(values[i + j] < values[i + j - 1])
+        if falls != 0:
             return False
         i += _BLOCK
     for j in range(i, n):
         if values[j] < values[j - 1]:
             return False
     return True
+
+
+@jit
+def gather(values: npt.NDArray[np.int64], indices: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """The values at these places."""
+    found = np.empty(len(indices), values.dtype)
+    for i in range(len(indices)):
+        found[i] = values[indices[i]]
+    return found

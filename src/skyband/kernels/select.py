@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from skyband.kernels.borrow import borrowed, frozen
 from skyband.kernels.jit import jit
 
-__all__ = ["select_runs"]
+__all__ = ["kth_greatest", "select_runs"]
 
 Ints = NDArray[np.int64]
 
@@ -169,7 +169,7 @@ def _select(
                         row = rows[j]
                     keys[j] = _key(np.int64(bits[row]), fold, flip)
                     values[j] = keys[j]
-                cut = _kth(values, spare, count, depth)
+                cut = kth_greatest(values, spare, count, depth)
             if step <= _SAMPLE:
                 mask, bound = flip, cut
                 if fold != 0:
@@ -282,7 +282,7 @@ def _keep_best_ties(
             if keys[j] == kth and tie[rows[j]] >= floor:
                 values[count] = tie[rows[j]]
                 count += 1
-        floor = _kth(values, spare, count, wanted)
+        floor = kth_greatest(values, spare, count, wanted)
     for j in range(m):
         row = rows[j]
         found[at] = row
@@ -291,7 +291,7 @@ def _keep_best_ties(
 
 
 @jit
-def _kth(values: Ints, spare: Ints, n: int, k: int) -> Any:
+def kth_greatest(values: Any, spare: Any, n: int, k: int) -> Any:
     """The k-th greatest of the first n values, k from 1; both arrays are overwritten."""
     seed = n
     while n > _SMALL:

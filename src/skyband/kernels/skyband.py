@@ -27,7 +27,7 @@ windows and goes through them group by group, so that a group's rows stay in the
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,16 @@ __all__ = ["Skyband", "Tops"]
 
 
 _MANY = 64  # groups from which to tell what others will need
+
+
+def _grown(array: Any, shape: tuple[int, ...], used: int) -> Any:
+    """The array with room for more, in place where it owns its memory: nothing is copied then."""
+    if array.flags.owndata:
+        array.resize(shape, refcheck=False)
+        return array
+    grown = np.empty(shape, array.dtype)
+    grown[:used] = array[:used]
+    return grown
 
 
 class Tops(NamedTuple):
@@ -194,8 +204,14 @@ class Skyband:
         high: Ints | int,
     ) -> Tops:
         highest = max(int(run_group.max(initial=-1)), int(units.max(initial=-1)))
-        self._reserve_groups(highest + 1)
-        order, n_units, starts, index = index_runs(frozen(run_group), frozen(units), self._unit_of)
+        self._reserve_groups(max(highest, 0) + 1)
+        if highest > 0:
+            order, n_units, starts, index = index_runs(
+                frozen(run_group), frozen(units), self._unit_of
+            )
+        else:
+            order, n_units = np.zeros(1, np.int32), 1
+            starts, index = np.array([0, len(run_group)]), np.arange(len(run_group))
         bounds = np.zeros((2, n_units), np.int64)  # groups that are not in units get no windows
         bounds[0, : len(units)], bounds[1, : len(units)] = low, high
         plan = (order[:n_units], starts, index, bounds)
@@ -203,14 +219,14 @@ class Skyband:
         windows = np.zeros((4, n_windows + 1), np.int64)
         windows[WIN_FIRST, :-1], windows[WIN_END, :-1] = win_first, win_end
         offsets = runs[1]
-        if n_windows > 1:
+        if n_windows > 1 and n_units > 1:
             count_answers(self.rows, self.groups, self.k, plan, runs[0], offsets, windows)
             np.cumsum(windows[ROW_AT:], axis=1, out=windows[ROW_AT:])
             n_rows, n_out = int(windows[ROW_AT, -1]), int(windows[RUN_AT, -1])
         else:  # one answer after the other: a bound will do
             n_out = len(units) * n_windows
             n_rows = self._held + int(offsets[-1] - offsets[0])
-            n_rows = min(n_rows, n_out * self.k)
+            n_rows = min(n_rows * n_windows, n_out * self.k)
         answers = (
             np.empty((2, n_out), np.int32),
             np.empty(n_out + 1, np.int64),
@@ -244,8 +260,9 @@ class Skyband:
         self._held = int(cursor[HELD])
         if 2 * self.garbage > self.used:
             self._compact()
-        if n_windows == 1:
-            n_rows, n_out = int(windows[ROW_AT, 0]), int(windows[RUN_AT, 0])
+        if n_windows == 1 or n_units == 1:
+            last = n_windows if n_units == 1 else 0
+            n_rows, n_out = int(windows[ROW_AT, last]), int(windows[RUN_AT, last])
         answers[1][n_out] = n_rows
         window, group = answers[0][:, :n_out]
         slot, key, tie = answers[2][:, :n_rows]
@@ -261,9 +278,8 @@ class Skyband:
             self._unit_of = np.full(room, -1, np.int32)
 
     def _reserve_rows(self, n: int) -> None:
-        rows, order = np.empty((n, 4), np.int64), np.empty(n, np.int32)
-        rows[: self.used], order[: self.used] = self.rows[: self.used], self.order[: self.used]
-        self.rows, self.order = rows, order
+        self.rows = _grown(self.rows, (n, 4), self.used)
+        self.order = _grown(self.order, (n,), self.used)
 
     def _compact(self) -> None:
         self.rows, self.order, self.used = compact(self.rows, self.order, self.groups)

@@ -187,6 +187,7 @@ def fold_units(
     run = cursor[RUN]
     w = cursor[WINDOW]
     first = cursor[FIRST]
+    alone = len(units) == 1  # answers come in order of windows: each goes where the last has ended
     for unit in range(cursor[UNIT], len(units)):
         if unit + 2 * _SOON < len(units):
             touch(groups, units[unit + 2 * _SOON])
@@ -343,9 +344,13 @@ def fold_units(
             if top + best == 0:
                 for c in range(TOP, LARGE + 1):
                     group[c] = 0
-                if run == stop:
-                    break
-                w = first_above(win_end, w, last, run_pane[index[run]])
+                at = w
+                w = last
+                if run < stop:
+                    w = first_above(win_end, at, last, run_pane[index[run]])
+                if alone:
+                    row_at[w] = row_at[at]
+                    run_at[w] = run_at[at]
                 continue
             at = row_at[w]
             end = at + (k if top + best > k else top + best)
@@ -377,6 +382,9 @@ def fold_units(
             row_at[w] = end
             run_at[w] += 1
             w += 1
+            if alone:
+                row_at[w] = end
+                run_at[w] = run_at[w - 1]
         cursor[HELD] += group[TOP] + group[FRONT] - group[REST] + group[BACK]
         run = -1 - (run - run)  # not the literal -1, which has another type
     cursor[USED] = used

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.kernels.fsw import _best, cell_of
+from skyband.kernels.fsw import best
+from skyband.kernels.fsw_rows import cell_of
 from skyband.kernels.jit import jit
 from skyband.kernels.monitored import heapify, least, sift, table_add, table_remove
 
@@ -202,7 +203,7 @@ def fold_instances(
         ends[window] = n
         if oldest < 0:
             continue
-        size = _best(
+        size = best(
             k, False, control[oldest], f[oldest], err[oldest], heap[oldest], chosen, own_low,
             own_slack,
         )  # fmt: skip

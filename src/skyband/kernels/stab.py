@@ -8,13 +8,15 @@ p].
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.dominance import BETTER, EQUAL, WORSE, dominates, relation
+from skyband.kernels.dominance import BETTER, EQUAL, WORSE, dominates, relation, skyline_runs
 from skyband.kernels.jit import jit
 
-__all__ = ["ALWAYS", "stab_fold", "stab_read"]
+__all__ = ["ALWAYS", "Members", "stab_fold", "stab_follow", "stab_read"]
 
 Ints = npt.NDArray[np.int64]
 ALWAYS = np.int64(-(2**62))
@@ -23,14 +25,20 @@ ALWAYS = np.int64(-(2**62))
 COMPARISONS, REDUNDANT, EXPIRED, EDGES = 0, 1, 2, 3
 
 
+class Members(NamedTuple):
+    """One entry a row, oldest first; ``slot`` is what the owner knows the row by."""
+
+    points: Ints
+    segment: Ints
+    pane: Ints
+    since: Ints
+    parent: Ints
+    slot: Ints
+
+
 @jit
 def stab_fold(
-    points: Ints,
-    segment: Ints,
-    pane: Ints,
-    since: Ints,
-    parent: Ints,
-    slot: Ints,
+    m: Members,
     size: int,
     offsets: Ints,
     stamps: Ints,
@@ -45,63 +53,111 @@ def stab_fold(
     """
     found = np.empty(64, np.int64)
     found_offsets = np.zeros(len(window_first) + 1, np.int64)
-    dead = np.zeros(len(pane), np.bool_)
-    place = np.empty(len(pane), np.int64)
+    dead = np.zeros(len(m.pane), np.bool_)
+    place = np.empty(len(m.pane), np.int64)
     base = size
     at = 0
     read = 0
     for w in range(len(window_first)):
         while at < len(stamps) and stamps[at] < window_end[w]:
             first, last = base + offsets[at], base + offsets[at + 1]
-            size = _push(
-                points, segment, pane, since, parent, slot, size, first, last, dead, place, counts
-            )
+            size = _push(m, size, first, last, dead, place, counts)
             at += 1
-        size = _expire(
-            points, segment, pane, since, parent, slot, size, window_first[w], dead, place, counts
-        )
+        size = _expire(m, size, window_first[w], dead, place, counts)
         if read + size > len(found):
             grown = np.empty(2 * (read + size), np.int64)
             grown[:read] = found[:read]
             found = grown
-        read = _read(pane, since, slot, size, window_first[w], found, read)
+        read = _read(m, size, window_first[w], found, read)
         found_offsets[w + 1] = read
     while at < len(stamps):
         first, last = base + offsets[at], base + offsets[at + 1]
-        size = _push(
-            points, segment, pane, since, parent, slot, size, first, last, dead, place, counts
-        )
+        size = _push(m, size, first, last, dead, place, counts)
         at += 1
     return size, found[:read].copy(), found_offsets
 
 
 @jit
-def stab_read(pane: Ints, since: Ints, slot: Ints, first: int) -> Ints:
+def stab_follow(
+    m: Members,
+    points: Ints,
+    segment: Ints,
+    pane: Ints,
+    start: int,
+    shift: int,
+    first: int,
+    counts: Ints,
+    local_counts: Ints,
+) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
+    """Let panes before ``first`` go, then take the rows from ``start`` on, all of one segment.
+
+    Their panes' skylines are found here; a row's slot is its position and ``shift``.
+    """
+    offsets = np.zeros(len(pane) - start + 1, np.int64)
+    panes = 0
+    for row in range(start, len(pane)):
+        if row > start and pane[row] != pane[row - 1]:
+            panes += 1
+        offsets[panes + 1] = row + 1 - start
+    offsets = offsets[: panes + 2] if start < len(pane) else offsets
+    kept, cuts = skyline_runs(points[start:], offsets, local_counts)
+    size, total = len(m.pane), len(m.pane) + len(kept)
+    grown = Members(
+        np.empty((total, points.shape[1]), np.int64),
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+    )
+    grown.points[:size] = m.points
+    grown.segment[:size] = m.segment
+    grown.pane[:size] = m.pane
+    grown.since[:size] = m.since
+    grown.parent[:size] = m.parent
+    grown.slot[:size] = m.slot
+    for n in range(len(kept)):
+        row = kept[n] + start
+        grown.points[size + n] = points[row]
+        grown.segment[size + n] = segment[row]
+        grown.pane[size + n] = pane[row]
+        grown.slot[size + n] = row + shift
+    dead = np.zeros(total, np.bool_)
+    place = np.empty(total, np.int64)
+    base = size
+    size = _expire(grown, size, first, dead, place, counts)
+    for n in range(len(cuts) - 1):
+        size = _push(grown, size, base + cuts[n], base + cuts[n + 1], dead, place, counts)
+    return (
+        grown.points[:size],
+        grown.segment[:size],
+        grown.pane[:size],
+        grown.since[:size],
+        grown.parent[:size],
+        grown.slot[:size],
+    )
+
+
+@jit
+def stab_read(m: Members, first: int) -> Ints:
     """Slots of the members on the skyline of the window that begins with pane ``first``."""
-    found = np.empty(len(pane), np.int64)
-    read = _read(pane, since, slot, len(pane), first, found, 0)
+    found = np.empty(len(m.pane), np.int64)
+    read = _read(m, len(m.pane), first, found, 0)
     return found[:read].copy()
 
 
 @jit
-def _read(
-    pane: Ints, since: Ints, slot: Ints, size: int, first: int, found: Ints, read: int
-) -> int:
+def _read(m: Members, size: int, first: int, found: Ints, read: int) -> int:
     for i in range(size):
-        if since[i] < first <= pane[i]:
-            found[read] = slot[i]
+        if m.since[i] < first <= m.pane[i]:
+            found[read] = m.slot[i]
             read += 1
     return read
 
 
 @jit
 def _push(
-    points: Ints,
-    segment: Ints,
-    pane: Ints,
-    since: Ints,
-    parent: Ints,
-    slot: Ints,
+    m: Members,
     size: int,
     first: int,
     last: int,
@@ -112,30 +168,27 @@ def _push(
     """Take the rows ``[first, last)``, the skyline of one pane; returns the number of members."""
     killed = 0
     for row in range(first, last):
-        if (
-            row > first
-            and segment[row] == segment[row - 1]
-            and relation(points, row, points, row - 1) == EQUAL
-        ):
-            since[row] = since[row - 1]
-            parent[row] = parent[row - 1]
-            counts[EDGES] += parent[row] >= 0
+        alike = row > first and m.segment[row] == m.segment[row - 1]
+        if alike and relation(m.points, row, m.points, row - 1) == EQUAL:
+            m.since[row] = m.since[row - 1]
+            m.parent[row] = m.parent[row - 1]
+            counts[EDGES] += m.parent[row] >= 0
             continue
-        since[row] = ALWAYS
-        parent[row] = -1
+        m.since[row] = ALWAYS
+        m.parent[row] = -1
         for member in range(size - 1, -1, -1):
-            if dead[member] or segment[member] != segment[row]:
+            if dead[member] or m.segment[member] != m.segment[row]:
                 continue
             counts[COMPARISONS] += 1
-            if parent[row] >= 0:
-                worse = dominates(points, row, points, member)
+            if m.parent[row] >= 0:
+                worse = dominates(m.points, row, m.points, member)
             else:
-                found = relation(points, member, points, row)
+                found = relation(m.points, member, m.points, row)
                 worse = found == WORSE
                 if found == BETTER:
                     # Members stand by age, so the first one found is the youngest.
-                    parent[row] = member
-                    since[row] = pane[member]
+                    m.parent[row] = member
+                    m.since[row] = m.pane[member]
                     counts[EDGES] += 1
             if worse:
                 dead[member] = True
@@ -145,20 +198,15 @@ def _push(
         place[member] = member
     kept = size
     if killed:
-        kept = _compact(points, segment, pane, since, parent, slot, 0, size, 0, dead, place)
+        kept = _compact(m, 0, size, 0, dead, place)
     for row in range(first, last):
         dead[row] = False
-    return _compact(points, segment, pane, since, parent, slot, first, last, kept, dead, place)
+    return _compact(m, first, last, kept, dead, place)
 
 
 @jit
 def _expire(
-    points: Ints,
-    segment: Ints,
-    pane: Ints,
-    since: Ints,
-    parent: Ints,
-    slot: Ints,
+    m: Members,
     size: int,
     first: int,
     dead: npt.NDArray[np.bool_],
@@ -167,23 +215,18 @@ def _expire(
 ) -> int:
     """Let the members of panes before ``first`` go; their children become roots."""
     gone = 0
-    while gone < size and pane[gone] < first:
+    while gone < size and m.pane[gone] < first:
         dead[gone] = True
         gone += 1
     if gone == 0:
         return size
     counts[EXPIRED] += gone
-    return _compact(points, segment, pane, since, parent, slot, 0, size, 0, dead, place)
+    return _compact(m, 0, size, 0, dead, place)
 
 
 @jit
 def _compact(
-    points: Ints,
-    segment: Ints,
-    pane: Ints,
-    since: Ints,
-    parent: Ints,
-    slot: Ints,
+    m: Members,
     first: int,
     last: int,
     to: int,
@@ -197,15 +240,15 @@ def _compact(
             place[member] = -1
             continue
         place[member] = to
-        above = parent[member]
+        above = m.parent[member]
         # A parent is older than its child, so its own place is known already.
-        parent[to] = -1 if above < 0 else place[above]
+        m.parent[to] = -1 if above < 0 else place[above]
         if to != member:
-            for k in range(points.shape[1]):
-                points[to, k] = points[member, k]
-            segment[to] = segment[member]
-            pane[to] = pane[member]
-            since[to] = since[member]
-            slot[to] = slot[member]
+            for k in range(m.points.shape[1]):
+                m.points[to, k] = m.points[member, k]
+            m.segment[to] = m.segment[member]
+            m.pane[to] = m.pane[member]
+            m.since[to] = m.since[member]
+            m.slot[to] = m.slot[member]
         to += 1
     return to

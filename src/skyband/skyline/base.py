@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from skyband.runs import Part, Runs
 from skyband.skyline.points import Preferences, skylines
 from skyband.synopsis import Synopsis
 
-__all__ = ["SkylineFamily", "merged", "pick"]
+__all__ = ["SkylineFamily"]
 
 Q = TypeVar("Q", bound=Query)
 Ints = npt.NDArray[np.int64]
@@ -47,11 +47,11 @@ class SkylineFamily(Synopsis[Q]):
     def _united(self, runs: Runs) -> Runs:
         """One run for each (window, group): the skyline of its partial skylines."""
         fresh = np.flatnonzero(~runs.repeats)
-        part = self.skyline_of(merged(runs.parts["rows"], fresh))
+        part = self.skyline_of(runs.parts["rows"].joined(fresh))
         if len(part):
             run = np.repeat(np.arange(len(fresh)), part.lengths)
             order = order_by_value([pa.array(run), *(part[f.name] for f in self.output())])
-            part = part.map(lambda column: pick(column, order), part.offsets)
+            part = part.rows(order, part.offsets)
         return Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part})
 
     def skyline_of(self, part: Part) -> Part:
@@ -60,7 +60,7 @@ class SkylineFamily(Synopsis[Q]):
             return part
         points, segment = self.points_of(part)
         kept, offsets = skylines(points, segment, part.offsets)
-        return part.map(lambda column: pick(column, kept), offsets)
+        return part.rows(kept, offsets)
 
     def points_of(self, part: Part) -> tuple[Ints, Ints]:
         """Points and segments of rows that have the answer's columns."""
@@ -68,15 +68,3 @@ class SkylineFamily(Synopsis[Q]):
         if not rows:
             return np.empty((0, self.shown_prefer.dimensions), np.int64), np.zeros(0, np.int64)
         return self.shown_prefer.points(read, rows), self.shown_prefer.segments(read, rows)
-
-
-def merged(part: Part, fresh: npt.NDArray[np.intp]) -> Part:
-    """Repeated runs made one; ``fresh`` are the first of each."""
-    return Part(np.append(part.offsets[fresh], len(part)), part.columns)
-
-
-def pick(column: Any, positions: npt.NDArray[Any]) -> Any:
-    """Some values of a column of either kind."""
-    if isinstance(column, np.ndarray):
-        return column[positions]
-    return column.take(pa.array(positions))

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.stab import ALWAYS, stab_fold, stab_read
+from skyband.kernels.stab import ALWAYS, Members, stab_fold, stab_follow, stab_read
+from skyband.skyline.points import skylines
 
 __all__ = ["DominanceGraph"]
 
 Ints = npt.NDArray[np.int64]
-_FIELDS = ("points", "segment", "pane", "since", "parent", "slot")
+_FIELDS = Members._fields
 
 
 class DominanceGraph:
@@ -43,6 +44,10 @@ class DominanceGraph:
         return len(self.pane)
 
     @property
+    def members(self) -> Members:
+        return Members(self.points, self.segment, self.pane, self.since, self.parent, self.slot)
+
+    @property
     def nbytes(self) -> int:
         return sum(getattr(self, name).nbytes for name in _FIELDS)
 
@@ -63,7 +68,7 @@ class DominanceGraph:
     ) -> tuple[Ints, Ints]:
         """Push the skylines of panes, read windows: slots on their skylines, and offsets."""
         blank = np.zeros(len(slots), np.int64)
-        arrays = (
+        members = Members(
             np.concatenate([self.points, points]),
             np.concatenate([self.segment, segment]),
             np.concatenate([self.pane, np.repeat(stamps, np.diff(offsets))]),
@@ -71,14 +76,36 @@ class DominanceGraph:
             np.concatenate([self.parent, blank]),
             np.concatenate([self.slot, slots]),
         )
-        size, found, cuts = stab_fold(*arrays, len(self), offsets, stamps, first, end, self.counts)
-        for name, array in zip(_FIELDS, arrays, strict=True):
+        size, found, cuts = stab_fold(members, len(self), offsets, stamps, first, end, self.counts)
+        for name, array in zip(_FIELDS, members, strict=True):
             setattr(self, name, array[:size])
         return found, cuts
 
+    def follow(
+        self, rows: tuple[Ints, Ints, Ints], start: int, shift: int, first: int, counts: Ints
+    ) -> None:
+        """Expire what is older than ``first``, then take the live rows from ``start`` on.
+
+        ``rows`` are points, segments and panes of live rows, oldest first; slots are positions and
+        ``shift``. ``counts[0]`` grows by the comparisons within panes.
+        """
+        points, segment, pane = rows
+        if len(segment) and (segment[start:] != segment[-1]).any():
+            fresh = np.flatnonzero(pane[start + 1 :] != pane[start:-1]) + 1
+            cuts = np.array([0, *fresh, len(pane) - start])
+            kept, offsets = skylines(points[start:], segment[start:], cuts, counts)
+            kept += start
+            window = np.array([first]), np.array([ALWAYS])
+            stamps = pane[start + cuts[:-1]]
+            self.fold(points[kept], segment[kept], kept + shift, offsets, stamps, *window)
+            return
+        found = stab_follow(self.members, *rows, start, shift, first, self.counts, counts)
+        for name, array in zip(_FIELDS, found, strict=True):
+            setattr(self, name, array)
+
     def read(self, first: int) -> Ints:
         """Slots on the skyline of the window that begins with pane ``first``."""
-        return stab_read(self.pane, self.since, self.slot, first)
+        return stab_read(self.members, first)
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Flat arrays for a snapshot."""

@@ -24,10 +24,11 @@ from skyband.kernels.pairs import (
     pairs_fold,
 )
 from skyband.keys import KeyIndex
+from skyband.packing import under
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Runs
 from skyband.skyline.join import SIDES, JoinSynopsis
-from skyband.skyline.rows import RowStore, under
+from skyband.skyline.rows import RowStore
 from skyband.synopsis import Windows
 
 __all__ = ["GroupSkylines"]

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from skyband.kernels.layers import join_layer
 from skyband.keys import KeyIndex
+from skyband.packing import under
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Runs
 from skyband.skyline.live import LiveSynopsis
 from skyband.skyline.points import skylines
-from skyband.skyline.rows import under
 
 __all__ = ["Isj"]
 

@@ -24,7 +24,7 @@ from skyband.keys import hash_columns, is_key_type
 from skyband.query.base import RESERVED
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Part, Runs, offsets_of
-from skyband.skyline.base import SkylineFamily, merged, pick
+from skyband.skyline.base import SkylineFamily
 from skyband.skyline.points import Preferences, skylines
 from skyband.skyline.rows import RowStore, ranks_by_value
 from skyband.synopsis import Faults, Rows, Windows, faults, nan_mask, null_mask
@@ -182,7 +182,7 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
 
     def combine(self, runs: Runs) -> Runs:
         fresh = np.flatnonzero(~runs.repeats)
-        parts = {name: self._combined(name, merged(runs.parts[name], fresh)) for name in SIDES}
+        parts = {name: self._combined(name, runs.parts[name].joined(fresh)) for name in SIDES}
         scalars = {"rows": np.add.reduceat(runs.scalars["rows"], fresh)}
         scalars["raw"] = np.full(len(fresh), self.sides is None)
         return Runs(runs.stamp[fresh], runs.group[fresh], parts, scalars)
@@ -193,7 +193,7 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
         prefer, read = self.sides[SIDES.index(name)].prefer, part.columns.__getitem__
         points = prefer.points(read, len(part))
         kept, offsets = skylines(points, prefer.segments(read, len(part), self.on), part.offsets)
-        return part.map(lambda column: pick(column, kept), offsets)
+        return part.rows(kept, offsets)
 
     def side_rows(self, panes: Runs, at: int) -> tuple[Ints, Ints, Ints, Ints]:
         """Join keys, points, segments and panes of one side's rows."""

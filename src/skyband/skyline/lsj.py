@@ -9,22 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.layers import common, local_update
-from skyband.kernels.stab import ALWAYS
+from skyband.packing import under
 from skyband.query.skyline import SkylineJoin
-from skyband.runs import Runs
 from skyband.skyline.graph import DominanceGraph
 from skyband.skyline.isj import Isj
-from skyband.skyline.join import SIDES
-from skyband.skyline.points import skylines
-from skyband.skyline.rows import under
 
 __all__ = ["Lsj"]
 
 Ints = npt.NDArray[np.int64]
 _PAYS = 0.5
 """The share of rows in common with the window before from which on sharing pays."""
-_FEW = 256
-"""Rows that are sorted and filtered faster than they are matched with those before."""
+_FEW = 512
+"""Rows that are sorted and filtered as fast as they are matched with those before."""
+_FEW_LIVE = 3072
+"""Live rows of a side that are sorted and filtered as fast as a dominance graph is kept."""
 
 
 class _LocalSky:
@@ -39,9 +37,14 @@ class _LocalSky:
         self.parents: Ints | None = None
         """The number of each row's parent, -1 on the skyline; None while only rows are known."""
 
-    def overlap(self, numbers: Ints) -> float:
-        """The share of these rows that were here in the window before."""
-        return common(self.known, numbers) / len(numbers)
+    def pays(self, active: Ints, expired: int) -> bool:
+        """Whether to go on from the window before; if not, only notes the rows, if worth it."""
+        known, few = self.known, len(active) < _FEW
+        numbers = known[:0] if few else active + expired
+        if not few and common(known, numbers) >= _PAYS * len(numbers):
+            return True
+        self.known, self.parents = numbers, None
+        return False
 
     def update(self, points: Ints, segment: Ints, active: Ints, expired: int, counts: Ints) -> Ints:
         """Go on to these rows, positions ascending; returns those on the skyline."""
@@ -61,7 +64,7 @@ class Lsj(Isj):
     dominance graph (StabSky). Higher layers lose rows by pruning and get old ones back, so there
     every row stays, parked under one dominator. ``layers`` says how many layers share;
     ``layers=None`` shares in all of them, but recomputes from the first layer on that is small or
-    has less than half of its rows in common with the window before.
+    has less than half of its rows in common with the window before; then it is isj and one look.
 
     Time: that of isj, but the sort-filter of a shared layer gives way to O(r s) comparisons, r
     being the rows that are new there or lost their parent and s its skyline. State: all live rows,
@@ -92,12 +95,10 @@ class Lsj(Isj):
         self._graphs: tuple[DominanceGraph, DominanceGraph] | None = None
         self.fabric: list[tuple[_LocalSky, _LocalSky]] = []
         """Layers 2, 3, ... of both sides."""
-        self.first = int(ALWAYS)
-        """The first pane of the last window."""
+        self.linked = [0, 0]
+        """The rows of each side, from the first ever, that its graph has seen."""
         self.stop = 0
         """The layer from which on this window recomputes."""
-        self.shared: list[float] = []
-        """Of each layer above the first in the last window, the share of rows in common."""
 
     @property
     def graphs(self) -> tuple[DominanceGraph, DominanceGraph]:
@@ -106,49 +107,42 @@ class Lsj(Isj):
             self._graphs = left, right
         return self._graphs
 
-    def push(self, panes: Runs) -> None:
-        before = [len(side) for side in self.live]
-        super().push(panes)
-        # What the last window let go expires here, before the new panes come.
-        first, end = np.array([self.first]), np.array([ALWAYS])
-        for at, (graph, side) in enumerate(zip(self.graphs, self.live, strict=True)):
-            points, segment = side.points[before[at] :], side.segment[before[at] :]
-            offsets = panes.parts[SIDES[at]].offsets
-            kept, cuts = skylines(points, segment, offsets, self.local_counts)
-            numbers = kept + before[at] + side.expired
-            graph.fold(points[kept], segment[kept], numbers, cuts, panes.stamp, first, end)
-
-    def seal(self, first: int, end: int) -> None:
-        super().seal(first, end)
-        self.first = first
-
     def pairs(self, first: int) -> tuple[Ints, Ints]:
         if self.folding:
             limit = self.query.layers
             self.stop = np.iinfo(np.int64).max if limit is None else limit + 1
-            self.shared = []
         found = super().pairs(first)
         if self.folding:
-            self.fabric = self.fabric[: max(len(self.layers) - 1, 0)]
+            del self.fabric[max(min(len(self.layers), self.stop) - 1, 0) :]
         return found
 
     def local(self, layer: int, at: int, active: Ints, first: int) -> Ints:
         side = self.live[at]
-        if layer == 1:
+        if layer == 1 and self._graph_serves(at, active, first):
             return self.graphs[at].read(first) - side.expired
-        if not self.folding or (layer >= self.stop and self.query.layers is not None):
+        if not self.folding or layer >= self.stop:
             return super().local(layer, at, active, first)
         if len(self.fabric) < layer - 1:
             self.fabric.append((_LocalSky(), _LocalSky()))
-        sky, numbers = self.fabric[layer - 2][at], active + side.expired
-        if self.query.layers is None:
-            overlap = sky.overlap(numbers)
-            self.shared.append(overlap)
-            if layer >= self.stop or overlap < _PAYS or len(active) < _FEW:
-                self.stop = min(self.stop, layer)
-                sky.known, sky.parents = numbers, None
-                return super().local(layer, at, active, first)
+        sky = self.fabric[layer - 2][at]
+        if self.query.layers is None and not sky.pays(active, side.expired):
+            self.stop = layer
+            return super().local(layer, at, active, first)
         return sky.update(side.points, side.segment, active, side.expired, self.local_counts)
+
+    def _graph_serves(self, at: int, active: Ints, first: int) -> bool:
+        """Whether a side's dominance graph has all rows; in the run of windows, gives it them."""
+        side = self.live[at]
+        if not self.folding:
+            return self.linked[at] == side.expired + len(side)
+        if self.stop == 1 or (self.query.layers is None and len(active) < _FEW_LIVE):
+            self.stop = 1
+            return False
+        start = max(self.linked[at] - side.expired, 0)
+        self.linked[at] = side.expired + len(side)
+        rows = side.points, side.segment, side.pane
+        self.graphs[at].follow(rows, start, side.expired, first, self.local_counts)
+        return True
 
     # State ------------------------------------------------------------------------------------
 
@@ -156,7 +150,7 @@ class Lsj(Isj):
         arrays = super().snapshot_known()
         for at, graph in enumerate(self.graphs):
             arrays |= {f"graph{at}/{n}": value for n, value in graph.state().items()}
-        arrays["fabric"] = np.array([len(self.fabric), self.first])
+        arrays["fabric"] = np.array([len(self.fabric), *self.linked])
         for layer, both in enumerate(self.fabric):
             for at, sky in enumerate(both):
                 arrays[f"fabric{layer}/{at}/known"] = sky.known
@@ -168,7 +162,7 @@ class Lsj(Isj):
         super().restore_known(arrays)
         for at, graph in enumerate(self.graphs):
             graph.restore(under(arrays, f"graph{at}/"))
-        layers, self.first = (int(n) for n in arrays["fabric"])
+        layers, *self.linked = (int(n) for n in arrays["fabric"])
         self.fabric = [(_LocalSky(), _LocalSky()) for _ in range(layers)]
         for layer, both in enumerate(self.fabric):
             for at, sky in enumerate(both):
@@ -188,9 +182,10 @@ class Lsj(Isj):
 
     def _check(self) -> None:
         super()._check()
-        for graph, side in zip(self._graphs or (), self._live or (), strict=True):
+        for graph, side in zip(self._graphs or (), self._live or (), strict=False):
             graph._check()
-            assert (graph.slot[graph.pane >= self.first] >= side.expired).all()
+            if len(side):
+                assert (graph.slot[graph.pane >= side.pane[0]] >= side.expired).all()
         for both in self.fabric:
             for sky, side in zip(both, self.live, strict=True):
                 _check_sky(sky, side.points, side.segment, side.expired)

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import ColumnStore
+from skyband.columns import ColumnStore, native_dtype, to_numpy
 from skyband.keys import hash_columns
-from skyband.order import order_by_value
+from skyband.order import order_by_value, sortable
+from skyband.packing import under
 
-__all__ = ["RowStore", "ranks_by_value", "under", "value_ranks"]
+__all__ = ["RowStore", "ranks_by_value", "value_ranks"]
 
 Ints = npt.NDArray[np.int64]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -75,11 +76,31 @@ def value_ranks(columns: list[pa.Array], rows: int) -> Ints:
     """The place of each row by its values, left to right, ascending; equal rows share one."""
     if not columns or not rows:
         return np.zeros(rows, np.int64)
-    order = order_by_value(columns)
-    hashes = hash_columns(columns)[order]
-    ranks = np.empty(rows, np.int64)
-    ranks[order] = np.append(0, np.cumsum(hashes[1:] != hashes[:-1]))
+    numbers = _numbers(columns)
+    if numbers is None:
+        order, values = order_by_value(columns), hash_columns(columns).view(np.int64)[None]
+    else:
+        order, values = np.lexsort(numbers[::-1]), numbers
+    ordered = values[:, order]
+    ranks = np.zeros(rows, np.int64)
+    ranks[order[1:]] = np.cumsum((ordered[:, 1:] != ordered[:, :-1]).any(axis=0))
     return ranks
+
+
+def _numbers(columns: list[pa.Array]) -> Ints | None:
+    """Integers in the order of each column's values; None where a column has others than numbers.
+
+    They are sorted far faster than a table is, and a window has few rows.
+    """
+    found = np.empty((len(columns), len(columns[0])), np.int64)
+    for at, column in enumerate(columns):
+        if column.null_count or native_dtype(column.type) is None:
+            return None
+        values = to_numpy(column)
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            return None
+        found[at] = sortable(values)
+    return found
 
 
 def ranks_by_value(store: RowStore, slots: Ints) -> Ints:
@@ -87,8 +108,3 @@ def ranks_by_value(store: RowStore, slots: Ints) -> Ints:
     distinct, inverse = np.unique(slots, return_inverse=True)
     columns = list(store.gather(distinct).values())
     return value_ranks(columns, len(distinct))[inverse]
-
-
-def under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Arrays:
-    """The arrays whose names begin with ``prefix``, without it."""
-    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}

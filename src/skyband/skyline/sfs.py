@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.packing import under
 from skyband.query.skyline import Skyline
 from skyband.runs import Runs
 from skyband.skyline.points import skylines
-from skyband.skyline.rows import RowStore, under
+from skyband.skyline.rows import RowStore
 from skyband.skyline.single import SkylineSynopsis
 
 __all__ = ["Sfs"]

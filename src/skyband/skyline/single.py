@@ -9,7 +9,7 @@ import pyarrow as pa
 from skyband.columns import ColumnStore, output_type
 from skyband.query.skyline import Skyline
 from skyband.runs import Part, Runs, offsets_of
-from skyband.skyline.base import SkylineFamily, merged
+from skyband.skyline.base import SkylineFamily
 from skyband.skyline.points import Preferences, skylines
 from skyband.skyline.rows import RowStore, ranks_by_value
 from skyband.synopsis import Faults, Rows, faults, null_mask
@@ -68,7 +68,7 @@ class SkylineSynopsis(SkylineFamily[Skyline]):
 
     def combine(self, runs: Runs) -> Runs:
         fresh = np.flatnonzero(~runs.repeats)
-        part = self.skyline_of(merged(runs.parts["rows"], fresh))
+        part = self.skyline_of(runs.parts["rows"].joined(fresh))
         scalars = {n: np.add.reduceat(values, fresh) for n, values in runs.scalars.items()}
         return Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part}, scalars)
 

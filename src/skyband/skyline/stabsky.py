@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.packing import under
 from skyband.query.skyline import Skyline
 from skyband.runs import Runs
 from skyband.skyline.graph import DominanceGraph
-from skyband.skyline.rows import RowStore, under
+from skyband.skyline.rows import RowStore
 from skyband.skyline.single import SkylineSynopsis
 from skyband.synopsis import Windows
 

@@ -179,4 +179,5 @@ def _part(taken: Taken, rows: Any) -> Taken:
     ticks = None if taken.ticks is None else taken.ticks[rows]
     greatest = int(ticks.max()) if ticks is not None and len(rows) else None
     batch = taken.batch.take(pa.array(rows))
-    return Taken(taken.source, batch, ticks if len(rows) else None, len(rows), None, greatest)
+    ticks = ticks if len(rows) else None
+    return Taken(taken.source, batch, ticks, len(rows), None, greatest, taken.in_order)

@@ -10,8 +10,7 @@ __all__ = ["choose"]
 def choose(query: TopK) -> str:
     """The algorithm for a query that names none.
 
-    With ``epsilon`` it could be "pabf". As measured (docs/reproduction/pabf.md) that is about as
-    fast as the exact one where scores come in random order and slower elsewhere, so there is no
-    query for which a worse answer would buy a faster one.
+    With ``epsilon`` it could be "pabf". As measured (docs/decisions/0006-pabf-levels.md) that is
+    slower than the exact one, so there is no query for which a worse answer would buy a faster one.
     """
     return "skyband"

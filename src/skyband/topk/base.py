@@ -21,7 +21,7 @@ from skyband.kernels.ties import tied_runs
 from skyband.keys import is_key_type
 from skyband.order import row_order, sortable, unsortable
 from skyband.query.topk import TopK
-from skyband.runs import Part, Runs, expand, offsets_of
+from skyband.runs import Part, Runs, expand, offsets_of, pick
 from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric
 from skyband.window import CountWindow
 
@@ -111,14 +111,14 @@ class TopKSynopsis(Synopsis[TopK]):
 
     def combine(self, runs: Runs) -> Runs:
         fresh = np.flatnonzero(~runs.repeats)
-        part = self._best(_merged(runs.parts["rows"], fresh))
+        part = self._best(runs.parts["rows"].joined(fresh))
         scalars = {n: np.add.reduceat(values, fresh) for n, values in runs.scalars.items()}
         return Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part}, scalars)
 
     def _best(self, part: Part) -> Part:
         """The best k rows of each run."""
         positions, offsets = select_runs(part["key"], part["tie"], part.offsets, self.limit, True)
-        kept = part.map(lambda column: _pick(column, positions), offsets)
+        kept = part.rows(positions, offsets)
         return self._settled(kept)
 
     def _settled(self, part: Part) -> Part:
@@ -134,15 +134,15 @@ class TopKSynopsis(Synopsis[TopK]):
             ids = part.columns.get(f"shown:{self.query.id}")
             segment = np.repeat(tied, lengths)
             placed = row_order(
-                key[rows], tie[rows], _pick(ids, rows) if ids is not None else None, segment=segment
+                key[rows], tie[rows], pick(ids, rows) if ids is not None else None, segment=segment
             )
             order[rows] = rows[placed]
-            part = part.map(lambda column: _pick(column, order), offsets)
+            part = part.rows(order, offsets)
         if part.lengths.max() > self.limit:
             # Only tied runs are longer, and those are sorted now.
             lengths = np.minimum(part.lengths, self.limit)
             kept = expand(offsets[:-1], lengths)
-            part = part.map(lambda column: _pick(column, kept), offsets_of(lengths))
+            part = part.rows(kept, offsets_of(lengths))
         return part
 
     # Answers ----------------------------------------------------------------------------------
@@ -152,13 +152,13 @@ class TopKSynopsis(Synopsis[TopK]):
         if len(partials) > 1:
             runs = runs.ordered()
             fresh = np.flatnonzero(~runs.repeats)
-            part = _merged(runs.parts["rows"], fresh)
+            part = runs.parts["rows"].joined(fresh)
             ids = part.columns.get(f"shown:{self.query.id}")
             segment = np.repeat(np.arange(len(fresh)), part.lengths)
             order = row_order(part["key"], part["tie"], ids, segment=segment)
             lengths = np.minimum(part.lengths, self.query.k)
             best = order[expand(part.offsets[:-1], lengths)]
-            part = part.map(lambda column: _pick(column, best), offsets_of(lengths))
+            part = part.rows(best, offsets_of(lengths))
             runs = Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part})
         part = runs.parts["rows"]
         columns = {field.name: self._shown(part, field) for field in self.output()}
@@ -180,14 +180,3 @@ def _from_native(values: Ints, kind: pa.DataType) -> pa.Array:
     dtype = native_dtype(kind)
     assert dtype is not None
     return pa.array(values.astype(dtype, copy=False)).view(kind)
-
-
-def _merged(part: Part, fresh: npt.NDArray[np.intp]) -> Part:
-    """Repeated runs made one; ``fresh`` are the first of each."""
-    return Part(np.append(part.offsets[fresh], len(part)), part.columns)
-
-
-def _pick(column: Any, positions: npt.NDArray[Any]) -> Any:
-    if isinstance(column, np.ndarray):
-        return column[positions]
-    return column.take(pa.array(positions))

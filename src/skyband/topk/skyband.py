@@ -10,19 +10,26 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.kernels import skyband as kernel
+from skyband.kernels.borrow import frozen
+from skyband.kernels.pane_answers import sorted_panes
 from skyband.query.topk import TopK
 from skyband.runs import Part, Runs
-from skyband.synopsis import Windows
+from skyband.synopsis import Rows, Windows
 from skyband.topk.base import TopKSynopsis
-from skyband.topk.payload import Payload
+from skyband.topk.lasting import Lasting
+from skyband.topk.payload import Payload, Value, payload_for
 
 __all__ = ["Skyband"]
+
+Ints = npt.NDArray[np.int64]
+_MOST_TO_INSERT = 64  # results up to which a pane is best sorted by insertion
 
 
 class Skyband(TopKSynopsis):
     """The k-skyband of each group, swept when it has outgrown itself.
 
-    A row costs one comparison when it is not among the best k of its pane, else O(log k) amortised,
+    A row costs one comparison when it is not among the best k of its pane (or, in a batch of many
+    panes, of its neighbourhood: see lasting.py), else O(log k) amortised,
     whatever the order of scores; an answer O(k). State: the rows that fewer than k better ones
     follow, about k (1 + ln panes) of a group under random order, at most k times the panes. Exact.
     Follows the k-skyband of Mouratidis et al. 2006, taken a pane at a time.
@@ -39,11 +46,18 @@ class Skyband(TopKSynopsis):
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
         self.band = kernel.Skyband(query.k)
-        self.payload = Payload({})
+        self.payload: Payload | Value = Payload({})
+        # Of one group, many panes at a time leave little to look at; many groups need all rows.
+        self.most_rows = 1 << 19 if query.groups else 1 << 24
+        self.lasting = Lasting(query)
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         super().check_types(source, schema)
-        self.payload = Payload({name: schema.field(name).type for name in self._payload})
+        self.payload = payload_for({name: schema.field(name).type for name in self._payload})
+
+    def _select(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints]:
+        found = self.lasting.of(rows, score, tie)
+        return super()._select(rows, score, tie) if found is None else found
 
     def push(self, panes: Runs) -> None:
         none = np.zeros(0, np.int64)
@@ -54,14 +68,45 @@ class Skyband(TopKSynopsis):
         """Nothing: a pane expires when a window that lacks it is read."""
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        alone = self._alone(panes, windows)
+        found = None
+        if alone:
+            found, panes, windows = self._answer_alone(panes, windows, alone)
         tops = self._advance(panes, windows)
-        found = self._partial(tops, windows.number[tops.window]) if len(windows) else None
+        if len(windows):
+            last = self._partial(tops, windows.number[tops.window])
+            found = last if found is None else Runs.concat([found, last])
         live = self.band.retained
         if self.payload.crowded(live):
             slots = self.band.slots()
             self.payload.compact(slots)
             self.band.renumber(np.arange(len(slots)))
         return found
+
+    def _alone(self, panes: Runs, windows: Windows) -> int:
+        """How many of these panes are windows by themselves, which need no state.
+
+        The last one goes through the state, for ``partial`` to find it there.
+        """
+        if len(windows) < 2 or windows.group is not None or self.query.k > _MOST_TO_INSERT:
+            return 0
+        alone = int(np.searchsorted(panes.stamp, windows.first[-1]))
+        dense = 8 * alone > len(windows.ranks) * (len(windows) - 1)
+        return alone if self.query.window.panes.per_window == 1 and dense else 0
+
+    def _answer_alone(self, panes: Runs, windows: Windows, n: int) -> tuple[Runs, Runs, Windows]:
+        """The answers of windows of one pane; the last pane and window."""
+        most = len(windows) - 1
+        now, last = panes.slice(0, n), panes.slice(n, len(panes))
+        part = now.parts["rows"]
+        rows = (frozen(part["key"]), frozen(part["tie"]), frozen(self.payload.add(part)))
+        by_rank = np.argsort(windows.ranks).astype(np.int32)
+        runs = (frozen(now.stamp), frozen(now.group), frozen(part.offsets))
+        order, offsets, (slot, key, tie) = sorted_panes(*runs, rows, frozen(by_rank))
+        columns: dict[str, Any] = {"key": key, "tie": tie, **self.payload.gather(slot)}
+        number = windows.number[np.searchsorted(windows.first, now.stamp[order])]
+        found = Runs(number, now.group[order], {"rows": Part(offsets, columns)})
+        return found, last, windows.slice(most, most + 1)
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         known = len(self.band.groups)
@@ -106,5 +151,4 @@ class Skyband(TopKSynopsis):
 
     def _check(self) -> None:
         self.band._check()
-        slots = self.band.slots()
-        assert len(set(slots.tolist())) == len(slots) <= self.payload.used
+        self.payload._check(self.band.slots())

@@ -33,3 +33,12 @@ class CompressedQueue(QueueSynopsis):
         num = self._queue.num
         entries = range(num[queue.FIRST], num[queue.LAST])
         return [ccsq_set(self.store.rows, self._queue, e) for e in entries]
+
+    def _check(self) -> None:
+        super()._check()
+        if not self.schemas:
+            return
+        arena, entry, num = self._queue
+        for begin, size, _, oldest in entry[num[queue.FIRST] : num[queue.LAST]][:-1].tolist():
+            added = self.store.rows.pane[arena[begin : begin + size]]
+            assert (added == oldest).all(), "an older set adds rows of its oldest pane only"

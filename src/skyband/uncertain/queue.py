@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.uncertain import queue as q
+from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.queue import Queue
-from skyband.kernels.uncertain.types import Rows, Rule
+from skyband.kernels.uncertain.types import KEEP, Rows, Rule, before, sort_slots
 from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.windowed import Ints, WindowedSynopsis
 
@@ -30,6 +32,8 @@ class QueueSynopsis(WindowedSynopsis):
     kernels: ClassVar[Kernels]
     head_counts: ClassVar[bool] = False
     """Whether the window's own compact set is kept beside the entries, not among them."""
+    waits: ClassVar[bool] = False
+    """Whether new rows wait in a buffer."""
 
     def __init__(self, query: UncertainTopK) -> None:
         super().__init__(query)
@@ -135,8 +139,25 @@ class QueueSynopsis(WindowedSynopsis):
         assert (live[1:, q.BEGIN] >= ends[:-1]).all()
         oldest = live[:, q.OLDEST]
         assert (oldest[1:] > oldest[:-1]).all(), "two entries are the same set"
-        for slots, pane in zip(self._sets(), oldest, strict=True):
+        sets = self._sets()
+        for slots, pane in zip(sets, oldest, strict=True):
             assert rows.pane[slots].min() == pane
             self._check_order(slots)
+            assert self._end(slots) in (len(slots), -1), "an entry has more than its compact set"
+        for old, new in pairwise(sets):
+            beyond = np.setdiff1d(old, new)
+            assert len(beyond), "two entries are the same set"
+            # Theorem 3.2: what the older one has beyond the newer came before that one's window,
+            # and older sets end no later.
+            assert old[-1] == new[-1] or before(rows, new[-1:], 1, old[-1]) == 0
+            assert rows.pane[beyond].max() < rows.pane[new].min()
+        tail = np.arange(num[q.TAIL], num[q.HIGH])
         if len(live):
-            assert (rows.pane[num[q.TAIL] :] > oldest[-1]).all()
+            assert (rows.pane[tail] > oldest[-1]).all()
+        if not self.waits or num[q.FRESH] == num[q.HIGH]:
+            ordered = sort_slots(rows, num[q.TAIL], num[q.HIGH])
+            assert self._end(ordered) < 0, "the newest rows admit a compact set"
+
+    def _end(self, slots: Ints) -> int:
+        """How many of sorted rows are their compact set; -1 where they admit none."""
+        return compact_end(self.rule, self.store.rows.prob, slots, len(slots), KEEP)

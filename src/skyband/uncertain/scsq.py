@@ -17,7 +17,8 @@ class SegmentalQueue(QueueSynopsis):
     O(kH log W) a row and O(H(k + log W)) space in a random stream. Exact.
 
     Section 4.3. Where panes hold many rows a merge adds all rows of the older set's oldest pane, so
-    invariant 6 reads: a segment has at most H rows and one pane's. H follows footnote 1.
+    invariant 6 reads: a segment has at most H rows and one pane's. H follows footnote 1, and is the
+    one in force when the segment was filled.
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
@@ -38,20 +39,20 @@ class SegmentalQueue(QueueSynopsis):
         arena, entry, num = self._queue
         rows = self.store.rows
         live = entry[num[queue.FIRST] : num[queue.LAST]]
-        sizes = live[:, queue.MORE]
-        if num[queue.FRESH] == num[queue.HIGH]:
-            assert (sizes[1:] + sizes[:-1] >= num[queue.LARGEST]).all(), "invariant 7"
+        sizes, segments = live[:, queue.SIZE], live[:, queue.MORE]
+        largest, h = sizes.max(initial=0), num[queue.LARGEST]
+        assert h <= 2 * largest, "footnote 1: H has shrunk"
+        assert largest <= 2 * h, "footnote 1: H has grown"
+        assert (segments[1:] + segments[:-1] >= h).all(), "invariant 7"
         older = np.iinfo(np.int64).min
         for begin, size, more, oldest in live.tolist():
             segment = arena[begin + size : begin + size + more]
-            self._check_order(segment)
-            if more:
-                panes = rows.pane[segment]
-                assert panes.min() > older
-                assert panes.max() < oldest
-                largest_pane = np.unique(panes, return_counts=True)[1].max()
-                assert more <= 2 * max(num[queue.LARGEST], size) + largest_pane, "invariant 6"
-                self._check_order(np.append(segment, arena[begin + size - 1]))
+            self._check_order(np.append(segment, arena[begin + size - 1]))
+            panes = rows.pane[segment]
+            assert ((panes > older) & (panes < oldest)).all()
+            # A merge adds the rows of one pane in a compact set to fewer than H.
+            of_one_pane = np.unique(panes, return_counts=True)[1].max(initial=0)
+            assert more <= num[queue.BOUND] + of_one_pane, "invariant 6"
             older = oldest
 
 
@@ -61,9 +62,10 @@ class BufferedQueue(SegmentalQueue):
     O(kH²/W + log W) a row, amortised, and O(H(k + log W)) space in a random stream. Exact.
 
     Section 4.4, algorithm 2, with the buffer of kH rows sized anew as footnote 2 says. Departures:
-    the rows after the newest compact set's oldest pane stay in the buffer when it is emptied (the
-    paper drops them, but windows that start among them need them), and where kH rows admit no
-    compact set the buffer grows, which makes it BS by itself.
+    panes that come at once, with no window between them that needs the queue, fill the buffer at
+    once and empty it once; the rows after the newest compact set's oldest pane stay in the buffer
+    when it is emptied (the paper drops them, but windows that start among them need them); where kH
+    rows admit no compact set the buffer grows, which makes it BS by itself.
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
@@ -75,3 +77,10 @@ class BufferedQueue(SegmentalQueue):
     """
 
     kernels = Kernels(buffer_fold, scsq_read)
+    waits = True
+
+    def _check(self) -> None:
+        super()._check()
+        num = self._queue.num
+        assert num[queue.TAIL] <= num[queue.FRESH] <= num[queue.HIGH]
+        assert num[queue.HIGH] - num[queue.FRESH] < num[queue.ROOM], "the buffer is full"

@@ -29,6 +29,7 @@ class RowStore:
         self.length = 0
         self.arrays: dict[str, npt.NDArray[Any]] = {n: np.zeros(0, d) for n, d in _COLUMNS.items()}
         self.ids = None if id_type is None else ColumnStore(id_type)
+        self.rows = self._view()
 
     def __len__(self) -> int:
         return self.length
@@ -38,9 +39,8 @@ class RowStore:
         own = sum(array.nbytes for array in self.arrays.values())
         return own + (0 if self.ids is None else self.ids.nbytes)
 
-    @property
-    def rows(self) -> Rows:
-        """What kernels see."""
+    def _view(self) -> Rows:
+        """``rows``, what kernels see."""
         return Rows(*(self.arrays[name][: self.length] for name in ("key", "prob", "pane")))
 
     def append(self, panes: Runs) -> Ints:
@@ -59,6 +59,7 @@ class RowStore:
             if self.ids is not None:
                 self.ids.append(part["shown"])
         self.length = end
+        self.rows = self._view()
         return np.asarray(part.offsets + start)
 
     def gather(
@@ -76,6 +77,7 @@ class RowStore:
         if self.ids is not None:
             self.ids.compact(slots)
         self.length = len(slots)
+        self.rows = self._view()
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """A copy of everything, as flat arrays."""
@@ -88,6 +90,7 @@ class RowStore:
         """Take over what ``state`` gave."""
         self.arrays = {name: np.array(state[name], dtype) for name, dtype in _COLUMNS.items()}
         self.length = len(self.arrays["key"])
+        self.rows = self._view()
         if self.ids is not None:
             ids = {name[4:]: array for name, array in state.items() if name.startswith("ids/")}
             self.ids = ColumnStore.from_state(self.ids.type, ids)

@@ -262,6 +262,11 @@ class WindowedSynopsis(UncertainSynopsis):
         assert at[h.SIZE] == len(self._head)
         assert at[h.OLDEST] == rows.pane[self._head].min(initial=FAR)
         self._check_order(self._head)
+        end = compact_end(self.rule, rows.prob, self._head, len(self._head), KEEP)
+        if at[h.OPEN]:
+            assert end < 0, "the window admits a compact set"
+        else:
+            assert end in (len(self._head), -1), "the head has more than a compact set"
 
     def _check_order(self, slots: Ints) -> None:
         rows = self.store.rows

@@ -13,23 +13,21 @@ from skyband.kernels.uncertain.csq import newest_set
 from skyband.kernels.uncertain.queue import (
     BEGIN,
     FIRST,
-    FRESH,
-    HIGH,
     LAST,
-    MORE,
     OLDEST,
-    SIZE,
     TAIL,
     UPDATED,
     Queue,
-    after_pane,
     append,
     append_set,
+    append_staged,
+    arrived,
     drop_old,
     find,
+    from_pane,
+    mark,
     more_of,
     set_of,
-    slot_range,
     tail_from,
     updated,
     used,
@@ -115,12 +113,12 @@ def _update(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> Queue:
     num[UPDATED] += 1
     for i in range(n_now):
         stage[i] = now[i]
-    marks[0, BEGIN] = 0
-    marks[0, SIZE] = n_now
-    marks[0, MORE] = 0
-    marks[0, OLDEST] = oldest_pane(rows, now, n_now)
-    staged = 1
-    at = n_now
+    staged = 0
+    at = 0
+    none = at  # not the literal, for which numba would compile the callee once more
+    mark(marks, staged, at, n_now, none, oldest_pane(rows, now, n_now))
+    staged += 1
+    at += n_now
     e = last - 1
     entered = True
     while entered and e > first:
@@ -139,10 +137,7 @@ def _update(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> Queue:
             stage = grown(stage, at + n_then + n_now)
             plus = _less(rows, then, n_then, now, n_now, stage[at:])
             minus = _less(rows, now, n_now, then, n_then, stage[at + plus :])
-            marks[staged, BEGIN] = at
-            marks[staged, SIZE] = plus
-            marks[staged, MORE] = minus
-            marks[staged, OLDEST] = oldest
+            mark(marks, staged, at, plus, minus, oldest)
             staged += 1
             at += plus + minus
             now, then = then, now
@@ -150,20 +145,15 @@ def _update(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> Queue:
         old, older = older, old
         n_old = n_older
     num[LAST] = e
-    for i in range(staged - 1, -1, -1):
-        start = marks[i, BEGIN]
-        n = marks[i, SIZE]
-        q = append(q, stage[start:], n, stage[start + n :], marks[i, MORE], marks[i, OLDEST])
-    num[TAIL] = after_pane(rows, num[TAIL], high, marks[0, OLDEST])
+    q = append_staged(q, stage, marks, staged, True)
+    num[TAIL] = from_pane(rows, num[TAIL], high, marks[0, OLDEST] + 1)
     return q
 
 
 @jit
 def _take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
     num = q.num
-    num[HIGH] = high
-    num[FRESH] = high
-    q = _update(rule, rows, q, slot_range(low, high), high)
+    q = _update(rule, rows, q, arrived(q, low, high), high)
     while True:
         slots, n = newest_set(rule, rows, q, high)
         if n < 0:

@@ -9,24 +9,21 @@ from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.queue import (
     BEGIN,
     FIRST,
-    FRESH,
-    HIGH,
     LAST,
     MADE,
-    MORE,
     OLDEST,
-    SIZE,
     TAIL,
     UPDATED,
     Queue,
-    after_pane,
-    append,
     append_set,
+    append_staged,
+    arrived,
     drop_old,
     find,
+    from_pane,
+    mark,
     more_of,
     set_of,
-    slot_range,
     tail_from,
     updated,
     used,
@@ -57,7 +54,7 @@ def newest_set(rule: Rule, rows: Rows, q: Queue, high: int) -> tuple[Ints, int]:
     end = compact_end(rule, rows.prob, slots, len(slots), KEEP)
     if end > 0:
         num[MADE] += 1
-        num[TAIL] = after_pane(rows, num[TAIL], high, oldest_pane(rows, slots, end))
+        num[TAIL] = from_pane(rows, num[TAIL], high, oldest_pane(rows, slots, end) + 1)
     return slots, end
 
 
@@ -90,27 +87,19 @@ def update_entries(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> 
             more = without(rows, segment, more, marks[kept - 1, OLDEST] + 1, segment)
         for j in range(more):
             spare[at + n + j] = segment[j]
-        marks[kept, BEGIN] = at
-        marks[kept, SIZE] = n
-        marks[kept, MORE] = more
-        marks[kept, OLDEST] = oldest
+        mark(marks, kept, at, n, more, oldest)
         kept += 1
         at += n + more
     num[LAST] = e
-    for i in range(kept):
-        start = marks[i, BEGIN]
-        n = marks[i, SIZE]
-        q = append(q, spare[start:], n, spare[start + n :], marks[i, MORE], marks[i, OLDEST])
-    num[TAIL] = after_pane(rows, num[TAIL], high, marks[kept - 1, OLDEST])
+    q = append_staged(q, spare, marks, kept, False)
+    num[TAIL] = from_pane(rows, num[TAIL], high, marks[kept - 1, OLDEST] + 1)
     return q
 
 
 @jit
 def csq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
     """Take a pane (algorithm 1)."""
-    q.num[HIGH] = high
-    q.num[FRESH] = high
-    q = update_entries(rule, rows, q, slot_range(low, high), high)
+    q = update_entries(rule, rows, q, arrived(q, low, high), high)
     while True:
         slots, n = newest_set(rule, rows, q, high)
         if n < 0:

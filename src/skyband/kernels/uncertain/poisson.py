@@ -7,10 +7,12 @@ or NaN, and certain rows (p = 1) leave exact zeros behind.
 
 from __future__ import annotations
 
-from skyband.kernels.jit import jit
-from skyband.kernels.uncertain.types import Floats
+import math
 
-__all__ = ["add_row", "fewer"]
+from skyband.kernels.jit import jit
+from skyband.kernels.uncertain.types import Floats, Ints
+
+__all__ = ["add_row", "add_wide_row", "fewer"]
 
 
 @jit
@@ -20,6 +22,31 @@ def add_row(r: Floats, k: int, p: float) -> None:
     for j in range(k - 1, 0, -1):
         r[j] = r[j] * q + r[j - 1] * p
     r[0] *= q
+
+
+@jit
+def add_wide_row(r: Floats, power: Ints, k: int, p: float) -> None:
+    """Take one more row, where ``r[j] * 2 ** power[j]`` are the probabilities.
+
+    The same digits as by ``add_row``, and no number is too small.
+    """
+    q = 1.0 - p
+    part, part_power = math.frexp(p)
+    for j in range(k - 1, -1, -1):
+        stays = r[j] * q
+        comes = r[j - 1] * part if j > 0 else 0.0
+        base = power[j]
+        if comes > 0.0:
+            # Both by the power of the greater one; what then vanishes is less than its last digit.
+            one, one_power = math.frexp(stays)
+            two, two_power = math.frexp(comes)
+            one_power += power[j]
+            two_power += power[j - 1] + part_power
+            base = max(one_power, two_power) if stays > 0.0 else two_power
+            stays = math.ldexp(one, int(max(one_power - base, -1000)))
+            comes = math.ldexp(two, int(max(two_power - base, -1000)))
+        r[j], more = math.frexp(stays + comes)
+        power[j] = base + more
 
 
 @jit

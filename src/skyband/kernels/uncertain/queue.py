@@ -40,12 +40,13 @@ FRESH = 3  # slots from here on are not in the entries yet
 HIGH = 4  # after the newest slot
 LARGEST = 5  # H: the largest compact set, renewed when that has changed by a factor of two
 ROOM = 6  # rows that the buffer takes before it is emptied
+BOUND = 7  # the greatest H under which a segment was filled that is there still
 # Operations, as the paper counts them.
-MADE = 7  # compact sets made of the newest rows
-UPDATED = 8  # compact sets updated with new rows
-MERGED = 9  # segments merged
-FLUSHED = 10  # times the buffer was emptied
-NUMBERS = 11
+MADE = 8  # compact sets made of the newest rows
+UPDATED = 9  # compact sets updated with new rows
+MERGED = 10  # segments merged
+FLUSHED = 11  # times the buffer was emptied
+NUMBERS = 12
 
 
 class Queue(NamedTuple):
@@ -70,8 +71,10 @@ def updated(rule: Rule, rows: Rows, old: Ints, n: int, fresh: Ints, n_fresh: int
 
 
 @jit
-def slot_range(low: int, high: int) -> Ints:
-    """The slots of one pane, which stand in row order."""
+def arrived(q: Queue, low: int, high: int) -> Ints:
+    """Note that a pane has come that does not wait; its slots, which stand in row order."""
+    q.num[HIGH] = high
+    q.num[FRESH] = high
     return np.arange(low, high)
 
 
@@ -130,6 +133,25 @@ def append(q: Queue, one: Ints, n: int, two: Ints, m: int, oldest: int) -> Queue
 
 
 @jit
+def mark(marks: Ints, i: int, begin: int, n: int, m: int, oldest: int) -> None:
+    """Note where in a stage the two lists of an entry to be appended begin, and their lengths."""
+    marks[i, BEGIN] = begin
+    marks[i, SIZE] = n
+    marks[i, MORE] = m
+    marks[i, OLDEST] = oldest
+
+
+@jit
+def append_staged(q: Queue, stage: Ints, marks: Ints, staged: int, newest_first: bool) -> Queue:
+    """Add the entries that were staged, from the oldest to the newest."""
+    for i in range(staged):
+        at = staged - 1 - i if newest_first else i
+        start, n = marks[at, BEGIN], marks[at, SIZE]
+        q = append(q, stage[start:], n, stage[start + n :], marks[at, MORE], marks[at, OLDEST])
+    return q
+
+
+@jit
 def append_set(rows: Rows, q: Queue, slots: Ints, n: int) -> Queue:
     """Add a compact set without a second list."""
     none = n - n  # not the literal, for which numba would compile the callee once more
@@ -151,9 +173,9 @@ def more_of(q: Queue, e: int) -> Ints:
 
 
 @jit
-def after_pane(rows: Rows, slot: int, high: int, pane: int) -> int:
-    """The first slot from ``slot`` on whose pane comes after ``pane``."""
-    while slot < high and rows.pane[slot] <= pane:
+def from_pane(rows: Rows, slot: int, high: int, first: int) -> int:
+    """The first slot from ``slot`` on whose pane is ``first`` or comes after it."""
+    while slot < high and rows.pane[slot] < first:
         slot += 1
     return slot
 
@@ -172,7 +194,7 @@ def drop_old(rows: Rows, q: Queue, first: int) -> None:
     """Panes before ``first`` are gone."""
     num = q.num
     num[FIRST] = find(q, first)
-    num[TAIL] = after_pane(rows, num[TAIL], num[HIGH], first - 1)
+    num[TAIL] = from_pane(rows, num[TAIL], num[HIGH], first)
     num[FRESH] = max(num[FRESH], num[TAIL])
 
 
@@ -180,4 +202,4 @@ def drop_old(rows: Rows, q: Queue, first: int) -> None:
 def tail_from(rows: Rows, q: Queue, first: int) -> Ints:
     """The newest rows of panes from ``first`` on, in row order."""
     num = q.num
-    return sort_slots(rows, after_pane(rows, num[TAIL], num[HIGH], first - 1), num[HIGH])
+    return sort_slots(rows, from_pane(rows, num[TAIL], num[HIGH], first), num[HIGH])

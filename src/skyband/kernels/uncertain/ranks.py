@@ -2,17 +2,27 @@
 
 The paper calls its conditions (8) and (9) equivalent. They are not; (9) is sufficient and survives
 insertions, so (9) it is.
+
+Every rank up to the number of rows can be had, if only by the rows before it all being there. Where
+that is so unlikely that floats run out of exponents, the recursion is run again with more of them.
+It cannot happen in a compact set: where (9) holds for n rows, each rank's winner has a chance of at
+least 1 / 2kn.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from skyband.kernels.jit import jit
-from skyband.kernels.uncertain.poisson import add_row
+from skyband.kernels.uncertain.poisson import add_row, add_wide_row
 from skyband.kernels.uncertain.types import Floats, Ints
 
 __all__ = ["ranks_answer", "ranks_end"]
+
+_SOUND = 2.0**-900
+"""Sums of products down to here have lost nothing to numbers that are too small for a float."""
 
 
 @jit
@@ -40,7 +50,6 @@ def ranks_answer(prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance:
     end = ranks_end(prob, slots, n, k, 0.0)
     count = min(k, n)
     for j in range(count):
-        # A rank is out of reach for rows before it; where all chances vanish, the first one wins.
         found[j] = slots[j]
         chance[j] = 0.0
     r = np.zeros(k)
@@ -52,4 +61,36 @@ def ranks_answer(prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance:
                 chance[j] = p * r[j]
                 found[j] = slots[i]
         add_row(r, k, p)
+    sound = True
+    for j in range(count):
+        sound = sound and chance[j] >= _SOUND
+    if not sound:
+        _unlikely_ranks(prob, slots, n, count, found, chance)
     return count
+
+
+@jit
+def _unlikely_ranks(
+    prob: Floats, slots: Ints, n: int, count: int, found: Ints, chance: Floats
+) -> None:
+    """The winners of ranks whose chances floats could not tell; the others stay as they are."""
+    r = np.zeros(count)
+    power = np.zeros(count, np.int64)
+    r[0] = 1.0
+    best = np.zeros(count)
+    best_power = np.zeros(count, np.int64)
+    for i in range(n):
+        p = prob[slots[i]]
+        part, part_power = math.frexp(p)
+        for j in range(min(i + 1, count)):
+            own, own_power = math.frexp(part * r[j])
+            own_power += part_power + power[j]
+            greater = own_power > best_power[j] or (own_power == best_power[j] and own > best[j])
+            if chance[j] < _SOUND and own > 0.0 and (best[j] == 0.0 or greater):
+                best[j] = own
+                best_power[j] = own_power
+                found[j] = slots[i]
+        add_wide_row(r, power, count, p)
+    for j in range(count):
+        if chance[j] < _SOUND:
+            chance[j] = math.ldexp(best[j], int(max(best_power[j], -2000)))

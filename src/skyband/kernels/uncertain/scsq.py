@@ -15,6 +15,7 @@ from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.csq import csq_take, update_entries
 from skyband.kernels.uncertain.queue import (
     BEGIN,
+    BOUND,
     FIRST,
     FLUSHED,
     FRESH,
@@ -29,10 +30,11 @@ from skyband.kernels.uncertain.queue import (
     SIZE,
     TAIL,
     Queue,
-    after_pane,
-    append,
+    append_staged,
     drop_old,
     find,
+    from_pane,
+    mark,
     more_of,
     set_of,
     tail_from,
@@ -49,6 +51,7 @@ from skyband.kernels.uncertain.types import (
     merged,
     oldest_pane,
     sort_before,
+    sort_list,
     sort_slots,
     without,
 )  # fmt: skip
@@ -58,13 +61,19 @@ __all__ = ["buffer_fold", "scsq_fold", "scsq_read"]
 
 @jit
 def _size_up(q: Queue) -> None:
-    """Renew H where the largest compact set has changed by a factor of two (footnote 1)."""
+    """Renew H where the largest compact set has changed by a factor of two (footnote 1).
+
+    Segments that were filled under a greater H stay until they are cut or expire.
+    """
     num = q.num
     largest = 0
+    longest = 0
     for e in range(num[FIRST], num[LAST]):
         largest = max(largest, q.entry[e, SIZE])
+        longest = max(longest, q.entry[e, MORE])
     if largest > 2 * num[LARGEST] or 2 * largest < num[LARGEST]:
         num[LARGEST] = largest
+    num[BOUND] = max(num[LARGEST], min(num[BOUND], longest))
 
 
 @jit
@@ -90,9 +99,8 @@ def _settle(rows: Rows, q: Queue) -> Queue:
         newest = set_of(q, e)
         for i in range(len(newest)):
             stage[at + i] = newest[i]
-        marks[staged, BEGIN] = at
-        marks[staged, SIZE] = len(newest)
-        marks[staged, OLDEST] = q.entry[e, OLDEST]
+        start = at
+        oldest = q.entry[e, OLDEST]
         at += len(newest)
         own = more_of(q, e)
         n = len(own)
@@ -117,14 +125,12 @@ def _settle(rows: Rows, q: Queue) -> Queue:
             e -= 1
         for i in range(n):
             stage[at + i] = segment[i]
-        marks[staged, MORE] = n
+        mark(marks, staged, start, len(newest), n, oldest)
         at += n
         staged += 1
     num[LAST] = first
-    for i in range(staged - 1, -1, -1):
-        start = marks[i, BEGIN]
-        n = marks[i, SIZE]
-        q = append(q, stage[start:], n, stage[start + n :], marks[i, MORE], marks[i, OLDEST])
+    q = append_staged(q, stage, marks, staged, True)
+    _size_up(q)  # the largest set may be among those that went
     return q
 
 
@@ -223,7 +229,9 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
     if low < 0:
         return q
     num[MADE] += 1
-    most = max(num[LARGEST], n)
+    if n > 2 * num[LARGEST]:
+        num[LARGEST] = n
+    most = num[LARGEST]
     stage = np.empty(4 * (high - tail), np.int64)
     marks = np.empty((panes, 4), np.int64)
     segment = np.empty(high - tail, np.int64)
@@ -233,7 +241,7 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
     at = 0
     pane = low
     oldest = oldest_pane(rows, slots, n)
-    num[TAIL] = after_pane(rows, tail, high, oldest)
+    num[TAIL] = from_pane(rows, tail, high, oldest + 1)
     while True:
         pane -= 1
         count = 0
@@ -250,9 +258,7 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
         stage = grown(stage, at + n + m)
         for i in range(n):
             stage[at + i] = slots[i]
-        marks[staged, BEGIN] = at
-        marks[staged, SIZE] = n
-        marks[staged, OLDEST] = oldest
+        size, since = n, oldest
         kept = m
         if pane >= 0:
             out = np.empty(n + m + count, np.int64)
@@ -263,44 +269,64 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
             oldest = oldest_pane(rows, out, end if end > 0 else both)
             kept = without(rows, segment, m, oldest + 1, segment)
         for i in range(kept):
-            stage[at + n + i] = segment[i]
-        marks[staged, MORE] = kept
-        at += n + kept
+            stage[at + size + i] = segment[i]
+        mark(marks, staged, at, size, kept, since)
+        at += size + kept
         staged += 1
         if pane < 0:
             break
         n = end if end > 0 else both
         num[MADE] += 1
         m = 0
-    for i in range(staged - 1, -1, -1):
-        start = marks[i, BEGIN]
-        n = marks[i, SIZE]
-        q = append(q, stage[start:], n, stage[start + n :], marks[i, MORE], marks[i, OLDEST])
-    return q
+    return append_staged(q, stage, marks, staged, True)
+
+
+@jit
+def _compact_set(rule: Rule, rows: Rows, low: int, high: int, last: int) -> Ints:
+    """Of the slots [low, high) before a given one the compact set, or all; in row order."""
+    kept = np.empty(high - low, np.int64)
+    n = 0
+    room = 8 * rule.k + 16
+    for slot in range(low, high):
+        if better(rows, slot, last):
+            kept[n] = slot
+            n += 1
+            if n == room:
+                # Sets of parts have all that the set of the whole has: the rest need not wait.
+                some = sort_list(rows, kept[:n].copy())
+                end = compact_end(rule, rows.prob, some, n, KEEP)
+                if end > 0:
+                    n = end
+                    last = some[end - 1]
+                    kept[:n] = some[:n]
+                room = max(room, 2 * n)
+    some = sort_list(rows, kept[:n])
+    end = compact_end(rule, rows.prob, some, n, KEEP)
+    return some[:end] if end > 0 else some
 
 
 @jit
 def buffer_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
-    """Take panes into the buffer; empty it when it has kH rows, or as many as admit no set."""
+    """Take panes into the buffer; empty it when it has kH rows, or as many as admit no set.
+
+    Panes that come at once are taken at once: no window is read between them.
+    """
     num = q.num
-    for i in range(len(offsets)):
-        last = i + 1 == len(offsets)
-        high = num[HIGH] if last else offsets[i + 1]
-        num[HIGH] = high
-        full = not last and high - num[FRESH] >= num[ROOM]
-        if full or last:
-            _expire(rows, q, gone[i])
-        if full:  # algorithm 2
-            num[FLUSHED] += 1
-            if num[FIRST] < num[LAST]:
-                lowest = set_of(q, num[LAST] - 1)[-1]
-                fresh = sort_before(rows, num[FRESH], high, lowest)
-                if len(fresh) > 0:
-                    q = update_entries(rule, rows, q, fresh, high)
-            q = _segments(rule, rows, q, high)
-            num[FRESH] = high
-        if full or last:
-            q = _settle(rows, q)
-        if full:
-            num[ROOM] = max(rule.k * num[LARGEST], high - num[TAIL], rule.k)
+    if len(offsets) > 1:
+        num[HIGH] = offsets[-1]
+    high = num[HIGH]
+    _expire(rows, q, gone[-1])
+    full = high - num[FRESH] >= num[ROOM]
+    if full:  # algorithm 2
+        num[FLUSHED] += 1
+        if num[FIRST] < num[LAST]:
+            lowest = set_of(q, num[LAST] - 1)[-1]
+            fresh = _compact_set(rule, rows, num[FRESH], high, lowest)
+            if len(fresh) > 0:
+                q = update_entries(rule, rows, q, fresh, high)
+        q = _segments(rule, rows, q, high)
+        num[FRESH] = high
+    q = _settle(rows, q)
+    if full:
+        num[ROOM] = max(rule.k * num[LARGEST], high - num[TAIL], rule.k)
     return q

@@ -23,6 +23,7 @@ __all__ = [
     "merged",
     "oldest_pane",
     "sort_before",
+    "sort_list",
     "sort_slots",
     "without",
 ]

@@ -59,8 +59,9 @@ def _scan(
         if gone != i and i + 1 >= k:
             rho, rho_power = out, out_power
             for m in range(k):
-                rho, power = math.frexp(rho * prob[slots[top[m]]])
-                rho_power += power
+                part, part_power = math.frexp(prob[slots[top[m]]])
+                rho, power = math.frexp(rho * part)
+                rho_power += power + part_power
             greater = rho_power > best_power or (rho_power == best_power and rho > best)
             if rho > 0.0 and (reach == 0 or greater):
                 best, best_power = rho, rho_power
@@ -96,6 +97,6 @@ def vector_answer(prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance
     for i in range(reach):
         if chosen[i]:
             found[count] = slots[i]
-            chance[count] = math.ldexp(best, power)
+            chance[count] = math.ldexp(best, max(power, -2000))
             count += 1
     return count

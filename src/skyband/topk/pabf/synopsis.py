@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.columns import native_dtype
+from skyband.errors import QueryError
 from skyband.kernels import pabf_merge as kernel
 from skyband.kernels.pabf import fold_candidates, new_candidates, room_for
 from skyband.kernels.pabf_levels import LOWEST
@@ -18,6 +19,7 @@ from skyband.order import row_order
 from skyband.query.topk import TopK
 from skyband.runs import Part, Runs, expand
 from skyband.synopsis import Rows, Windows
+from skyband.topk.lasting import Lasting
 from skyband.topk.pabf.filters import Filter
 from skyband.topk.pabf.levels import steps
 from skyband.topk.single import SingleGroup
@@ -38,7 +40,10 @@ class Pabf(SingleGroup):
     2017; levels are fixed, dominators counted for each row and filters checked, where the paper's
     drift, count for a node and lose rows (decision record 0006).
 
-    Option ``filter``: "auto", "stationary", "time", "none-known" or "off".
+    Option ``filter``: "auto", "stationary", "time", "none-known" or "off". Option ``preselect``
+    (False): where a batch has many panes, first leave out the rows that no window can show, as the
+    exact algorithm does; the promise holds on what is left, but which of the rows within epsilon
+    are returned then depends on how the input is cut into batches.
 
     >>> import pyarrow as pa, skyband as sb
     >>> window = sb.CountWindow(2, slide=1)
@@ -49,11 +54,15 @@ class Pabf(SingleGroup):
 
     exact = False
     shortens = True
-    option_names = ("filter",)
+    option_names = ("filter", "preselect")
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
         self.filter = Filter(query.options.get("filter", "auto"), query.k, query.delta)
+        preselect = query.options.get("preselect", False)
+        if not isinstance(preselect, bool):
+            raise QueryError(f"option 'preselect' must be True or False, not {preselect!r}")
+        self.lasting = Lasting(query) if preselect else None
         self.state = new_candidates(query.k)
         self.room = room_for(query.k, query.window.panes.per_window)
         self.width, self.whole = 0.0, 0
@@ -70,7 +79,8 @@ class Pabf(SingleGroup):
     # Rows -------------------------------------------------------------------------------------
 
     def _select(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints]:
-        return self.filter.select(rows, score, tie, self.query.largest)
+        found = None if self.lasting is None else self.lasting.of(rows, score, tie)
+        return found or self.filter.select(rows, score, tie, self.query.largest)
 
     def _settled(self, part: Part) -> Part:
         """Ties are put in order where they are answered; here only a run too long is cut."""

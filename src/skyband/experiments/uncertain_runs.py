@@ -1,0 +1,129 @@
+"""Single measurements of the uncertain synopses: rows kept, largest compact set, time a row."""
+
+from __future__ import annotations
+
+import bisect
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import skyband as sb
+from skyband.kernels.uncertain.types import KEEP
+from skyband.uncertain.semantics import Semantics
+
+__all__ = ["ALGORITHMS", "Point", "Stream", "measure", "needed", "semantics_of"]
+
+ALGORITHMS = {
+    "BS": "bs",
+    "CSQ": "csq",
+    "CCSQ": "ccsq",
+    "SCSQ": "scsq",
+    "SCSQ-Buffer": "scsq-buffer",
+}
+FAST = ("bs", "scsq-buffer")
+THRESHOLD = 0.3
+ROW_BYTES, ENTRY_BYTES = 6, 4
+
+
+def semantics_of(kind: str, k: int) -> Semantics:
+    """The semantics as it is measured everywhere here."""
+    return Semantics(kind, k, THRESHOLD if kind == "pt-k" else None)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run: its setting, rows kept at its end, the largest compact set, microseconds a row."""
+
+    k: int
+    size: int
+    retained: int
+    largest: int
+    micros: float
+
+    @property
+    def space(self) -> int:
+        """Bytes as the paper counts them: rows, and the array r of one compact set."""
+        return ROW_BYTES * self.retained + ENTRY_BYTES * self.k * self.largest
+
+
+class Stream:
+    """A table with its rows numbered, and what was found out about its windows."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table.append_column("seq", pa.array(np.arange(table.num_rows)))
+        self._needed: dict[tuple[str, int, int], npt.NDArray[np.int64]] = {}
+
+    def needed(self, kind: str, k: int, size: int) -> npt.NDArray[np.int64]:
+        """As ``needed``, of the first window; found once."""
+        setting = kind, k, size
+        if setting not in self._needed:
+            first = self.table.slice(0, size)
+            columns = first["score"].to_numpy(), first["p"].to_numpy()
+            self._needed[setting] = needed(semantics_of(kind, k), *columns)
+        return self._needed[setting]
+
+
+def needed(
+    semantics: Semantics, score: npt.NDArray[np.float64], p: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int64]:
+    """Rows that are in the compact set of some stretch of newest rows: all that a queue holds.
+
+    >>> scores, p = np.array([1, 9, 2, 3, 1]), np.ones(5)
+    >>> needed(Semantics("pk-topk", 2), scores, p).tolist()
+    [1, 2, 3, 4]
+    """
+    best: list[tuple[float, int]] = []  # the compact set of the rows so far, or all of them
+    closed = False
+    found = []
+    for row in range(len(score) - 1, -1, -1):
+        place = (-float(score[row]), -row)
+        if closed and place > best[-1]:
+            continue
+        bisect.insort(best, place)
+        found.append(row)
+        end = semantics.end(p[[-number for _, number in best]], slack=KEEP)
+        if end is not None:
+            closed = True
+            del best[end:]
+    return np.array(found[::-1], np.int64)
+
+
+def measure(stream: Stream, kind: str, algorithm: str, k: int, size: int, seconds: float) -> Point:
+    """Fill the window, then time rows for about so many seconds.
+
+    The slow queues are filled only with what they would hold of the first window: the other rows
+    would leave no trace. Their windows are of time, a row a unit, so that rows keep their places.
+    """
+    fast = algorithm in FAST
+    window = sb.CountWindow(size, slide=1) if fast else sb.TimeWindow(size, slide=1)
+    query = sb.UncertainTopK(
+        k=k, score="score", probability="p", window=window, time=None if fast else "seq",
+        semantics=kind, threshold=THRESHOLD if kind == "pt-k" else None, algorithm=algorithm,
+    )  # fmt: skip
+    table = stream.table
+    monitor = sb.Monitor(query)
+    first = table.slice(0, size)
+    monitor.push(first if fast else first.take(pa.array(stream.needed(kind, k, size))))
+    rows, spent = 0, 0.0
+    batch = 5_000 if fast else 25
+    while spent < seconds and size + rows < table.num_rows:
+        some = table.slice(size + rows, batch)
+        started = time.process_time()
+        monitor.push(some)
+        spent += time.process_time() - started
+        rows += some.num_rows
+        batch *= 2
+    stats = monitor.stats()
+    largest = int(stats.get("largest_compact_set", 0)) or _compact_set(stream, kind, k, size)
+    return Point(k, size, int(stats["retained"]), largest, spent * 1e6 / rows)
+
+
+def _compact_set(stream: Stream, kind: str, k: int, size: int) -> int:
+    """The size of the compact set of the first window."""
+    score = stream.table["score"].to_numpy()[:size]
+    order = np.lexsort((-np.arange(len(score)), -score))
+    end = semantics_of(kind, k).end(stream.table["p"].to_numpy()[:size][order])
+    return end or len(score)

@@ -1,0 +1,146 @@
+"""Windows of one pane: each is answered from its pane's own list, and nothing is added up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.columns import take
+from skyband.frequency.items import keys_decide, order_keys, ranked
+from skyband.kernels.tumbling import best_of_runs
+from skyband.runs import Part, Runs, offsets_of
+from skyband.synopsis import Windows
+
+__all__ = ["Tumbling"]
+
+Array = npt.NDArray[Any]
+
+
+class Tumbling:
+    """The last panes, as they came, and the best items of those that are asked for.
+
+    Cost: O(1) an entry, and O(groups) a window. State: the entries of the last pane.
+    """
+
+    def __init__(self, items: Sequence[str], kinds: Sequence[Any], k: int) -> None:
+        self.items = tuple(items)
+        self.k = k
+        self.decided = keys_decide(kinds)
+        self.kept: Runs | None = None
+        """Panes that a coming window or a look at the last one may ask for."""
+        self.inserts = self.removals = self.updates = 0
+
+    def __len__(self) -> int:
+        return 0 if self.kept is None else len(self.kept.parts["items"])
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.kept is None else self.kept.nbytes
+
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        """Push panes and read windows, each of one pane."""
+        self.inserts += len(panes.parts["items"])
+        found = []
+        if self.kept is not None and len(self.kept):
+            found = self._read(self.kept, windows)
+        if len(panes):
+            found += self._read(panes, windows)
+        self._keep(panes, int(windows.first[-1]) if len(windows) else None)
+        if not len(windows):
+            return None
+        # Not even one pane: of a window without rows there is still a blank to be told.
+        return Runs.concat(found) if found else self._answers(panes.slice(0, 0), windows.number[:0])
+
+    def _read(self, panes: Runs, windows: Windows) -> list[Runs]:
+        """Answers of the windows whose pane is among these."""
+        low = np.searchsorted(panes.stamp, windows.first)
+        high = np.searchsorted(panes.stamp, windows.end)
+        asked = np.flatnonzero(high > low)
+        if not len(asked):
+            return []
+        low, high = low[asked], high[asked]
+        ranks = windows.ranks
+        if len(ranks) <= int(panes.group.max()):
+            ranks = np.arange(int(panes.group.max()) + 1)
+        runs, number = _by_rank(panes.group, low, high, ranks, windows.number[asked])
+        return [self._answers(panes, number, runs)]
+
+    def _answers(self, panes: Runs, number: Array, runs: Array | None = None) -> Runs:
+        """The best items of some runs, in this order, under these window numbers."""
+        part = panes.parts["items"]
+        runs = np.zeros(0, np.int64) if runs is None else runs
+        names = [f"item:{name}" for name in self.items]
+        counts = np.ascontiguousarray(part["count"])
+        keys = order_keys([part[name] for name in names])
+        position, lengths = best_of_runs(counts, keys, part.offsets, runs, self.k, self.decided)
+        columns: dict[str, Any] = {"count": counts[position]}
+        columns |= {name: take(part[name], position) for name in names}
+        best = Part(offsets_of(lengths), columns)
+        if not self.decided:
+            best = ranked(best, self.items, self.k)
+        return Runs(number, panes.group[runs], {"items": best})
+
+    def _keep(self, panes: Runs, needed: int | None) -> None:
+        """Keep the panes from ``needed`` on, copied out of what they came in."""
+        pieces = [] if self.kept is None else [self.kept]
+        pieces += [panes] if len(panes) else []
+        kept = []
+        for runs in pieces:
+            first = 0 if needed is None else int(np.searchsorted(runs.stamp, needed))
+            self.removals += int(runs.parts["items"].offsets[first])
+            if first < len(runs) and runs is not self.kept:
+                kept.append(runs.take(np.arange(first, len(runs))))
+            elif first < len(runs):
+                kept.append(runs.slice(first, len(runs)))
+        self.kept = Runs.concat(kept) if kept else None
+
+    def partial(self, first: int, end: int, group: int | None) -> Runs | None:
+        """The best items of each group over the kept panes from first to end, at most one."""
+        if self.kept is None:
+            return None
+        inside = (self.kept.stamp >= first) & (self.kept.stamp < end)
+        if group is not None:
+            inside &= self.kept.group == group
+        runs = np.flatnonzero(inside)
+        return self._answers(self.kept, np.zeros(len(runs), np.int64), runs)
+
+    def state(self) -> dict[str, Array]:
+        """Flat arrays for a snapshot."""
+        counts = np.array([self.inserts, self.removals], np.int64)
+        if self.kept is None:
+            return {"tumbling/counts": counts}
+        packed = np.frombuffer(self.kept.pack(), np.uint8)
+        return {"tumbling/counts": counts, "tumbling/kept": packed}
+
+    def restore(self, arrays: Any) -> None:
+        """Take over a snapshot."""
+        self.inserts, self.removals = arrays["tumbling/counts"].tolist()
+        packed = arrays.get("tumbling/kept")
+        self.kept = None if packed is None else Runs.unpack(packed.tobytes())[0]
+
+    def _check(self) -> None:
+        if self.kept is not None:
+            assert len(self.kept) > 0
+            assert not self.kept.repeats.any()
+            assert self.kept.ordered() is self.kept
+        assert self.inserts - self.removals == len(self)
+
+
+def _by_rank(
+    group: Array, low: Array, high: Array, ranks: Array, number: Array
+) -> tuple[Array, Array]:
+    """Runs of each stretch in the order of their groups' keys, and the stretch's number of each."""
+    place = np.full(int(ranks.max(initial=0)) + 1, -1)
+    runs = []
+    for start, stop in zip(low.tolist(), high.tolist(), strict=True):
+        own = ranks[group[start:stop]]
+        place[own] = np.arange(start, stop)
+        if 8 * (stop - start) < len(place):
+            runs.append(place[np.sort(own)])
+        else:
+            runs.append(place[place >= 0])
+        place[own] = -1
+    return np.concatenate(runs), np.repeat(number, high - low)

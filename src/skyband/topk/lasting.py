@@ -1,0 +1,136 @@
+"""Leave out of a batch what no window can show: one look at blocks of panes, not at each pane.
+
+A row of a pane matters only if some window that covers the pane has fewer than k better rows. A
+batch of many panes can tell that by itself: it is cut into *blocks* of an eighth of a window,
+and the best k rows of each block are found in one pass. Whatever window covers a row covers
+several whole blocks beside its own, so the k-th best of those is a score that the row has to
+reach. The least such score over all windows is the block's *bar*:
+
+    blocks       ├──0──┼──1──┼──2──┼──3──┼──4──┤
+    windows that touch block 2, each with the blocks it surely covers:
+                 ├─···─┼──1──┼─···─┤
+                       ├─···─┼──2──┼─···─┤
+                             ├─···─┼──3──┼─···─┤      bar of 2 = least k-th best of {1}, {2}, {3}
+
+Where the bar of a block is above its own k-th best, which random scores see to, its rows that reach
+the bar are among the k found, and the block is done. The other blocks, as at the edges of a batch
+or under falling scores, are searched pane by pane. Rows that come later only raise the bar, so
+nothing that is left out is ever missed. Shorter windows that end now (n-of-N) miss nothing either,
+because panes that may still be open raise no bar.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
+
+from skyband.kernels.select import select_runs
+from skyband.order import sortable
+from skyband.query.topk import TopK
+from skyband.runs import offsets_of
+from skyband.synopsis import Rows
+from skyband.window import CountWindow
+
+__all__ = ["Lasting"]
+
+Ints = npt.NDArray[np.int64]
+_LOWEST = np.iinfo(np.int64).min
+
+_BLOCKS = 8  # a window has about so many
+_ROWS_PER_RESULT = 32  # rows a block must have for each of the k, to be worth a pass of its own
+_PATIENCE = 8  # batches between two attempts, after one that left out little
+
+
+class Lasting:
+    """Chooses the rows of single-group batches that can be in an answer; remembers what pays."""
+
+    def __init__(self, query: TopK) -> None:
+        self.k = query.k
+        self.largest = query.largest
+        self.window = query.window
+        self.span = query.window.panes.per_window
+        self.per_block = max(1, self.span // _BLOCKS)
+        self._pause = 0
+
+    def of(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints] | None:
+        """``select`` of the rows of a batch; None also where they are of several groups."""
+        if rows.group.any():
+            return None
+        closed = self._closed(int(rows.pane[-1])) if len(rows) else 0
+        return self.select(score, tie, rows.offsets, rows.pane, closed)
+
+    def _closed(self, newest: int) -> int:
+        """The pane before which all are sealed once a row of the newest pane has come."""
+        if isinstance(self.window, CountWindow):
+            return newest
+        panes = self.window.panes
+        return int(panes.pane_of(panes.pane_start(newest) - self.window.lateness_ticks))
+
+    def select(
+        self, score: npt.NDArray[Any], tie: Ints, offsets: Ints, pane: Ints, closed: int
+    ) -> tuple[Ints, Ints] | None:
+        """As ``select_runs``, for one run a pane; None where it would not pay.
+
+        ``closed`` is a pane before which all panes are known to be sealed after this batch.
+        """
+        rows = int(offsets[-1] - offsets[0])
+        block = (pane - pane[0]) // self.per_block if len(pane) else pane
+        blocks = int(block[-1]) + 1 if len(block) else 0
+        if blocks < 3 or self.span < 4 or rows < _ROWS_PER_RESULT * self.k * blocks:
+            return None
+        if self._pause:
+            self._pause -= 1
+            return None
+        edges = np.searchsorted(block, np.arange(blocks + 1))
+        cuts = offsets[edges]
+        best, ends = select_runs(score, tie, cuts, self.k, self.largest)
+        keys = sortable(score[best], self.largest)
+        lengths = np.diff(ends)
+        own = np.repeat(np.arange(blocks), lengths)
+        bars, kth = self._bars(keys, own, ends, (closed - int(pane[0])) // self.per_block)
+        done = (bars > kth) | (lengths == np.diff(cuts))
+        kept = best[done[own] & (keys >= bars[own])]
+        left = int(np.diff(cuts)[~done].sum())
+        if left > rows // 2:
+            self._pause = _PATIENCE
+        if left:
+            kept = np.concatenate([kept, *self._pane_by_pane(score, tie, offsets, edges, done)])
+            kept.sort()
+        counts = np.diff(np.searchsorted(kept, offsets))
+        return kept, offsets_of(counts)
+
+    def _bars(self, keys: Ints, own: Ints, ends: Ints, closed: int) -> tuple[Ints, Ints]:
+        """What a row of each block has to reach, and the block's k-th best; LOWEST where none."""
+        k, blocks = self.k, len(ends) - 1
+        # A window that starts within block j surely covers j+1 ... j+whole and touches at most
+        # j ... j+touched.
+        whole = self.span // self.per_block - 1
+        touched = (self.per_block + self.span - 2) // self.per_block
+        table = np.full((touched + blocks + whole, k), _LOWEST)
+        place = np.arange(len(keys)) - ends[own]
+        # Of many that tie with the k-th any will do, as every choice gives a bar that holds.
+        counts = (place < k) & (own < closed)
+        table[touched + own[counts], place[counts]] = keys[counts]
+        several = sliding_window_view(table[1:], whole, axis=0).reshape(-1, whole * k)
+        reached = np.partition(several, whole * k - k, axis=1)[:, whole * k - k]
+        bars: Ints = sliding_window_view(reached, touched + 1).min(axis=1)
+        kth = np.full(blocks, _LOWEST)
+        lengths = np.diff(ends)
+        filled = np.flatnonzero(lengths)
+        kth[filled] = np.minimum.reduceat(keys, ends[filled])
+        kth[lengths < k] = _LOWEST
+        return bars, kth
+
+    def _pane_by_pane(
+        self, score: npt.NDArray[Any], tie: Ints, offsets: Ints, edges: Ints, done: Any
+    ) -> list[Ints]:
+        """The best k of each pane of the blocks that are not done."""
+        found = []
+        turns = np.flatnonzero(np.diff(done, prepend=True, append=True))
+        for first, last in zip(turns[::2], turns[1::2], strict=True):
+            runs = offsets[edges[first] : edges[last] + 1]
+            found.append(select_runs(score, tie, runs, self.k, self.largest)[0])
+        return found
