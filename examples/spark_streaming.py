@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 import skyband as sb
 from skyband.spark import rank, session
+from skyband.spark.checkpoint import read_state
 
 spark = session("local[2]", **{"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"})
 spark.sparkContext.setLogLevel("ERROR")
@@ -55,6 +56,10 @@ stream.processAllAvailable()
 stream.stop()
 last = spark.sql("SELECT * FROM largest WHERE window_end = (SELECT max(window_end) FROM largest)")
 last.orderBy("rank").show(truncate=False)
+
+# %% What the checkpoint keeps, by bucket and shard: as `skyband state` shows it
+kept = read_state(spark, str(folder / "state"))
+spark.createDataFrame(kept).select("bucket", "shard", "panes", "retained", "state_bytes").show()
 
 # %% The same call over a batch DataFrame closes the last windows too
 rank(spark.read.parquet(str(folder / "in")), query).groupBy("window_end").count().orderBy(

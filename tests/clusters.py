@@ -8,10 +8,12 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import skyband as sb
@@ -91,6 +93,23 @@ def collect(frame: Any, folder: Path) -> tuple[pa.Table, list[Any]]:
 
     progress = run_out(start)
     return frame.sparkSession.table(name).toArrow(), progress
+
+
+def collect_all(frames: Sequence[Any], folder: Path) -> tuple[list[pa.Table], list[Any]]:
+    """As ``collect``, for several streaming DataFrames over the same sources, in one query.
+
+    Starting a stateful query costs Spark seconds. Each frame fills a column of its own.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    columns = [frame.select(F.struct("*").alias(f"a{i}")) for i, frame in enumerate(frames)]
+    union = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), columns)
+    table, progress = collect(union, folder)
+    found = []
+    for column in table.columns:
+        own = column.combine_chunks().filter(pc.is_valid(column.combine_chunks()))
+        found.append(pa.Table.from_batches([pa.RecordBatch.from_struct_array(own)]))
+    return found, progress
 
 
 def run_out(start: Callable[[], Any]) -> list[Any]:

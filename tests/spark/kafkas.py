@@ -11,26 +11,29 @@ import urllib.request
 from pathlib import Path
 
 KAFKA = "org.apache.kafka:kafka_2.13:3.9.1"
+CLIENTS = "org.apache.kafka:kafka-clients:3.9.1"
+POOL = "org.apache.commons:commons-pool2:2.12.1"
 CENTRAL = "https://repo1.maven.org/maven2"
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>skyband</groupId><artifactId>jars</artifactId>
 <version>1</version><dependencies>{}</dependencies></project>"""
-DEPENDENCY = (
-    "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
-)
+NAME = "<groupId>{}</groupId><artifactId>{}</artifactId>"
+DEPENDENCY = f"<dependency>{NAME}<version>{{}}</version>{{}}</dependency>"
+ALONE = f"<exclusions><exclusion>{NAME.format('*', '*')}</exclusion></exclusions>"
 
 
 class MissingError(Exception):
     """Something that cannot be had here; the message says what."""
 
 
-def jars_of(folder: Path, *artifacts: str) -> list[Path]:
-    """The jars of artifacts and of what they need at run time."""
+def jars_of(folder: Path, *artifacts: str, alone: bool = False) -> list[Path]:
+    """The jars of artifacts and, unless they are to stay alone, of what they need at run time."""
     maven = shutil.which("mvn")
     if maven is None:
         raise MissingError("no Maven client (mvn)")
     folder.mkdir(parents=True)
-    wanted = "".join(DEPENDENCY.format(*artifact.split(":")) for artifact in artifacts)
+    more = ALONE if alone else ""
+    wanted = "".join(DEPENDENCY.format(*artifact.split(":"), more) for artifact in artifacts)
     (folder / "pom.xml").write_text(POM.format(wanted))
     command = [
         maven,
@@ -45,6 +48,17 @@ def jars_of(folder: Path, *artifacts: str) -> list[Path]:
     if done.returncode or not found:
         raise MissingError(f"Maven could not get {', '.join(artifacts)}: {done.stdout[-300:]}")
     return found
+
+
+def connectors(spark: str) -> list[str]:
+    """What a session needs to read and write Kafka and Avro, beside what Spark itself brings.
+
+    Named one by one: a connector asks for a token provider of its own version, which Maven does not
+    always have.
+    """
+    names = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13", "spark-avro_2.13")
+    own = [f"org.apache.spark:{name}:{connector_version(name, spark)}" for name in names]
+    return [*own, CLIENTS, POOL]
 
 
 def connector_version(artifact: str, spark: str) -> str:

@@ -1,12 +1,17 @@
 """Every registered query and algorithm on Spark, against the embedded engine on the same batches.
 
 Exact algorithms give equal tables; approximate ones keep the bounds that their answers carry
-(``bounds_kept``). ``tests/test_spark_parts.py`` compares far more streams, without Spark.
+(``approximate``). Starting a stateful query costs Spark seconds, so algorithms that read the same
+stream run side by side in one: each fills a column of its own. One setting of each algorithm runs
+always, all of them under ``make slow``. ``tests/test_spark_parts.py`` compares far more streams,
+without Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,35 +26,109 @@ import skyband as sb
 import test_spark_parts as parts
 from skyband import registry
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 WINDOW = oracle.TimeWindow(30, 10, lateness=3)  # streams are later than that now and then
+SIDE_BY_SIDE = 8
 
 
-def cases() -> list[Any]:
-    found = []
-    for kind in registry.kinds():
-        for name in registry.algorithms(kind):
-            many = len(conformance.SETTINGS.get(kind, ()))
-            for number in range(many):
-                # One setting of each runs always, a different one for each algorithm.
-                quick = number == registry.algorithms(kind).index(name) % many
-                marks = [] if quick else [pytest.mark.slow]
-                case = pytest.param(kind, name, number, id=f"{kind}-{name}-{number}", marks=marks)
-                found.append(case)
+@dataclass(frozen=True)
+class Case:
+    """An algorithm with one of the settings of its query."""
+
+    kind: str
+    name: str
+    number: int
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        chosen = parts.settings_of(self.kind, self.name, self.number)
+        return chosen | approximate.EXTRA.get(self.name, {})
+
+    @property
+    def shards(self) -> int | None:
+        return 2 if self.number % 2 else None
+
+    @property
+    def exact(self) -> bool:
+        return bool(registry.load(self.kind, self.name).exact)
+
+    def query(self, stream: conformance.Sent) -> sb.Query | None:
+        """None where the query itself refuses the combination."""
+        try:
+            return parts.query_of(self.kind, WINDOW, self.settings, stream)
+        except sb.QueryError:
+            return None
+
+    @property
+    def stream_key(self) -> tuple[Any, ...]:
+        """What its stream is made of: cases alike in this read the same rows."""
+        chosen = self.settings
+        if self.kind != "FusedTopK":
+            return (self.kind,)
+        names = ("recurrences", "stream")
+        return (self.kind, *(repr(chosen.get(name)) for name in names), bool(chosen.get("by")))
+
+
+def all_cases() -> list[Case]:
+    return [
+        Case(kind, name, number)
+        for kind in registry.kinds()
+        for name in registry.algorithms(kind)
+        for number in range(len(conformance.SETTINGS[kind]))
+    ]
+
+
+def by_stream(cases: Sequence[Case]) -> dict[tuple[Any, ...], list[Case]]:
+    found: dict[tuple[Any, ...], list[Case]] = {}
+    for case in cases:
+        found.setdefault(case.stream_key, []).append(case)
     return found
 
 
-@pytest.mark.parametrize(("kind", "name", "number"), cases())
-def test_streaming(spark: Any, tmp_path: Path, kind: str, name: str, number: int) -> None:
+def possible(case: Case) -> bool:
+    return (
+        case.query(conformance.long_stream(case.kind, case.settings, WINDOW, "uniform")) is not None
+    )
+
+
+def short_form() -> list[Case]:
+    """One setting of each algorithm, by turns, all of a kind over one stream."""
+    found = []
+    for kind in registry.kinds():
+        cases = [case for case in all_cases() if case.kind == kind]
+        first = next(iter(by_stream(cases).values()))
+        for place, name in enumerate(registry.algorithms(kind)):
+            mine = [case for case in first if case.name == name and possible(case)]
+            assert mine, f"{kind} {name} has no setting that runs on Spark"
+            found.append(mine[place % len(mine)])
+    return found
+
+
+def runs() -> Iterator[Any]:
+    short = short_form()
+    rest = [case for case in all_cases() if case not in short and possible(case)]
+    for cases, marks in ((short, []), (rest, [pytest.mark.slow])):
+        for key, alike in by_stream(cases).items():
+            for start in range(0, len(alike), SIDE_BY_SIDE):
+                some = alike[start : start + SIDE_BY_SIDE]
+                name = f"{key[0]}-{'+'.join(f'{case.name}:{case.number}' for case in some)}"
+                yield pytest.param(some, id=name, marks=marks)
+
+
+def test_no_algorithm_is_left_out() -> None:
+    short = {(case.kind, case.name) for case in short_form()}
+    assert short == {(kind, n) for kind in registry.kinds() for n in registry.algorithms(kind)}
+
+
+@pytest.mark.parametrize("cases", list(runs()))
+def test_streaming(spark: Any, tmp_path: Path, cases: list[Case]) -> None:
     from skyband.spark import rank
 
-    chosen = parts.settings_of(kind, name, number) | approximate.EXTRA.get(name, {})
-    stream = conformance.long_stream(kind, chosen, WINDOW, "uniform")
-    pushes = thirds(parts.pushes_of(stream, chosen))
-    try:
-        query = parts.query_of(kind, WINDOW, chosen, stream)
-    except sb.QueryError as refused:
-        pytest.skip(f"no such query: {refused}")
+    # A user's own function travels as from a notebook.
+    import_module("pyspark.cloudpickle").register_pickle_by_value(conformance)
+    kind = cases[0].kind
+    stream = conformance.long_stream(kind, cases[0].settings, WINDOW, "uniform")
+    pushes = with_late_rows(thirds(parts.pushes_of(stream, cases[0].settings)))
     sources: dict[str, list[pa.Table]] = {}
     for push in pushes:
         for source, table in by_source(push).items():
@@ -59,16 +138,32 @@ def test_streaming(spark: Any, tmp_path: Path, kind: str, name: str, number: int
         for source, tables in sources.items()
     }
     given = frames if set(frames) != {""} else frames[""]
-    shards = 2 if number % 2 else None
-    got, _ = clusters.collect(rank(given, query, shards=shards), tmp_path)
-    if registry.load(kind, name).exact:
-        want, _ = clusters.embedded(query, pushes)
-        problem = oracle.difference(
-            parts.ranked(got, query), parts.ranked(want, query), oracle.SUMS[kind]
-        )
-        assert problem is None, problem
-    else:
-        approximate.check(kind, query, got, pushes)
+    queries = [case.query(stream) for case in cases]
+    answers = []
+    for case, query in zip(cases, queries, strict=True):
+        assert query is not None
+        answers.append(rank(given, query, shards=case.shards))
+    got, progress = clusters.collect_all(answers, tmp_path)
+    late = 0
+    for case, query, mine in zip(cases, queries, got, strict=True):
+        assert query is not None
+        want, stats = clusters.embedded(query, pushes)
+        late += stats["rows_late"]
+        if case.exact:
+            problem = oracle.difference(
+                parts.ranked(mine, query), parts.ranked(want, query), oracle.SUMS[kind]
+            )
+            assert problem is None, f"{case.name}: {problem}"
+        else:
+            approximate.check(kind, query, mine, pushes)
+    assert late > 0
+    assert rows_late(progress) == late
+
+
+def rows_late(progress: Sequence[Any]) -> int:
+    from skyband.spark.metrics import read_progress
+
+    return int(sum((read_progress(each) or {}).get("rows_late", 0) for each in progress))
 
 
 def by_source(push: Any) -> dict[str, pa.Table]:
@@ -89,3 +184,13 @@ def thirds(pushes: list[Any]) -> list[Any]:
     # A batch takes a file of every source, so one that has no rows is there too.
     empty = {source: table.slice(0, 0) for tables in found for source, table in tables.items()}
     return [empty | tables if set(empty) != {""} else tables[""] for tables in found]
+
+
+def with_late_rows(pushes: list[Any]) -> list[Any]:
+    """The first rows of each source come last, when their windows have long been answered."""
+    first, last = by_source(pushes[0]), by_source(pushes[-1])
+    late = {source: table.slice(0, 5) for source, table in first.items()}
+    rest = {source: table.slice(5) for source, table in first.items()}
+    last = {source: pa.concat_tables([table, late[source]]) for source, table in last.items()}
+    changed = [rest, *map(by_source, pushes[1:-1]), last]
+    return [push if set(push) != {""} else push[""] for push in changed]

@@ -27,11 +27,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("kafka")
     spark = importlib.metadata.version("pyspark")
     try:
-        names = ("spark-sql-kafka-0-10_2.13", "spark-avro_2.13")
-        artifacts = [
-            f"org.apache.spark:{name}:{kafkas.connector_version(name, spark)}" for name in names
-        ]
-        jars = kafkas.jars_of(folder / "spark", *artifacts)
+        artifacts = kafkas.connectors(spark)
+        jars = kafkas.jars_of(folder / "spark", *artifacts, alone=True)
         broker = kafkas.Broker(folder)
     except kafkas.MissingError as problem:
         pytest.skip(str(problem))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -49,19 +50,19 @@ def test_batch_is_rank(spark: Any, by: tuple[str, ...], shards: int | None) -> N
     )
 
 
-@pytest.mark.parametrize("changes", [False, True])
-@pytest.mark.parametrize("shards", [None, 3])
-@pytest.mark.parametrize("by", [(), ("g",)])
-def test_streaming_is_monitor(
-    spark: Any, tmp_path: Path, by: tuple[str, ...], shards: int | None, changes: bool
-) -> None:
+def test_streaming_is_monitor(spark: Any, tmp_path: Path) -> None:
+    """With groups and without, by one shard and by three, tables and changes: side by side."""
     from skyband.spark import rank
 
     stream = flows(lateness=12)  # more than the window's, so some rows are late
-    query = topk(by=by)
-    want, stats = clusters.embedded(query, stream.batches, changes=changes)
-    assert stats["rows_late"] > 0
     frame = clusters.stream_of(spark, tmp_path / "in", stream.batches, parts=2)
-    got, _ = clusters.collect(rank(frame, query, shards=shards, changes=changes), tmp_path)
-    assert got.column_names == want.column_names
-    assert clusters.rows(got) == clusters.rows(want)
+    cases = list(product(((), ("g",)), (None, 3), (False, True)))
+    answers = [
+        rank(frame, topk(by=by), shards=shards, changes=changes) for by, shards, changes in cases
+    ]
+    found, _ = clusters.collect_all(answers, tmp_path)
+    for (by, shards, changes), got in zip(cases, found, strict=True):
+        want, stats = clusters.embedded(topk(by=by), stream.batches, changes=changes)
+        assert stats["rows_late"] > 0
+        assert got.column_names == want.column_names
+        assert clusters.rows(got) == clusters.rows(want), (by, shards, changes)

@@ -36,6 +36,8 @@ from skyband.times import window_column
 __all__ = ["Bucket", "Outcome", "Store", "answers_table", "finish"]
 
 Ints = npt.NDArray[np.int64]
+_MARKED = 8 * 4096
+"""Bits in a bitmap of Spark's."""
 _KEPT_FOLDS = 64
 _KEPT_BYTES = 512 << 20
 
@@ -82,6 +84,17 @@ class Outcome:
     rows_late: int = 0
     rows_bad: int = 0
 
+    def marks(self, newest: int) -> tuple[bytes, int]:
+        """A bit for each window, newest first, and how many are too old to have one.
+
+        Keys answer the same windows in the same batch, so the bits of all of them together are the
+        windows of that batch.
+        """
+        age = newest - self.windows
+        bits = np.zeros(min(int(age.max()) + 1, _MARKED) if len(age) else 0, np.bool_)
+        bits[age[age < _MARKED]] = True
+        return np.packbits(bits, bitorder="little").tobytes(), int((age >= _MARKED).sum())
+
 
 class Bucket:
     """Takes packed summaries and watermarks, gives what is due."""
@@ -104,6 +117,8 @@ class Bucket:
         if blob is not None:
             self._read(blob)
         self._fold: Fold | None = FOLDS.take(self.head["token"])
+        self.known = self.retained, self.state_bytes
+        """What the key kept before this step."""
         self._changed = False
         self._outcome = Outcome()
 

@@ -5,6 +5,9 @@ Spark reports on each batch, and carries the figures that ``observe`` puts into 
     skyband|TopK-1f0c|in|<source>     rows_in, rows_bad, rows_unused, bytes_packed, seen
     skyband|TopK-1f0c|out             rows_late, rows_bad, windows_out, retained, state_bytes
 
+A batch hears only of the keys that it touched, so what is kept in all is counted on: by the change
+of each key since the first batch, or since a batch that answered, for that hears of all of them.
+
 ``seen`` and Spark's own ``max`` of the event time run a century ahead (see ``plan.SHIFT_MS``); what
 is shown here is true event time.
 """
@@ -36,6 +39,8 @@ GAUGES = {
     "batch_seconds": "Time that the last batch took",
     "batch_id": "Number of the last batch",
 }
+KEPT = ("retained", "state_bytes")
+"""What is kept from batch to batch; ``_more`` is the change in one."""
 log = logging.getLogger("skyband.spark")
 
 
@@ -48,11 +53,11 @@ def observe_rows(frame: Any, label: str, source: str, plan: Plan) -> Any:
 
 
 def observe_steps(frame: Any, label: str) -> Any:
-    """Count what the state gives; the busiest key tells how many windows were answered."""
-    sums = [F.sum(name).alias(name) for name in ("rows_late", "rows_bad", "retained")]
-    windows = F.max("windows_out").alias("windows_out")
-    size = F.sum("state_bytes").alias("state_bytes")
-    return frame.observe(f"{PREFIX}|{label}|out", *sums, windows, size)
+    """Count what the state gives; a window that many keys answer counts once."""
+    names = ("rows_late", "rows_bad", *(f"{name}{more}" for name in KEPT for more in ("", "_more")))
+    sums = [F.sum(name).alias(name) for name in names]
+    windows = F.bitmap_count(F.bitmap_or_agg("marks")) + F.max("unmarked")
+    return frame.observe(f"{PREFIX}|{label}|out", *sums, windows.alias("windows_out"))
 
 
 class Progress(StreamingQueryListener):
@@ -78,6 +83,7 @@ class Progress(StreamingQueryListener):
             return
         with self._lock:
             totals = self._queries.setdefault(_name(progress), dict.fromkeys(COUNTERS, 0))
+            found |= _kept(found, totals)
             for name, value in found.items():
                 if name in COUNTERS:
                     totals[name] += value
@@ -126,10 +132,6 @@ def read_progress(progress: Any) -> dict[str, float] | None:
             found["seen_seconds"] = max(found.get("seen_seconds", 0.0), seen / 1000)
         for key, value in values.items():
             found[key] = found.get(key, 0) + (value or 0)
-        if name.endswith("|out") and not values.get("windows_out"):
-            # Only a batch that answers hears of every key with live rows.
-            found.pop("retained", None)
-            found.pop("state_bytes", None)
     if not found:
         return None
     watermark = (progress.eventTime or {}).get("watermark")
@@ -141,6 +143,18 @@ def read_progress(progress: Any) -> dict[str, float] | None:
     found["batch_id"] = progress.batchId
     found["batch_seconds"] = progress.batchDuration / 1000
     return found
+
+
+def _kept(found: dict[str, float], totals: Mapping[str, float]) -> dict[str, float]:
+    """What is kept after a batch, if that can be known; takes the batch's own share out."""
+    known: dict[str, float] = {}
+    for name in KEPT:
+        now, more = found.pop(name, 0), found.pop(f"{name}_more", 0)
+        if name in totals:
+            known[name] = totals[name] + more
+        elif not found["batch_id"] or found.get("windows_out"):
+            known[name] = now
+    return known
 
 
 def serve(progress: Progress, port: int, host: str = "127.0.0.1") -> ThreadingHTTPServer:

@@ -17,7 +17,8 @@ __all__ = ["ANSWERED_DDL", "BucketProcessor", "ChangesProcessor"]
 
 ANSWERED_DDL = (
     "bucket int, shard int, windows binary, payload binary, rows_late bigint, rows_bad bigint, "
-    "windows_out bigint, retained bigint, state_bytes bigint"
+    "windows_out bigint, marks binary, unmarked bigint, retained bigint, retained_more bigint, "
+    "state_bytes bigint, state_bytes_more bigint"
 )
 
 
@@ -88,7 +89,8 @@ class BucketProcessor(StatefulProcessor):
         self, key: Any, blobs: list[bytes], watermark_ms: int, fired: bool
     ) -> Iterator[pd.DataFrame]:
         bucket = Bucket(self.plan, self.store)
-        outcome = bucket.step(max(watermark_ms, 0) * self.plan.tick_ms, blobs)
+        watermark = max(watermark_ms, 0) * self.plan.tick_ms
+        outcome = bucket.step(watermark, blobs)
         end = bucket.next_end
         timer = None if end is None else end // self.plan.tick_ms
         known = bucket.head["timer"]
@@ -99,6 +101,8 @@ class BucketProcessor(StatefulProcessor):
             if timer is not None:
                 self.handle.registerTimer(timer)
         bucket.save(timer)
+        marks, unmarked = outcome.marks(bucket.panes.last_window_ending_by(watermark))
+        retained, state_bytes = bucket.retained, bucket.state_bytes
         yield pd.DataFrame(
             {
                 "bucket": np.array([key[0]], np.int32),
@@ -108,8 +112,12 @@ class BucketProcessor(StatefulProcessor):
                 "rows_late": np.array([outcome.rows_late], np.int64),
                 "rows_bad": np.array([outcome.rows_bad], np.int64),
                 "windows_out": np.array([len(outcome.windows)], np.int64),
-                "retained": np.array([bucket.retained], np.int64),
-                "state_bytes": np.array([bucket.state_bytes], np.int64),
+                "marks": [marks],
+                "unmarked": np.array([unmarked], np.int64),
+                "retained": np.array([retained], np.int64),
+                "retained_more": np.array([retained - bucket.known[0]], np.int64),
+                "state_bytes": np.array([state_bytes], np.int64),
+                "state_bytes_more": np.array([state_bytes - bucket.known[1]], np.int64),
             }
         )
 

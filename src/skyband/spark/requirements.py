@@ -20,6 +20,7 @@ __all__ = ["check_session", "require_java", "require_packages", "start_session"]
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
 _OLDEST_JAVA = 17
 _checked: set[str] = set()
@@ -87,6 +88,9 @@ def check_session(session: Any, streaming: bool) -> None:
     if streaming and "RocksDB" not in session.conf.get(_PROVIDER, ""):
         # The stateful operator runs on no other, and a query that is running keeps its own.
         session.conf.set(_PROVIDER, ROCKSDB)
+    if streaming and not session.conf.get(_CHANGELOG, ""):
+        # A batch then writes what it changed; without, it uploads a copy of the whole store.
+        session.conf.set(_CHANGELOG, "true")
     application = _application(session)
     if application in _checked:
         return

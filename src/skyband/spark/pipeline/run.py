@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as every Spark program ha
 
 from skyband.errors import EngineError
 from skyband.spark.checkpoint import check_checkpoint, mark_checkpoint
-from skyband.spark.metrics import Progress, serve
+from skyband.spark.metrics import Progress, log, serve
 from skyband.spark.pipeline.job import Job, Section
 from skyband.spark.pipeline.postgres import Postgres
 from skyband.spark.pipeline.reading import LETTER_DDL, invalid_rows, packages_of, read_source
@@ -20,32 +20,48 @@ from skyband.spark.requirements import start_session
 
 __all__ = ["run", "start_job"]
 
+_SLOW_START = "Python worker failed to connect back"
+"""What Spark says when a worker has not started within its fixed ten seconds: a busy machine."""
+_ATTEMPTS = 5
+
 
 def run(job: Job, session: Any = None) -> None:
     """What ``skyband.spark.pipeline.run_job`` does, once Spark is known to be there."""
     own = session is None
     if session is None:
         session = session_of(job)
+    attempts = _ATTEMPTS
+    try:
+        while True:
+            attempts -= 1
+            try:
+                return _run_once(job, session)
+            except StreamingQueryException as problem:
+                if _SLOW_START not in str(problem) or not attempts:
+                    raise EngineError(
+                        f"the pipeline stopped: {cause_of(problem)}. Mend the cause and start it "
+                        f"again: it goes on from {job.checkpoint!r}; if the checkpoint itself is "
+                        "damaged, use a copy of it or an empty folder"
+                    ) from problem
+                log.warning("%s: a Python worker was too slow to start; again", job.name)
+    finally:
+        if own:
+            session.stop()
+
+
+def _run_once(job: Job, session: Any) -> None:
     queries, server = start_job(job, session)
     try:
         for query in queries:
             query.awaitTermination()
     except KeyboardInterrupt:
         pass
-    except StreamingQueryException as problem:
-        raise EngineError(
-            f"the pipeline stopped: {cause_of(problem)}. Mend the cause and start it again: it "
-            f"goes on from {job.checkpoint!r}; if the checkpoint itself is damaged, use a copy "
-            "of it or an empty folder"
-        ) from problem
     finally:
         for query in queries:
             query.stop()
         if server is not None:
             server.shutdown()
             server.server_close()
-        if own:
-            session.stop()
 
 
 def cause_of(problem: Exception) -> str:
