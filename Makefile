@@ -8,13 +8,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
-# Two processes; tests that share a costly thing, a Spark session, stay together in one.
-TWO    := -n 2 --dist loadgroup
+TWO    := -n 2
 SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-spark setup-test demo test test-nojit slow-nojit docs-test slow cluster \
-        check format bench clean
+.PHONY: help setup setup-demo setup-spark setup-test demo test test-nojit test-spark slow-nojit docs-test \
+        slow cluster check format bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,8 +56,13 @@ bench: setup  ## Measure beside numpy and DuckDB; choose with BENCH_ARGS="topk .
 # --- tests --------------------------------------------------------------------------------------
 
 test: setup-test  ## Run all but the slow and the cluster tests, then the small ones without JIT
-	$(PYTEST) $(TWO) -m "not slow and not cluster" $(PYTEST_ARGS)
+	$(PYTEST) $(TWO) -m "not slow and not cluster and not spark" $(PYTEST_ARGS)
 	@$(SUBMAKE) test-nojit
+	@if $(BIN)/python -c "import pyspark" 2>/dev/null; then $(SUBMAKE) test-spark; fi
+
+# After the others, which leave compiled kernels behind: every Python worker of Spark needs them.
+test-spark: setup-spark  ## Run the tests on Spark, but for the slow and the cluster tests
+	$(PYTEST) -m "spark and not slow and not cluster" $(PYTEST_ARGS)
 
 # Compiled 64-bit hashes wrap silently; the same lines in plain numpy warn about it.
 NOJIT  := NUMBA_DISABLE_JIT=1 $(PYTEST) $(TWO) -m nojit -W "ignore:overflow encountered:RuntimeWarning"

@@ -13,17 +13,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # helpers that all
 import clusters
 
 
-@pytest.hookimpl(tryfirst=True)  # groups must be known before tests are dealt out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A JVM on a busy machine takes its time; a test that hangs is still ended.
-
-    Tests that share the session stay in one process.
-    """
+    """A JVM on a busy machine takes its time; a test that hangs is still ended."""
     for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            if not item.get_closest_marker("timeout"):
-                item.add_marker(pytest.mark.timeout(600))
+        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(autouse=True)
