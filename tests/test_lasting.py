@@ -1,5 +1,7 @@
 """Rows that a batch leaves out are rows that no window shows."""
 
+import itertools
+
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
@@ -125,3 +127,20 @@ def test_windows_of_one_pane_for_many_groups(kind: str, size: int, slide: int) -
             last = answers.filter(pa.array(answers["window_end"].to_numpy() == sealed))
             assert monitor.peek().table == last
         monitor._synopsis._check()
+
+
+def test_windows_of_one_pane_find_panes_that_several_batches_share() -> None:
+    rng = np.random.default_rng(3)
+    time = np.sort(rng.integers(0, 300, ROWS))
+    table = pa.table({"t": time, "x": rng.random(ROWS), "g": rng.integers(0, 5, ROWS)})
+    query = sb.TopK(k=2, score="x", time="t", by=("g",), window=sb.TimeWindow(10))
+    cuts = [0, 90, 1_000, 1_030, 3_700, ROWS]
+    monitor = sb.Monitor(query)
+    found = [
+        answer.table
+        for first, last in itertools.pairwise(cuts)
+        for answer in monitor.push(table.slice(first, last - first))
+    ]
+    found += tables(list(monitor.flush()))
+    assert pa.concat_tables(found) == sb.rank(table, query)
+    assert len(found) == 30

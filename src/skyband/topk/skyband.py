@@ -68,20 +68,29 @@ class Skyband(TopKSynopsis):
         """Nothing: a pane expires when a window that lacks it is read."""
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        found = []
         alone = self._alone(panes, windows)
-        found = None
         if alone:
-            found, panes, windows = self._answer_alone(panes, windows, alone)
-        tops = self._advance(panes, windows)
+            # Panes that were pushed before, without windows, are in the state.
+            early = int(np.searchsorted(windows.first, panes.stamp[0]))
+            if early:
+                found.append(self._read(panes.slice(0, 0), windows.slice(0, early)))
+            answers, panes, windows = self._answer_alone(panes, windows, alone)
+            found.append(answers)
         if len(windows):
-            last = self._partial(tops, windows.number[tops.window])
-            found = last if found is None else Runs.concat([found, last])
+            found.append(self._read(panes, windows))
+        else:
+            self._advance(panes, windows)
         live = self.band.retained
         if self.payload.crowded(live):
             slots = self.band.slots()
             self.payload.compact(slots)
             self.band.renumber(np.arange(len(slots)))
-        return found
+        return Runs.concat(found) if found else None
+
+    def _read(self, panes: Runs, windows: Windows) -> Runs:
+        tops = self._advance(panes, windows)
+        return self._partial(tops, windows.number[tops.window])
 
     def _alone(self, panes: Runs, windows: Windows) -> int:
         """How many of these panes are windows by themselves, which need no state.
