@@ -5,13 +5,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import skyband
 from skyband.kernels import jit as jit_module
+from skyband.kernels import patient as patience
+from skyband.kernels.borrow import borrowed
 from skyband.kernels.jit import first_usable, jit
+from skyband.kernels.patient import patient
 
 PACKAGE = Path(skyband.__file__).parent
 NO_HOME = "/dev/null"  # a file, so that not even root can make folders below it
@@ -181,3 +185,68 @@ def test_a_cached_kernel_is_renewed_when_a_kernel_it_calls_changes(tmp_path: Pat
 def test_importing_the_kernels_package_does_not_import_numba() -> None:
     code = "import sys, skyband.kernels; print('numba' in sys.modules)"
     assert run(code, {}, PACKAGE.parent) == "False"
+
+
+@jit
+def _triple(x: int) -> int:
+    return x * 3
+
+
+def _sum_of_triples(values: np.ndarray) -> int:
+    values = borrowed(values)
+    found = 0
+    for i in range(len(values)):
+        found += _triple(values[i])
+    return found
+
+
+class TestPatient:
+    """Kernels that are interpreted while there is little to do."""
+
+    @pytest.fixture
+    def total(self, monkeypatch: pytest.MonkeyPatch) -> Any:
+        monkeypatch.setattr(jit_module, "cache_folder", lambda: None)
+        return jit(_sum_of_triples)
+
+    def test_small_calls_are_interpreted_and_large_ones_compiled(self, total: Any) -> None:
+        compiled, total = total, patient(total)
+        few = np.arange(100)
+        assert total(few) == 3 * few.sum()
+        assert not compiled.signatures
+        many = np.arange(100_000)
+        assert total(many) == 3 * many.sum()
+        assert len(compiled.signatures) == 1
+        assert total(few) == 3 * few.sum()
+
+    def test_patience_ends(self, total: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(patience, "_PATIENCE", 1e-9)
+        compiled, total = total, patient(total)
+        few = np.arange(10)
+        assert total(few) == 135
+        assert not compiled.signatures
+        assert total(few) == 135
+        assert compiled.signatures
+
+    def test_a_kernel_that_was_compiled_before_is_not_interpreted(self, tmp_path: Path) -> None:
+        code = (
+            "import numpy as np, time\n"
+            "from skyband.kernels import patient, scan\n"
+            "def refuse(kernel): raise AssertionError('interpreted')\n"
+            "if {again}: patient.interpreted = refuse\n"
+            "print(scan.is_sorted(np.arange({rows})), len(scan.is_sorted.__wrapped__.signatures))"
+        )
+        env = {"NUMBA_CACHE_DIR": str(tmp_path)}
+        assert run(code.format(again=0, rows=10), env, PACKAGE.parent) == "True 0"
+        assert run(code.format(again=0, rows=100_000), env, PACKAGE.parent) == "True 1"
+        assert run(code.format(again=1, rows=10), env, PACKAGE.parent) == "True 1"
+
+    def test_the_first_answer_compiles_nothing(self, tmp_path: Path) -> None:
+        code = (
+            "import pyarrow as pa, skyband as sb\n"
+            "t = pa.table({'id': ['a', 'b', 'c'], 'score': [1.0, 3.0, 2.0]})\n"
+            "q = sb.TopK(k=2, score='score', id='id', window=sb.CountWindow(3, slide=1))\n"
+            "print(sb.rank(t, q)['id'].to_pylist())"
+        )
+        env = {"NUMBA_CACHE_DIR": str(tmp_path)}
+        assert run(code, env, PACKAGE.parent) == "['a', 'b', 'a', 'b', 'c']"
+        assert not list(tmp_path.rglob("*.nbi"))

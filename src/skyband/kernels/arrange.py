@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["arrival_numbers", "counting_order", "split_by_code"]
 
@@ -13,6 +14,7 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 
+@patient
 @jit
 def counting_order(codes: Ints, size: int) -> tuple[Ints, Ints]:
     """A stable order of rows by codes below ``size``, and where each code's rows start."""
@@ -30,6 +32,7 @@ def counting_order(codes: Ints, size: int) -> tuple[Ints, Ints]:
     return order, starts
 
 
+@patient
 @jit
 def split_by_code(offsets: Ints, codes: Codes, size: int) -> tuple[Ints, Ints, Codes, Ints]:
     """Within each stretch a stable order of rows by code below ``size``.
@@ -78,6 +81,7 @@ def split_by_code(offsets: Ints, codes: Codes, size: int) -> tuple[Ints, Ints, C
     return order, run_stretch[:runs].copy(), run_code[:runs].copy(), run_start[: runs + 1].copy()
 
 
+@patient
 @jit
 def arrival_numbers(groups: Codes, counts: Ints) -> Ints:
     """The arrival number of each row in its group; ``counts`` moves on."""

@@ -84,3 +84,4 @@ borrowed: Any = _same if _plain else intrinsic(_ownerless)
 """The same array without an owner; see the module."""
 touch: Any = _not_touched if _plain else intrinsic(_prefetch)
 """Bring the item (the row) of an array at some place, which need not exist, into the cache."""
+borrowed.plain, touch.plain = _same, _not_touched  # for kernels that are interpreted at first

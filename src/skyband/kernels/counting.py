@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from skyband.kernels.hashing import mix
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 from skyband.kernels.strings import Bytes
 
 __all__ = ["count_runs", "grouped_keys", "prefix_keys", "sum_runs"]
@@ -82,6 +83,7 @@ def _slot_of(key: np.uint64, keys: Hashes, shift: np.uint64) -> np.uint64:
     return slot
 
 
+@patient
 @jit
 def count_runs(
     hashes: Hashes, raw: bool, weights: NDArray[Any], offsets: Ints
@@ -158,6 +160,7 @@ def count_runs(
     return first[:n].copy(), out[:n].copy(), ends
 
 
+@patient
 @jit
 def sum_runs(values: NDArray[Any], offsets: Ints) -> NDArray[Any]:
     """The sum of each run."""
@@ -168,6 +171,7 @@ def sum_runs(values: NDArray[Any], offsets: Ints) -> NDArray[Any]:
     return sums
 
 
+@patient
 @jit
 def grouped_keys(hashes: Hashes, groups: NDArray[np.int32], offsets: Ints) -> Hashes:
     """Hashes of (item, group) for runs of one group each."""
@@ -179,6 +183,7 @@ def grouped_keys(hashes: Hashes, groups: NDArray[np.int32], offsets: Ints) -> Ha
     return keys
 
 
+@patient
 @jit
 def prefix_keys(offsets: NDArray[Any], data: Bytes) -> Ints:
     """Integers in the order of the first eight bytes of each string."""

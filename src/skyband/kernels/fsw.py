@@ -19,6 +19,7 @@ from skyband.kernels.fsw_rows import (
 )
 from skyband.kernels.jit import jit
 from skyband.kernels.monitored import sift, table_remove
+from skyband.kernels.patient import patient
 
 __all__ = ["best", "fold_fsw"]
 
@@ -189,6 +190,7 @@ def best(
     return kept
 
 
+@patient
 @jit
 def fold_fsw(
     s: Sketch, stamp: Ints, keys: Hashes, weights: Values, offsets: Ints, known: Hashes,

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = [
     "advance",
@@ -63,6 +64,7 @@ def _values(
             row[s] = low[s]
 
 
+@patient
 @jit
 def values_of(
     codes: Codes, links: Codes, chain: Codes, stream: Codes, value: Floats, low: Floats
@@ -78,6 +80,7 @@ def values_of(
     return found, present
 
 
+@patient
 @jit
 def dead_of(touched: Codes, links: Codes, mark: Ints, serial: int) -> Codes:
     """Those of some objects that have no reports, each once."""
@@ -92,6 +95,7 @@ def dead_of(touched: Codes, links: Codes, mark: Ints, serial: int) -> Codes:
     return dead[:count]
 
 
+@patient
 @jit
 def retire(codes: Codes, score: Floats, view: Codes, place: Codes, counters: Ints) -> None:
     """Take objects that have no report left out of the scores and the view."""
@@ -107,6 +111,7 @@ def retire(codes: Codes, score: Floats, view: Codes, place: Codes, counters: Int
             place[code] = -1
 
 
+@patient
 @jit
 def relink(code: Codes, head: int, size: int, chain: Codes, links: Codes) -> None:
     """Chains and links of a log; ``links`` is all -1 before."""
@@ -120,6 +125,7 @@ def relink(code: Codes, head: int, size: int, chain: Codes, links: Codes) -> Non
         links[owner, 1] = report
 
 
+@patient
 @jit
 def advance(
     rows: tuple[Codes, Codes, Floats, Ints],
@@ -302,6 +308,7 @@ def _choose(
     floor[0] = bound
 
 
+@patient
 @jit
 def settle(
     touched: Codes,
@@ -401,6 +408,7 @@ def settle(
     return step, found[:count], points[:count], ends[: step - first + 1]
 
 
+@patient
 @jit
 def common_prefix(offsets: Ints, octets: Octets, prefix: Octets) -> int:
     """How much of a prefix all of some strings begin with."""
@@ -415,6 +423,7 @@ def common_prefix(offsets: Ints, octets: Octets, prefix: Octets) -> int:
     return common
 
 
+@patient
 @jit
 def prefix_keys(offsets: Ints, octets: Octets, skip: int) -> npt.NDArray[np.uint64]:
     """Eight bytes of each string, after those to skip, as a number that sorts as the strings do.
@@ -434,6 +443,7 @@ def prefix_keys(offsets: Ints, octets: Octets, skip: int) -> npt.NDArray[np.uint
     return keys
 
 
+@patient
 @jit
 def any_outside(value: Floats, stream: Codes, low: Floats, high: Floats) -> bool:
     """Whether a value is outside the bounds of its stream; streams that are unknown have none."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from skyband.kernels.hashing import mix
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["guard_keys", "live_slots", "remember"]
 
@@ -25,6 +26,7 @@ _FREE, _ONE = np.uint64(0), np.uint64(1)
 _APART = np.uint64(0xC2B2AE3D27D4EB4F)  # odd: hashes of neighbours do not meet in another stream
 
 
+@patient
 @jit
 def guard_keys(hashes: Hashes, stream: Codes) -> Hashes:
     """One key for an object and a stream."""
@@ -44,6 +46,7 @@ def _slot(key: np.uint64, keys: Hashes) -> int:
     return int(at)
 
 
+@patient
 @jit
 def remember(
     fresh: Hashes, pane: Ints, oldest: Ints, table: Table, bad: Mask, first: int, last: int
@@ -75,6 +78,7 @@ def remember(
     return count
 
 
+@patient
 @jit
 def live_slots(table: Table, oldest: int, wider: Table) -> int:
     """Move the keys with a report of pane ``oldest`` or later into an empty table; how many."""

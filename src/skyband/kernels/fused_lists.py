@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["first_of_lists", "move_in_lists"]
 
@@ -35,6 +36,7 @@ def _find(value: float, code: int, values: Floats, codes: Codes, size: int) -> i
     return low
 
 
+@patient
 @jit
 def move_in_lists(
     touched: Codes,
@@ -94,6 +96,7 @@ def _move(
         known[s] = now
 
 
+@patient
 @jit
 def first_of_lists(
     depth: int, codes: Codes, sizes: Ints, mark: Ints, serial: int

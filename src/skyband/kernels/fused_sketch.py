@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from skyband.kernels.hashing import mix
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["bits_since", "count_reports", "stamp_bits"]
 
@@ -28,6 +29,7 @@ _SALT = np.uint64(0xD1B54A32D192ED03)
 _HALF = np.uint64(32)
 
 
+@patient
 @jit
 def stamp_bits(hashes: Hashes, stream: Codes, pane: Ints, stamps: Ints) -> None:
     """Set the bits of some reports, ordered by pane; ``stamps`` is (streams, bitmaps, levels)."""
@@ -43,6 +45,7 @@ def stamp_bits(hashes: Hashes, stream: Codes, pane: Ints, stamps: Ints) -> None:
         stamps[stream[row], bitmap, level] = pane[row]
 
 
+@patient
 @jit
 def bits_since(stamps: Ints, first: int) -> Hashes:
     """The bits of each (stream, bitmap) that were set since pane ``first``, level 0 lowest."""
@@ -58,6 +61,7 @@ def bits_since(stamps: Ints, first: int) -> Hashes:
     return words
 
 
+@patient
 @jit
 def count_reports(
     hashes: Hashes, stream: Codes, block: Ints, counters: Ints, totals: Ints, blocks: Ints

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from skyband.kernels.fused import _before
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["best_values", "compact", "dominated", "instances", "live_streams", "most_likely"]
 
@@ -26,6 +27,7 @@ Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 
+@patient
 @jit
 def instances(
     log: tuple[Codes, Codes, Floats, Ints, Codes],
@@ -77,6 +79,7 @@ def instances(
     return who[:count], owner, stamps[:panes], offsets[: panes + 1], values[:count], seen[:count]
 
 
+@patient
 @jit
 def best_values(
     who: Codes,
@@ -107,6 +110,7 @@ def best_values(
     return best
 
 
+@patient
 @jit
 def live_streams(who: Codes, links: Codes, chain: Codes, stream: Codes) -> Ints:
     """For each instance, a bit for every stream in which its object has a report."""
@@ -119,6 +123,7 @@ def live_streams(who: Codes, links: Codes, chain: Codes, stream: Codes) -> Ints:
     return masks
 
 
+@patient
 @jit
 def most_likely(
     who: Codes,
@@ -150,6 +155,7 @@ def most_likely(
     return best
 
 
+@patient
 @jit
 def dominated(
     who: Codes, offsets: Ints, current: Floats, best: Floats, key: Ints, k: int
@@ -195,6 +201,7 @@ def dominated(
     return lost, work
 
 
+@patient
 @jit
 def compact(
     log: tuple[Codes, Codes, Floats, Ints, Codes],

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["fold_groups"]
 
@@ -240,6 +241,7 @@ def _grown(array: Any, used: int, room: int) -> Any:
     return more
 
 
+@patient
 @jit
 def fold_groups(
     pane: Ints, cuts: Ints, owner: Codes, offsets: Ints, code: Codes, value: Ints,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 from skyband.kernels.strings import Bytes, Words, bytes_and_words
 
 Hashes = NDArray[np.uint64]
@@ -56,6 +57,7 @@ def _absorb(state: np.uint64, word: np.uint64) -> np.uint64:
     return ((state << _27) | (state >> _37)) * _ROUND + _GOLDEN
 
 
+@patient
 @jit
 def hash_int64(values: NDArray[np.int64]) -> Hashes:
     """Hashes of integers; distinct integers have distinct hashes."""
@@ -66,6 +68,7 @@ def hash_int64(values: NDArray[np.int64]) -> Hashes:
     return out
 
 
+@patient
 @jit
 def hash_float64(values: NDArray[np.float64]) -> Hashes:
     """Hashes of floats: the two zeros are alike, and so are all NaNs."""
@@ -81,6 +84,7 @@ def hash_float64(values: NDArray[np.float64]) -> Hashes:
     return out
 
 
+@patient
 @jit
 def _hash_spans(offsets: Offsets, data: Bytes, words: Words) -> Hashes:
     """Words from both ends, which overlap in the middle, so that there is no tail to loop over.
@@ -128,6 +132,7 @@ def hash_fixed(data: Bytes, width: int) -> Hashes:
     return hash_bytes(offsets, data)
 
 
+@patient
 @jit
 def combine_hashes(into: Hashes, other: Hashes) -> None:
     """Make `into` the hashes of the pairs (into, other), which differ from (other, into)."""
@@ -135,6 +140,7 @@ def combine_hashes(into: Hashes, other: Hashes) -> None:
         into[i] = mix(into[i] * _ROUND + other[i])
 
 
+@patient
 @jit
 def mark_nulls(hashes: Hashes, bitmap: Bytes, offset: int) -> None:
     """Give rows whose validity bit is unset the hash of null."""
@@ -150,6 +156,7 @@ def mark_nulls(hashes: Hashes, bitmap: Bytes, offset: int) -> None:
 # `free[:counts[1]]` is a stack of released codes, and counts[0] is the first code never used.
 
 
+@patient
 @jit
 def encode_rows(
     hashes: Hashes,
@@ -192,6 +199,7 @@ def encode_rows(
     return len(hashes), fresh
 
 
+@patient
 @jit
 def find_rows(
     hashes: Hashes, keys: Hashes, codes: NDArray[np.int32], shift: np.uint64
@@ -208,6 +216,7 @@ def find_rows(
     return out
 
 
+@patient
 @jit
 def insert_pairs(
     hashes: Hashes,
@@ -227,6 +236,7 @@ def insert_pairs(
             codes[slot] = pair_codes[i]
 
 
+@patient
 @jit
 def remove_codes(
     gone: NDArray[np.int32],

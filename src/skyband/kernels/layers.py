@@ -20,6 +20,7 @@ from skyband.kernels.dominance import (
     sort_keys,
 )
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["common", "join_layer", "local_update"]
 
@@ -29,6 +30,7 @@ Flags = npt.NDArray[np.bool_]
 COMPARISONS, JOINED, PRUNED, LAYERS = 0, 1, 2, 3
 
 
+@patient
 @jit
 def join_layer(
     left_points: Ints,
@@ -288,6 +290,7 @@ def _beats(results: Ints, g: int, shift: int, points: Ints, row: int, strict: bo
     return strict
 
 
+@patient
 @jit
 def common(known: Ints, numbers: Ints) -> int:
     """How many numbers are known; both ascend."""
@@ -300,6 +303,7 @@ def common(known: Ints, numbers: Ints) -> int:
     return found
 
 
+@patient
 @jit
 def local_update(
     points: Ints,

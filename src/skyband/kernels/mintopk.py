@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["Predicted", "fold_predicted", "new_predicted"]
 
@@ -116,6 +117,7 @@ def _insert(state: Predicted, k: int, key: int, tie: int, slot: int, start: int,
         low[at] = place
 
 
+@patient
 @jit
 def fold_predicted(
     state: Predicted,

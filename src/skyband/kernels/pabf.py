@@ -29,6 +29,7 @@ from skyband.kernels.pabf_merge import (
     reserve,
 )
 from skyband.kernels.pabf_tahm import expire, insert, refill
+from skyband.kernels.patient import patient
 
 __all__ = ["fold_candidates", "new_candidates", "room_for"]
 
@@ -58,6 +59,7 @@ def new_candidates(k: int) -> Candidates:
     )
 
 
+@patient
 @jit
 def fold_candidates(
     state: Candidates,

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 from skyband.kernels.select import kth_greatest
 
 __all__ = ["AUTO", "NONE_KNOWN", "STATIONARY", "TIME", "filter_runs", "new_learned"]
@@ -49,6 +50,7 @@ def new_learned(groups: int) -> Floats:
     return learned
 
 
+@patient
 @jit
 def filter_runs(
     score: npt.NDArray[Any],

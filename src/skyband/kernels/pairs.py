@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from skyband.kernels.dominance import BETTER, EQUAL, WORSE, mixed, relation, sort_keys
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 from skyband.kernels.stab import ALWAYS
 
 __all__ = ["ASLEEP", "AWAKE", "DEAD", "FIELDS", "FREE", "pairs_fold"]
@@ -26,6 +27,7 @@ LEFT, RIGHT, UNTIL, BOTH = 0, 1, 2, 3
 ROW_COMPARISONS, PAIR_COMPARISONS, PAIRS, REDUNDANT = 0, 1, 2, 3
 
 
+@patient
 @jit
 def pairs_fold(
     left_points: Ints,

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from skyband.kernels.borrow import borrowed
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["sorted_panes"]
 
@@ -14,6 +15,7 @@ Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 
 
+@patient
 @jit
 def sorted_panes(
     stamp: Ints, group: Ints32, offsets: Ints, rows: tuple[Ints, Ints, Ints], by_rank: Ints32

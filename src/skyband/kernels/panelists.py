@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["dead_codes", "fold_lists", "recount"]
 
@@ -115,6 +116,7 @@ def best_of(
     return size
 
 
+@patient
 @jit
 def fold_lists(
     code: Codes,
@@ -266,6 +268,7 @@ def fold_lists(
     return out_code[:n], out_value[:n], out_group[:answers], out_end[:answers], per_window
 
 
+@patient
 @jit
 def recount(
     code: Codes,
@@ -325,6 +328,7 @@ def recount(
     return out_code[:n], out_value[:n], ends
 
 
+@patient
 @jit
 def dead_codes(codes: Codes, refs: Codes) -> Codes:
     """The codes without refs among these, each once."""

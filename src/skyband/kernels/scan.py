@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["gather", "is_sorted"]
 
@@ -13,6 +14,7 @@ __all__ = ["gather", "is_sorted"]
 _BLOCK = 1024
 
 
+@patient
 @jit
 def is_sorted(values: npt.NDArray[np.int64]) -> bool:
     """Whether no value is less than the one before it."""
@@ -31,6 +33,7 @@ def is_sorted(values: npt.NDArray[np.int64]) -> bool:
     return True
 
 
+@patient
 @jit
 def gather(values: npt.NDArray[np.int64], indices: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     """The values at these places."""

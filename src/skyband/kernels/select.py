@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from skyband.kernels.borrow import borrowed, frozen
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["kth_greatest", "select_runs"]
 
@@ -89,6 +90,7 @@ def _key(bits: Any, fold: int, flip: int) -> Any:
 
 # Every helper is called from one place, because compiled code grows with each place: the steps to
 # the k-th best key form a small machine instead of a chain of calls.
+@patient
 @jit
 def _select(
     bits: NDArray[Any], fold: int, flip: int, tie: Ints, offsets: Ints, k: int, aim: int

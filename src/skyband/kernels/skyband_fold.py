@@ -10,6 +10,7 @@ import numpy as np
 
 from skyband.kernels.borrow import borrowed, touch
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 from skyband.kernels.skyband_group import (
     BACK,
     BASE,
@@ -50,6 +51,7 @@ _SOON = (
 _FEW = 64  # rows of a group up to which it is kept sorted, without a back
 
 
+@patient
 @jit
 def index_runs(run_group: Ints32, units: Ints32, unit_of: Ints32) -> tuple[Ints32, int, Ints, Ints]:
     """The runs of each group, groups as in ``units`` and then as they come; stable.
@@ -82,6 +84,7 @@ def index_runs(run_group: Ints32, units: Ints32, unit_of: Ints32) -> tuple[Ints3
     return groups, n, starts, index
 
 
+@patient
 @jit
 def count_answers(
     rows: Ints, groups: Ints, k: int, plan: Plan, run_pane: Ints, offsets: Ints, windows: Ints
@@ -156,6 +159,7 @@ def first_above(ascending: Ints, low: int, high: int, value: int) -> int:
     return low
 
 
+@patient
 @jit
 def fold_units(
     rows: Ints,

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
@@ -300,6 +301,7 @@ def _keep_newest(heap: Ints, n: int, k: int, pane: int) -> int:
     return k
 
 
+@patient
 @jit
 def sweep_all(rows: Ints, groups: Ints, first: int, k: int, scratch: Scratch) -> None:
     """Sweep every group."""
@@ -309,6 +311,7 @@ def sweep_all(rows: Ints, groups: Ints, first: int, k: int, scratch: Scratch) ->
             sweep(rows, groups[g], first, k, scratch32, scratch64, kept)
 
 
+@patient
 @jit
 def compact(rows: Ints, order: Ints32, groups: Ints) -> tuple[Ints, Ints32, int]:
     """The rows without gaps and garbage; ``groups`` is brought in line."""

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["Monitored", "fold_monitored", "new_monitored"]
 
@@ -170,6 +171,7 @@ def _rescan(state: Monitored, k: int) -> Monitored:
     return state
 
 
+@patient
 @jit
 def fold_monitored(
     state: Monitored,

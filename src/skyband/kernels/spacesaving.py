@@ -16,6 +16,7 @@ from skyband.kernels.fsw import best
 from skyband.kernels.fsw_rows import cell_of
 from skyband.kernels.jit import jit
 from skyband.kernels.monitored import heapify, least, sift, table_add, table_remove
+from skyband.kernels.patient import patient
 
 __all__ = ["COUNTS", "fold_instances", "list_panes"]
 
@@ -135,6 +136,7 @@ def _feed_pane(
     )  # fmt: skip
 
 
+@patient
 @jit
 def fold_instances(
     stamp: Ints, hashes: Hashes, weights: Values, offsets: Ints, known: Hashes, counts: Values,
@@ -232,6 +234,7 @@ def fold_instances(
     return out_slot[:n], out_row[:n], out_value[:n], ends, proven
 
 
+@patient
 @jit
 def list_panes(
     hashes: Hashes, weights: Values, offsets: Ints, known: Hashes, counts: Values, errors: Values,

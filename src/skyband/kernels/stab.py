@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from skyband.kernels.dominance import BETTER, EQUAL, WORSE, dominates, relation, skyline_runs
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["ALWAYS", "Members", "stab_fold", "stab_follow", "stab_read"]
 
@@ -36,6 +37,7 @@ class Members(NamedTuple):
     slot: Ints
 
 
+@patient
 @jit
 def stab_fold(
     m: Members,
@@ -77,6 +79,7 @@ def stab_fold(
     return size, found[:read].copy(), found_offsets
 
 
+@patient
 @jit
 def stab_follow(
     m: Members,
@@ -138,6 +141,7 @@ def stab_follow(
     )
 
 
+@patient
 @jit
 def stab_read(m: Members, first: int) -> Ints:
     """Slots of the members on the skyline of the window that begins with pane ``first``."""

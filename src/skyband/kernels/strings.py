@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 SPARE = 32
 """Bytes that a target of `copy_spans` must have beyond its last span."""
@@ -28,6 +29,7 @@ def bytes_and_words(data: Bytes) -> tuple[Bytes, Words]:
     return data, np.ndarray((len(data) - 7,), np.uint64, data, 0, (1,))
 
 
+@patient
 @jit
 def copy_spans(
     begin: NDArray[np.int64],
@@ -61,6 +63,7 @@ def copy_spans(
     return at
 
 
+@patient
 @jit
 def place_spans(
     slots: NDArray[np.int64], size: NDArray[np.int64], at: int, spans: NDArray[np.int64]
@@ -80,6 +83,7 @@ def place_spans(
     return gained
 
 
+@patient
 @jit
 def read_spans(
     slots: NDArray[np.int64],

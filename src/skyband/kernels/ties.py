@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["tied_runs"]
 
@@ -13,6 +14,7 @@ Ints = npt.NDArray[np.int64]
 _FEW = 16
 
 
+@patient
 @jit
 def tied_runs(key: Ints, tie: Ints, offsets: Ints) -> npt.NDArray[np.bool_]:
     """Whether a run holds two rows that are equal in key and tie."""

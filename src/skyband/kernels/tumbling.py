@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 
 __all__ = ["best_of_runs"]
 
 Ints = NDArray[np.int64]
 
 
+@patient
 @jit
 def best_of_runs(
     count: NDArray[Any], order_key: Ints, offsets: Ints, runs: Ints, k: int, decided: bool

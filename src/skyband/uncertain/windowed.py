@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.kernels.patient import patient
+from skyband.kernels.uncertain import compact, types
 from skyband.kernels.uncertain import head as h
-from skyband.kernels.uncertain.compact import answer, compact_end
-from skyband.kernels.uncertain.types import FAR, KEEP, before, merged, oldest_pane
+from skyband.kernels.uncertain.types import FAR, KEEP
 from skyband.query.uncertain import UncertainTopK
 from skyband.runs import Part, Runs, offsets_of
 from skyband.synopsis import Windows
@@ -25,6 +26,11 @@ Floats = npt.NDArray[np.float64]
 _SPARE = 4096
 """Dead rows that are not worth a clean-up."""
 _NONE = np.zeros(0, np.int64)
+
+# Kernels call these as well, where they cannot be patient.
+answer, compact_end = patient(compact.answer), patient(compact.compact_end)
+before, merged = patient(types.before), patient(types.merged)
+oldest_pane = patient(types.oldest_pane)
 
 
 class WindowedSynopsis(UncertainSynopsis):

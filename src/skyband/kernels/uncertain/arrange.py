@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 from skyband.kernels.uncertain.types import Ints
 
 __all__ = ["sort_runs"]
@@ -13,6 +14,7 @@ __all__ = ["sort_runs"]
 _FEW = 24
 
 
+@patient
 @jit
 def sort_runs(key: Ints, tie: Ints, offsets: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """An order of rows, best first within each run, and whether a run has rows that it left tied.

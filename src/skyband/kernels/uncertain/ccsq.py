@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 from skyband.kernels.uncertain.csq import newest_set
 from skyband.kernels.uncertain.queue import (
     BEGIN,
@@ -170,6 +171,7 @@ def _take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
         q = append_set(rows, q, slots, n)
 
 
+@patient
 @jit
 def ccsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
     """Take panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
@@ -180,6 +182,7 @@ def ccsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Qu
     return q
 
 
+@patient
 @jit
 def ccsq_read(rows: Rows, q: Queue, first: int) -> Ints:
     """Rows among which is the compact set of the panes from ``first`` on, in row order."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 from skyband.kernels.uncertain.pk import pk_answer, pk_end
 from skyband.kernels.uncertain.pt import pt_answer, pt_end
 from skyband.kernels.uncertain.ranks import ranks_answer, ranks_end
@@ -48,6 +49,7 @@ def answer(rule: Rule, prob: Floats, slots: Ints, n: int, found: Ints, chance: F
     return vector_answer(prob, slots, n, rule.k, found, chance)
 
 
+@patient
 @jit
 def prune_runs(rule: Rule, prob: Floats, offsets: Ints) -> Ints:
     """How many of each run's sorted rows to keep: its compact set; -1 where it admits none."""
@@ -64,6 +66,7 @@ def prune_runs(rule: Rule, prob: Floats, offsets: Ints) -> Ints:
     return ends
 
 
+@patient
 @jit
 def answer_runs(rule: Rule, prob: Floats, offsets: Ints) -> tuple[Ints, Floats, Ints]:
     """The answer of each run of sorted rows: positions, chances, offsets."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.queue import (
     BEGIN,
@@ -107,6 +108,7 @@ def csq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
         q = append_set(rows, q, slots, n)
 
 
+@patient
 @jit
 def csq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
     """Take panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
@@ -117,6 +119,7 @@ def csq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Que
     return q
 
 
+@patient
 @jit
 def csq_read(rows: Rows, q: Queue, first: int) -> Ints:
     """Rows among which is the compact set of the panes from ``first`` on, in row order."""

@@ -7,6 +7,7 @@ did. The walk passes over those at full speed and stops where there is something
 from __future__ import annotations
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 from skyband.kernels.uncertain.types import Floats, Ints, Rows, better
 
 __all__ = ["walk"]
@@ -30,6 +31,7 @@ UNREAD = 3  # the next window needs an answer
 FULL = 4  # there is no room to write it
 
 
+@patient
 @jit
 def walk(
     rows: Rows,

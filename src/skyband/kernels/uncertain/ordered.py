@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 from skyband.kernels.uncertain.types import Ints, Rows, before, better
 
 __all__ = ["Sorted", "sorted_fold", "sorted_read"]
@@ -117,6 +118,7 @@ def _delete(rows: Rows, s: Sorted, slot: int) -> None:
         s.chain[s.num[BLOCKS]] = block
 
 
+@patient
 @jit
 def sorted_fold(rows: Rows, s: Sorted, offsets: Ints, gone: Ints) -> Sorted:
     """Take panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
@@ -132,6 +134,7 @@ def sorted_fold(rows: Rows, s: Sorted, offsets: Ints, gone: Ints) -> Sorted:
     return s
 
 
+@patient
 @jit
 def sorted_read(rows: Rows, s: Sorted, first: int, most: int) -> Ints:
     """The best rows of panes from ``first`` on, in row order; fewer than ``most`` are all."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.kernels.jit import jit
+from skyband.kernels.patient import patient
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.csq import csq_take, update_entries
 from skyband.kernels.uncertain.queue import (
@@ -144,6 +145,7 @@ def _expire(rows: Rows, q: Queue, first: int) -> None:
         q.entry[e, MORE] = without(rows, segment, len(segment), first, segment)
 
 
+@patient
 @jit
 def scsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
     """Take panes as in CSQ, then merge segments; ``gone`` as there."""
@@ -155,6 +157,7 @@ def scsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Qu
     return q
 
 
+@patient
 @jit
 def scsq_read(rows: Rows, q: Queue, first: int) -> Ints:
     """Rows among which is the compact set of the panes from ``first`` on, in row order.
@@ -305,6 +308,7 @@ def _compact_set(rule: Rule, rows: Rows, low: int, high: int, last: int) -> Ints
     return some[:end] if end > 0 else some
 
 
+@patient
 @jit
 def buffer_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
     """Take panes into the buffer; empty it when it has kH rows, or as many as admit no set.

@@ -1,0 +1,93 @@
+"""Kernels that are interpreted until there is enough to do to compile them.
+
+Compiling the kernels of a query takes seconds, once for a machine; running them in plain Python on
+some hundred rows takes milliseconds. So a kernel that Python calls, decorated with ``@patient``
+above ``@jit``, runs interpreted while its arguments are small, until it has taken in all as long as
+is worth waiting for. One that has been compiled before, in this process or for its cache, is never
+interpreted.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+__all__ = ["patient"]
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+_config: Any = numba.config
+_LARGE = 1 << 13  # items in all arrays of a call from which it is compiled at once
+_PATIENCE = 0.2  # seconds in all
+
+
+def patient(kernel: Kernel) -> Kernel:
+    """The kernel, interpreted at first; for kernels that Python calls, not other kernels."""
+    if _config.DISABLE_JIT:
+        return kernel
+    left = _PATIENCE
+    plain: Callable[..., Any] | None = None
+
+    @functools.wraps(kernel)
+    def run(*args: Any) -> Any:
+        nonlocal left, plain
+        if left <= 0:
+            return kernel(*args)
+        if _size(args) >= _LARGE or (plain is None and _is_compiled(kernel)):
+            left = 0.0
+            return kernel(*args)
+        plain = plain or interpreted(kernel)
+        began = time.perf_counter()
+        with np.errstate(all="ignore"):
+            result = plain(*args)
+        left -= time.perf_counter() - began
+        return result
+
+    return cast(Kernel, run)
+
+
+def interpreted(kernel: Any) -> Callable[..., Any]:
+    """The same lines in plain Python, those of all kernels that are called from there included."""
+    return _interpreted(kernel, {})
+
+
+def _interpreted(kernel: Any, done: dict[int, FunctionType]) -> FunctionType:
+    if id(kernel) in done:
+        return done[id(kernel)]
+    source = kernel.py_func
+    names = dict(source.__globals__)
+    copy = FunctionType(source.__code__, names, source.__name__, source.__defaults__)
+    done[id(kernel)] = copy
+    for name in source.__code__.co_names:
+        value: Any = names.get(name)
+        if hasattr(value, "py_func"):
+            names[name] = _interpreted(value, done)
+        elif hasattr(value, "plain"):
+            names[name] = value.plain
+    return copy
+
+
+def _is_compiled(kernel: Any) -> bool:
+    if kernel.signatures:
+        return True
+    folder = kernel.stats.cache_path
+    name = kernel.py_func.__qualname__
+    return folder is not None and any(Path(folder).glob(f"*.{name}-*.nbi"))
+
+
+def _size(values: tuple[Any, ...]) -> int:
+    return sum(
+        value.size
+        if isinstance(value, np.ndarray)
+        else _size(value)
+        if isinstance(value, tuple)
+        else 0
+        for value in values
+    )
