@@ -253,7 +253,8 @@ def started(progress: Progress) -> list[dict[str, Any]]:
     )
     answering = (
         "import numpy as np, pyarrow as pa, skyband as sb\n"
-        "t = pa.table({{'id': np.arange({rows}), 'score': np.random.default_rng(1).random({rows})}})\n"
+        "score = np.random.default_rng(1).random({rows})\n"
+        "t = pa.table({{'id': np.arange({rows}), 'score': score}})\n"
         "q = sb.TopK(k=2, score='score', id='id', window=sb.CountWindow({size}, slide={slide}))\n"
         "assert sb.rank(t, q).num_rows > 1\n"
     )
