@@ -29,7 +29,7 @@ from skyband.bench import Progress, best_of, compared
 ROWS = 10_000_000
 HOUR = 3_600_000_000
 THREADS = 2
-MINUTE = "epoch_us(ts) // 60000000"
+MINUTE, HOURLY = "epoch_us(ts) // 60000000", "epoch_us(ts) // 3600000000"
 HANDED_OUT = 200_000_000
 """Rows that DuckDB's windows may read in all, for a form to be tried."""
 
@@ -178,7 +178,7 @@ def timed(rows: int, progress: Progress) -> list[dict[str, Any]]:
     _agree(sb.rank(table, query), theirs())
     score = table["score"].to_numpy()
     work = {"skyband": lambda: sb.rank(table, query), "numpy.max": score.max, "duckdb": theirs}
-    settings = {"group": "Windows of time", "case": "10 minutes every minute, k 10"}
+    settings = {"group": "Windows of time", "case": "10 minutes every 1 minute, k 10"}
     row = compared(settings, dict.fromkeys(work, rows), work)
     return [row | {"target × duckdb": 3}]
 
@@ -191,22 +191,31 @@ def grouped(rows: int, progress: Progress) -> list[dict[str, Any]]:
     score = table["score"].to_numpy()
     connection = _connect()
     found = []
-    for size, panes in (("1 minute", 1), ("10 minutes", 10)):
-        progress(f"{groups:,} groups, windows of {size}")
-        window = sb.TimeWindow(size, slide="1 minute")
+    for size, slide, panes in (
+        ("1 hour", "1 hour", 60),
+        ("1 minute", "1 minute", 1),
+        ("10 minutes", "1 minute", 10),
+        ("1 hour", "1 minute", 60),
+    ):
+        progress(f"{groups:,} groups, {size} every {slide}")
+        window = sb.TimeWindow(size, slide=slide)
         query = sb.TopK(k=5, score="score", id="id", time="ts", by="g", window=window)
         work: dict[str, Callable[[], Any]] = {
             "skyband": lambda q=query: sb.rank(table, q),
             "numpy.max": score.max,
-            "duckdb": lambda p=panes: handed(connection, table, Panes(MINUTE, p, 60, 5, "g")),
         }
+        if size == slide:
+            pane, last = (HOURLY, 1) if size == "1 hour" else (MINUTE, 60)
+            work["duckdb"] = lambda p=pane, n=last: handed(connection, table, Panes(p, 1, n, 5, "g"))
+        elif panes == 10:
+            work["duckdb"] = lambda p=panes: handed(connection, table, Panes(MINUTE, p, 60, 5, "g"))
         settings = {
             "group": "Windows of time",
-            "case": f"{size} every minute, k 5, {groups:,} groups",
+            "case": f"{size} every {slide}, k 5, {groups:,} groups",
         }
         row = compared(settings, dict.fromkeys(work, rows), work, repeat=2)
-        if panes == 1:
-            row["target M rows/s"] = 10
+        row["target M rows/s"] = 10
+        row["M rows out"] = sb.rank(table, query).num_rows / 1e6
         found.append(row)
     return found
 

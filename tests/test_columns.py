@@ -257,7 +257,7 @@ def histories(draw: st.DrawFn) -> tuple[pa.DataType, list[tuple[str, list[Any], 
 
 
 @given(histories())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_store_agrees_with_a_list(
     history: tuple[pa.DataType, list[tuple[str, list[Any], list[int]]]],
 ) -> None:

@@ -33,7 +33,7 @@ def settings_of(kind: str, algorithm: str, number: int) -> dict[str, Any]:
 @pytest.mark.nojit
 @pytest.mark.parametrize(("kind", "algorithm", "number"), CASES)
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_time_windows(kind: str, algorithm: str, number: int, data: st.DataObject) -> None:
     window = data.draw(streams.time_windows())
     # Twice the window's lateness now and then, so that some rows are late.
@@ -47,7 +47,7 @@ def test_time_windows(kind: str, algorithm: str, number: int, data: st.DataObjec
 @pytest.mark.nojit
 @pytest.mark.parametrize(("kind", "algorithm", "number"), CASES)
 @given(data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_count_windows(kind: str, algorithm: str, number: int, data: st.DataObject) -> None:
     window = data.draw(streams.count_windows())
     chosen = settings_of(kind, algorithm, number)

@@ -97,7 +97,7 @@ def small(algorithm: str, k: int, capacity: int, window: Any, table: pa.Table, *
 @pytest.mark.nojit
 @pytest.mark.parametrize("algorithm", SKETCHES)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_bounds_hold_over_time_windows(algorithm: str, data: st.DataObject) -> None:
     window = data.draw(streams.time_windows())
     stream = data.draw(streams.streams(max_rows=20, lateness=window.lateness))
@@ -117,7 +117,7 @@ def test_bounds_hold_over_time_windows(algorithm: str, data: st.DataObject) -> N
 @pytest.mark.nojit
 @pytest.mark.parametrize("algorithm", SKETCHES)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_bounds_hold_over_count_windows(algorithm: str, data: st.DataObject) -> None:
     window = data.draw(streams.count_windows())
     stream = data.draw(streams.streams(max_rows=20))

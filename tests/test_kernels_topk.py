@@ -93,7 +93,6 @@ def selections(draw: st.DrawFn) -> tuple[Any, ...]:
 
 
 @pytest.mark.nojit
-@settings(deadline=None)
 @given(selections())
 def test_the_best_rows_of_every_run(case: tuple[Any, ...]) -> None:
     check_selection(*case)
@@ -290,7 +289,7 @@ def test_one_large_group(pattern: str) -> None:
 
 
 @pytest.mark.nojit
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.randoms(use_true_random=False),
     st.sampled_from(list(PATTERNS)),

@@ -173,7 +173,7 @@ def test_nested_types_are_refused_with_advice(kind: pa.DataType) -> None:
 
 
 @given(st.lists(st.binary(max_size=70), max_size=20), st.integers(0, 5))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_bytes_hash_alike_wherever_they_lie(values: list[bytes], skip: int) -> None:
     hashes = hash_array(pa.array(values, pa.binary()))
     alone = [hash_array(pa.array([value], pa.binary()))[0] for value in values]
@@ -184,7 +184,7 @@ def test_bytes_hash_alike_wherever_they_lie(values: list[bytes], skip: int) -> N
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=20)), max_size=20))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_layouts_of_text_agree(values: list[str | None]) -> None:
     alike(values, pa.string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()))
 
@@ -310,7 +310,7 @@ CROWDED = st.sampled_from([n << 60 | m for n in (0, 14, 15) for m in range(12)])
 
 
 @given(st.lists(st.tuples(st.lists(CROWDED, max_size=25), st.integers(0, 2**32)), max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_index_agrees_with_a_dictionary(steps: list[tuple[list[int], int]]) -> None:
     index, model = KeyIndex(), dict[int, int]()
     for keys, seed in steps:

@@ -144,3 +144,24 @@ def test_windows_of_one_pane_find_panes_that_several_batches_share() -> None:
     found += tables(list(monitor.flush()))
     assert pa.concat_tables(found) == sb.rank(table, query)
     assert len(found) == 30
+
+
+@pytest.mark.parametrize("kind", ["int", "text"])
+def test_a_window_of_one_pane_is_there_for_peeks_snapshots_and_stats(kind: str) -> None:
+    rng = np.random.default_rng(4)
+    ids = np.arange(ROWS) if kind == "int" else [f"row {i}" for i in range(ROWS)]
+    time = np.sort(rng.integers(0, 600, ROWS))
+    table = pa.table({"t": time, "x": rng.random(ROWS), "g": rng.integers(0, 30, ROWS), "id": ids})
+    query = sb.TopK(k=2, score="x", id="id", time="t", by=("g",), window=sb.TimeWindow(10))
+    expected = sb.rank(table, query)
+    monitor, found = sb.Monitor(query), []
+    for step, first in enumerate(range(0, ROWS, 137)):
+        found += tables(list(monitor.push(table.slice(first, 137))))
+        if step % 3 == 1:
+            monitor = sb.Monitor.restore(monitor.snapshot())
+        if step % 4 == 2 and found:
+            assert 0 < monitor.stats()["retained"] <= 60
+            assert monitor.peek().table == found[-1]
+            monitor._synopsis._check()
+    found += tables(list(monitor.flush()))
+    assert pa.concat_tables(found) == expected

@@ -74,7 +74,7 @@ def keeps(window: Any, query: dict[str, Any], stream: streams.Stream, restarts: 
 @pytest.mark.nojit
 @pytest.mark.parametrize("number", SECTIONS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_time_windows(number: int, data: st.DataObject) -> None:
     window = data.draw(streams.time_windows())
     stream = data.draw(streams.streams(max_rows=16, lateness=window.lateness))
@@ -84,7 +84,7 @@ def test_time_windows(number: int, data: st.DataObject) -> None:
 @pytest.mark.nojit
 @pytest.mark.parametrize("number", SECTIONS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_count_windows(number: int, data: st.DataObject) -> None:
     window = data.draw(streams.count_windows())
     stream = data.draw(streams.streams(max_rows=16))

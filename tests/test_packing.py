@@ -84,7 +84,7 @@ def test_equal_contents_give_equal_bytes() -> None:
         max_size=4,
     )
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_any_arrays_come_back(arrays: dict[str, np.ndarray[Any, Any]]) -> None:
     _, back = unpack(pack({}, arrays))
     assert {name: (a.dtype, a.shape, a.tobytes()) for name, a in back.items()} == {

@@ -105,7 +105,7 @@ def compare(
 
 @pytest.mark.parametrize(("kind", "name", "number"), CASES)
 @given(data=st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_streaming_is_monitor(kind: str, name: str, number: int, data: st.DataObject) -> None:
     window = data.draw(streams.time_windows())
     chosen = settings_of(kind, name, number)

@@ -37,7 +37,7 @@ tiny = st.sampled_from((5e-324, 1e-300, 2e-200, 1e-30, 2e-12, 0.25, 0.999, 1 - 2
 @pytest.mark.nojit
 @pytest.mark.parametrize("kind", KINDS)
 @given(p=st.lists(tiny, min_size=1, max_size=30), k=st.integers(1, 32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_tiny_chances_agree_with_exact_rationals(kind: str, p: list[float], k: int) -> None:
     rows = [{"speed": -i, "p": each} for i, each in enumerate(p)]
     threshold = THRESHOLD if kind == "pt-k" else None

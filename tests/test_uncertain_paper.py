@@ -118,7 +118,7 @@ def test_example_4_1() -> None:
 @pytest.mark.nojit
 @pytest.mark.parametrize("kind", KINDS)
 @given(p=st.lists(probability, max_size=7), k=st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_answers_are_those_of_all_possible_worlds(kind: str, p: list[float], k: int) -> None:
     rows = [{"speed": -i, "p": each} for i, each in enumerate(p)]
     want = oracle.uncertain(
@@ -140,7 +140,7 @@ def test_answers_are_those_of_all_possible_worlds(kind: str, p: list[float], k: 
 @pytest.mark.nojit
 @pytest.mark.parametrize("kind", KINDS)
 @given(p=st.lists(quarters, max_size=12), k=st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_compact_sets_end_where_the_definition_says(kind: str, p: list[float], k: int) -> None:
     assert of(kind, k).end(p) == Exact(kind, k).end(p)
 
@@ -148,7 +148,7 @@ def test_compact_sets_end_where_the_definition_says(kind: str, p: list[float], k
 @pytest.mark.nojit
 @pytest.mark.parametrize("kind", KINDS)
 @given(p=st.lists(quarters, max_size=14), k=st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_theorem_3_1_the_compact_set_suffices(kind: str, p: list[float], k: int) -> None:
     # And for the other semantics, as section 5 says: what follows the set changes no answer.
     semantics = of(kind, k)
@@ -168,7 +168,7 @@ def test_theorem_3_1_the_compact_set_suffices(kind: str, p: list[float], k: int)
 @pytest.mark.nojit
 @pytest.mark.parametrize("kind", KINDS)
 @given(p=st.lists(quarters, max_size=12), k=st.integers(1, 4), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_theorems_3_2_and_5_1_to_5_3_insertions(
     kind: str, p: list[float], k: int, data: st.DataObject
 ) -> None:
@@ -188,7 +188,7 @@ def test_theorems_3_2_and_5_1_to_5_3_insertions(
 @pytest.mark.nojit
 @pytest.mark.parametrize("kind", KINDS)
 @given(p=st.lists(st.tuples(probability, st.booleans()), max_size=14), k=st.integers(1, 4))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_compact_set_of_a_union_lies_in_the_union_of_compact_sets(
     kind: str, p: list[tuple[float, bool]], k: int
 ) -> None:
@@ -210,7 +210,7 @@ def test_the_compact_set_of_a_union_lies_in_the_union_of_compact_sets(
 
 
 @given(p=st.lists(quarters, min_size=3, max_size=16), k=st.integers(1, 3), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_lemma_4_3_a_row_is_in_consecutive_compact_sets(
     p: list[float], k: int, data: st.DataObject
 ) -> None:

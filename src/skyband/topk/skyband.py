@@ -13,7 +13,7 @@ from skyband.kernels import skyband as kernel
 from skyband.kernels.borrow import frozen
 from skyband.kernels.pane_answers import sorted_panes
 from skyband.query.topk import TopK
-from skyband.runs import Part, Runs
+from skyband.runs import Part, Runs, pick
 from skyband.synopsis import Rows, Windows
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.lasting import Lasting
@@ -22,6 +22,8 @@ from skyband.topk.payload import Payload, Value, payload_for
 __all__ = ["Skyband"]
 
 Ints = npt.NDArray[np.int64]
+_NONE = np.zeros(0, np.int64)
+_NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 _MOST_TO_INSERT = 64  # results up to which a pane is best sorted by insertion
 
 
@@ -48,8 +50,11 @@ class Skyband(TopKSynopsis):
         self.band = kernel.Skyband(query.k)
         self.payload: Payload | Value = Payload({})
         # Of one group, many panes at a time leave little to look at; many groups need all rows.
-        self.most_rows = 1 << 19 if query.groups else 1 << 24
+        self.most_rows = 1 << 21 if query.groups else 1 << 24
         self.lasting = Lasting(query)
+        self._waiting: Runs | None = None
+        """The last pane, where it is a window by itself and nobody has asked for it since."""
+        self._waiting_answered = True
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         super().check_types(source, schema)
@@ -60,64 +65,95 @@ class Skyband(TopKSynopsis):
         return super()._select(rows, score, tie) if found is None else found
 
     def push(self, panes: Runs) -> None:
-        none = np.zeros(0, np.int64)
-        windows = Windows(none, none, none, none)
-        self._advance(panes, windows)
+        self._enter()
+        self._advance(panes, _NO_WINDOWS)
 
     def seal(self, first: int, end: int) -> None:
         """Nothing: a pane expires when a window that lacks it is read."""
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        found = []
-        alone = self._alone(panes, windows)
-        if alone:
-            # Panes that were pushed before, without windows, are in the state.
-            early = int(np.searchsorted(windows.first, panes.stamp[0]))
-            if early:
-                found.append(self._read(panes.slice(0, 0), windows.slice(0, early)))
-            answers, panes, windows = self._answer_alone(panes, windows, alone)
-            found.append(answers)
+        if self._are_alone(panes, windows):
+            if len(windows):
+                return self._answer_alone(panes, windows)
+            self._wait(panes)
+            return None
+        self._enter()
+        found = None
         if len(windows):
-            found.append(self._read(panes, windows))
+            found = self._read(panes, windows)
         else:
             self._advance(panes, windows)
-        live = self.band.retained
-        if self.payload.crowded(live):
+        if self.payload.crowded(self.band.retained):
             slots = self.band.slots()
             self.payload.compact(slots)
             self.band.renumber(np.arange(len(slots)))
-        return Runs.concat(found) if found else None
+        return found
 
     def _read(self, panes: Runs, windows: Windows) -> Runs:
         tops = self._advance(panes, windows)
         return self._partial(tops, windows.number[tops.window])
 
-    def _alone(self, panes: Runs, windows: Windows) -> int:
-        """How many of these panes are windows by themselves, which need no state.
+    # Windows of one pane ----------------------------------------------------------------------
 
-        The last one goes through the state, for ``partial`` to find it there.
-        """
-        if len(windows) < 2 or windows.group is not None or self.query.k > _MOST_TO_INSERT:
-            return 0
-        alone = int(np.searchsorted(panes.stamp, windows.first[-1]))
-        dense = 8 * alone > len(windows.ranks) * (len(windows) - 1)
-        return alone if self.query.window.panes.per_window == 1 and dense else 0
+    def _are_alone(self, panes: Runs, windows: Windows) -> bool:
+        """Whether these panes are windows by themselves, of many groups: they need no state."""
+        if self.query.window.panes.per_window > 1 or self.query.k > _MOST_TO_INSERT:
+            return False
+        if not len(panes) or windows.group is not None or self.counting:
+            return False
+        many = 8 * len(panes) > len(windows.ranks) * max(1, len(windows))
+        return many and (not len(windows) or bool(panes.stamp[-1] <= windows.first[-1]))
 
-    def _answer_alone(self, panes: Runs, windows: Windows, n: int) -> tuple[Runs, Runs, Windows]:
-        """The answers of windows of one pane; the last pane and window."""
-        most = len(windows) - 1
-        now, last = panes.slice(0, n), panes.slice(n, len(panes))
-        part = now.parts["rows"]
-        rows = (frozen(part["key"]), frozen(part["tie"]), frozen(self.payload.add(part)))
-        by_rank = np.argsort(windows.ranks).astype(np.int32)
-        runs = (frozen(now.stamp), frozen(now.group), frozen(part.offsets))
-        order, offsets, (slot, key, tie) = sorted_panes(*runs, rows, frozen(by_rank))
-        columns: dict[str, Any] = {"key": key, "tie": tie, **self.payload.gather(slot)}
-        number = windows.number[np.searchsorted(windows.first, now.stamp[order])]
-        found = Runs(number, now.group[order], {"rows": Part(offsets, columns)})
-        return found, last, windows.slice(most, most + 1)
+    def _wait(self, panes: Runs) -> None:
+        """Keep panes as they are: their windows come with the next ones, or somebody asks."""
+        if not self._waiting_answered:
+            self._enter()
+        self._waiting, self._waiting_answered = panes, False
+
+    def _answer_alone(self, panes: Runs, windows: Windows) -> Runs:
+        """The answers of windows of one pane; the last pane waits, to be asked for."""
+        pieces = [panes]
+        if self._waiting is not None and not self._waiting_answered:
+            pieces.insert(0, self._waiting)
+        found = []
+        early = int(np.searchsorted(windows.first, pieces[0].stamp[0]))
+        if early and self.band.retained:
+            # Panes that were pushed before, without windows, are in the state.
+            found.append(self._read(panes.slice(0, 0), windows.slice(0, early)))
+        if self.band.retained:  # and nothing of it lives on
+            self.band = kernel.Skyband(self.query.k)
+            self.payload.compact(_NONE)
+        by_rank = frozen(np.argsort(windows.ranks).astype(np.int32))
+        found += [self._sorted(piece, windows, by_rank) for piece in pieces]
+        last = int(np.searchsorted(panes.stamp, panes.stamp[-1]))
+        self._waiting, self._waiting_answered = panes.slice(last, len(panes)), True
+        return Runs.concat(found)
+
+    def _sorted(self, panes: Runs, windows: Windows, by_rank: npt.NDArray[np.int32]) -> Runs:
+        part = panes.parts["rows"]
+        valued = isinstance(self.payload, Value)
+        slots = self.payload.add(part) if valued else np.arange(len(part))
+        rows = (frozen(part["key"]), frozen(part["tie"]), frozen(slots))
+        runs = (frozen(panes.stamp), frozen(panes.group), frozen(part.offsets))
+        order, offsets, (slot, key, tie) = sorted_panes(*runs, rows, by_rank)
+        columns: dict[str, Any] = {"key": key, "tie": tie}
+        if valued:
+            columns |= self.payload.gather(slot)
+        else:
+            columns |= {n: pick(part[n], slot) for n in part.columns if n.startswith("shown:")}
+        number = windows.number[np.searchsorted(windows.first, panes.stamp[order])]
+        return Runs(number, panes.group[order], {"rows": Part(offsets, columns)})
+
+    def _enter(self) -> None:
+        """Take the pane that waits into the state."""
+        if self._waiting is not None:
+            waiting, self._waiting, self._waiting_answered = self._waiting, None, True
+            self._advance(waiting, _NO_WINDOWS)
+
+    # Reading and the rest of life -------------------------------------------------------------
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        self._enter()
         known = len(self.band.groups)
         order = np.arange(known) if group is None else np.array([group])
         tops = self.band.read(first, end, order.astype(np.int32))
@@ -142,21 +178,27 @@ class Skyband(TopKSynopsis):
         return Runs(numbers, tops.group, {"rows": Part(tops.offsets, columns)})
 
     def forget(self, groups: npt.NDArray[np.int32]) -> None:
+        self._enter()
         self.band.forget(groups)
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        self._enter()
         payload = {f"payload/{name}": values for name, values in self.payload.state().items()}
         return {**self.band.arrays(), **payload}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         own = {n: a for n, a in arrays.items() if not n.startswith("payload/")}
         self.band = kernel.Skyband.from_arrays(self.query.k, **own)
+        self._waiting, self._waiting_answered = None, True
         names = [n for n in arrays if n.startswith("payload/")]
         self.payload.restore({n.partition("/")[2]: arrays[n] for n in names})
 
     def stats(self) -> dict[str, int | float]:
-        state = self.band.nbytes + self.payload.nbytes
-        return {"retained": self.band.retained, "state_bytes": state}
+        retained, state = self.band.retained, self.band.nbytes + self.payload.nbytes
+        if self._waiting is not None:
+            retained += len(self._waiting.parts["rows"])
+            state += self._waiting.nbytes
+        return {"retained": retained, "state_bytes": state}
 
     def _check(self) -> None:
         self.band._check()

@@ -1,0 +1,6 @@
+"""No property test fails for being slow: kernels may be compiled in the middle of an example."""
+
+from hypothesis import settings
+
+settings.register_profile("skyband")
+settings.load_profile("skyband")
