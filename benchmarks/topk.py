@@ -206,7 +206,9 @@ def grouped(rows: int, progress: Progress) -> list[dict[str, Any]]:
         }
         if size == slide:
             pane, last = (HOURLY, 1) if size == "1 hour" else (MINUTE, 60)
-            work["duckdb"] = lambda p=pane, n=last: handed(connection, table, Panes(p, 1, n, 5, "g"))
+            work["duckdb"] = lambda p=pane, n=last: handed(
+                connection, table, Panes(p, 1, n, 5, "g")
+            )
         elif panes == 10:
             work["duckdb"] = lambda p=panes: handed(connection, table, Panes(MINUTE, p, 60, 5, "g"))
         settings = {

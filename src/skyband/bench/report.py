@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
@@ -87,16 +88,26 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {platform.machine()}; {', '.join(parts)}"
 
 
-def busy() -> str | None:
+def busy(seconds: float = 0.5) -> str | None:
     """A warning where other work shares the machine; asked before a run, which is work itself."""
-    cores = os.cpu_count() or 1
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    if load < 0.5 * cores:
+    before = _ticks()
+    time.sleep(seconds)
+    idle, passed = (now - then for now, then in zip(_ticks(), before, strict=True))
+    if not passed or idle > 0.75 * passed:
         return None
     return (
-        f"Other work shared the machine (load {load:.1f} on {cores} cores): rates are too low, and "
-        "ratios to be taken with care."
+        f"Other work shared the machine ({1 - idle / passed:.0%} of {os.cpu_count()} cores): rates "
+        "are too low, and ratios to be taken with care."
     )
+
+
+def _ticks() -> tuple[int, int]:
+    """Idle and all ticks of all cores so far; no ticks where the system does not tell."""
+    try:
+        counts = [int(n) for n in Path("/proc/stat").read_text("ascii").split("\n")[0].split()[1:]]
+    except OSError:
+        return 0, 0
+    return counts[3] + counts[4], sum(counts)
 
 
 def write_section(path: Path, name: str, text: str) -> None:
