@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.columns import ColumnStore, output_type, take, to_numpy
+from skyband.column_store import ColumnStore
+from skyband.columns import output_type, take, to_numpy
 from skyband.errors import SchemaError
 
 pytestmark = pytest.mark.nojit

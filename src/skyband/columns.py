@@ -1,12 +1,7 @@
-"""Columns of retained values in flat arrays, and the views that connect Arrow with numpy.
-
-What a synopsis retains it copies out of the batch, value by value, into a `ColumnStore`: a batch of
-a million rows must not stay in memory because ten of them did.
-"""
+"""The views that connect Arrow's columns with numpy; nothing is copied that need not be."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,18 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from skyband.errors import DataError, SchemaError
-from skyband.kernels.scan import gather
-from skyband.kernels.strings import (
-    SPARE,
-    bytes_and_words,
-    copy_spans,
-    place_spans,
-    read_spans,
-)
+from skyband.errors import SchemaError
 
 Positions = NDArray[np.signedinteger[Any]]
-Slots = slice | NDArray[np.int64]
 Array = np.ndarray[Any, Any]
 State = dict[str, Array]
 
@@ -43,11 +29,9 @@ _NATIVE: dict[pa.DataType, type[np.generic]] = {
     pa.float64(): np.float64,
     pa.bool_(): np.uint8,
 }
-_OFFSETS_32 = (pa.string(), pa.binary())
-_OFFSETS_64 = (pa.large_string(), pa.large_binary())
+OFFSETS_32 = (pa.string(), pa.binary())
+OFFSETS_64 = (pa.large_string(), pa.large_binary())
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-_LONGEST = 2**31 - 1
-_MUCH = 4096  # bytes of garbage below which a heap is left alone
 
 
 def native_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
@@ -122,7 +106,7 @@ def validity(arr: pa.Array) -> NDArray[np.uint8] | None:
 
 def spans(arr: pa.Array) -> tuple[NDArray[np.int32] | NDArray[np.int64], NDArray[np.uint8]]:
     """Offsets and bytes of a string or binary array, without a copy."""
-    dtype = np.dtype(np.int64 if arr.type in _OFFSETS_64 else np.int32)
+    dtype = np.dtype(np.int64 if arr.type in OFFSETS_64 else np.int32)
     _, offsets, data = arr.buffers()
     if len(arr) == 0:  # whose offsets may be missing altogether
         return np.zeros(1, dtype), np.zeros(0, np.uint8)
@@ -145,303 +129,6 @@ def take(arr: pa.Array | pa.ChunkedArray, positions: Positions) -> pa.Array:
         return from_numpy(to_numpy(arr).take(positions), arr.type)
     taken = plain(arr).take(pa.array(positions))
     return wrapped.wrap_array(taken) if isinstance(wrapped, pa.BaseExtensionType) else taken
-
-
-class ColumnStore:
-    """A growable column of one Arrow type: numbered slots that are written, read and compacted.
-
-    Appending and writing cost the bytes written (amortised, arrays double), gathering the bytes
-    read. Numbers, times and decimals take their own width, bools a byte, strings 16 bytes and
-    their length; overwritten strings are garbage until half of the bytes are, then all is
-    rewritten. Nulls cost a byte a slot from the first null on. Slots that `put` skips are zero or
-    empty.
-
-    >>> store = ColumnStore(pa.string())
-    >>> store.append(pa.array(["a", None, "ccc"]))
-    >>> store.put(np.array([0, 3]), pa.array(["new", "d"]))
-    >>> store.gather(np.array([3, 0, 1])).to_pylist()
-    ['d', 'new', None]
-    """
-
-    def __init__(self, kind: pa.DataType) -> None:
-        self.type = output_type(kind)
-        is_extension = isinstance(self.type, pa.BaseExtensionType)
-        self._storage = output_type(self.type.storage_type) if is_extension else self.type
-        self._cells = _cells_for(self._storage)
-        self._valid: NDArray[np.uint8] | None = None
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes allocated."""
-        return self._cells.nbytes + (0 if self._valid is None else self._valid.nbytes)
-
-    def append(self, arr: pa.Array | pa.ChunkedArray, positions: Positions | None = None) -> None:
-        """Add the rows of `arr`, or only those at `positions`, at the end."""
-        count = len(arr) if positions is None else len(positions)
-        self._write(slice(self._length, self._length + count), count, arr, positions)
-
-    def put(
-        self,
-        slots: Positions,
-        arr: pa.Array | pa.ChunkedArray,
-        positions: Positions | None = None,
-    ) -> None:
-        """Write the rows of `arr`, or those at `positions`, into `slots`; the last wins."""
-        count = len(arr) if positions is None else len(positions)
-        if len(slots) != count:
-            raise ValueError(f"{len(slots)} slots for {count} rows")
-        if count and slots.min() < 0:
-            raise IndexError("slots count from 0")
-        self._write(np.asarray(slots, np.int64), count, arr, positions)
-
-    def gather(self, indices: Positions) -> pa.Array:
-        """The values of the slots `indices`, in their order, as an array of `self.type`."""
-        bitmap, nulls = None, 0
-        if self._valid is not None:
-            valid = self._valid.take(indices)
-            nulls = len(valid) - int(np.count_nonzero(valid))
-            bitmap = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
-        count = len(indices)
-        if pa.types.is_null(self._storage):
-            found = pa.nulls(count)
-        else:
-            buffers = [bitmap, *self._cells.gather(indices)]
-            found = pa.Array.from_buffers(self._storage, count, buffers, nulls)
-        is_extension = isinstance(self.type, pa.BaseExtensionType)
-        return self.type.wrap_array(found) if is_extension else found
-
-    def compact(self, indices: Positions) -> None:
-        """Keep only the slots `indices`, renumbered in that order, and give back memory."""
-        self._cells.compact(indices)
-        if self._valid is not None:
-            kept = self._valid.take(indices)
-            self._valid = None if kept.all() else kept
-        self._length = len(indices)
-
-    def state(self) -> State:
-        """A copy of everything, as flat arrays."""
-        state = self._cells.state(self._length)
-        if self._valid is not None:
-            state["valid"] = self._valid[: self._length].copy()
-        return state
-
-    @classmethod
-    def from_state(cls, kind: pa.DataType, state: Mapping[str, Array]) -> ColumnStore:
-        """The store whose `state()` this was."""
-        store = cls(kind)
-        store._length = store._cells.load(state)
-        if "valid" in state:
-            store._valid = np.array(state["valid"], np.uint8)
-        return store
-
-    def _write(
-        self,
-        slots: Slots,
-        count: int,
-        arr: pa.Array | pa.ChunkedArray,
-        positions: Positions | None,
-    ) -> None:
-        if output_type(arr.type) != self.type:
-            raise SchemaError(
-                f"the column was {self.type} so far and is now {output_type(arr.type)}; "
-                f"cast it to {self.type}"
-            )
-        if count == 0:
-            return
-        if positions is not None and positions.min() < 0:
-            raise IndexError("positions count from 0")  # offsets would be read across the end
-        if positions is not None and pa.types.is_dictionary(arr.type):
-            arr, positions = take(arr, positions), None
-        rows = plain(arr)
-        end = slots.stop if isinstance(slots, slice) else int(slots.max()) + 1
-        length = max(self._length, end)
-        valid = validity(rows)
-        if valid is not None and positions is not None:
-            valid = valid.take(positions)
-        if valid is not None and self._valid is None and not valid.all():
-            self._valid = np.ones(length, np.uint8)
-        self._cells.reserve(length)
-        self._cells.write(slots, rows, positions, valid)
-        if self._valid is not None:
-            self._valid = _reserved(self._valid, length, fill=1)
-            self._valid[slots] = 1 if valid is None else valid
-        self._length = length
-
-
-class _Flat:
-    """Cells of one width."""
-
-    def __init__(self, kind: pa.DataType) -> None:
-        self._is_bool = pa.types.is_boolean(kind)
-        native = native_dtype(kind)
-        self._read = fixed_bytes if native is None else to_numpy
-        self._dtype = np.dtype((np.void, kind.byte_width)) if native is None else native
-        self._values = np.zeros(0, self._dtype)
-
-    @property
-    def nbytes(self) -> int:
-        return self._values.nbytes
-
-    def reserve(self, length: int) -> None:
-        self._values = _reserved(self._values, length)
-
-    def write(
-        self,
-        slots: Slots,
-        rows: pa.Array,
-        positions: Positions | None,
-        valid: NDArray[np.uint8] | None,
-    ) -> None:
-        values = self._read(rows)
-        self._values[slots] = values if positions is None else values.take(positions)
-
-    def gather(self, indices: Positions) -> list[pa.Buffer]:
-        values: Array
-        if indices.dtype == np.int32 and self._dtype.kind in "iu" and self._dtype.itemsize == 8:
-            values = gather(self._values.view(np.int64), indices)  # numpy would widen the indices
-        else:
-            values = self._values.take(indices)
-        if self._is_bool:
-            values = np.packbits(values, bitorder="little")
-        return [pa.py_buffer(values)]
-
-    def compact(self, indices: Positions) -> None:
-        self._values = self._values.take(indices)
-
-    def state(self, length: int) -> State:
-        return {"values": self._values[:length].copy()}
-
-    def load(self, state: Mapping[str, Array]) -> int:
-        self._values = np.array(state["values"], self._dtype)
-        return len(self._values)
-
-
-class _Nothing(_Flat):
-    """Cells of type null: a count, kept as bytes that say nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(pa.uint8())
-
-    def write(self, slots: Any, rows: Any, positions: Any, valid: Any) -> None:
-        """Nothing to write: every cell is null."""
-
-
-class _Heap:
-    """Cells of any length: a row of begin and size for each, in one heap of bytes."""
-
-    def __init__(self, kind: pa.DataType) -> None:
-        self._type = kind
-        self._offset_dtype = np.dtype(np.int64 if kind in _OFFSETS_64 else np.int32)
-        self._spans = np.zeros((0, 2), np.int64)
-        self._heap = np.zeros(SPARE, np.uint8)
-        self._used = 0
-        self._live = 0
-
-    @property
-    def nbytes(self) -> int:
-        return self._spans.nbytes + self._heap.nbytes
-
-    def reserve(self, length: int) -> None:
-        self._spans = _reserved(self._spans, length)
-
-    def write(
-        self,
-        slots: Slots,
-        rows: pa.Array,
-        positions: Positions | None,
-        valid: NDArray[np.uint8] | None,
-    ) -> None:
-        offsets, data = spans(rows)
-        if positions is None:
-            begin, size = offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64)
-        else:
-            begin = offsets.take(positions).astype(np.int64)
-            size = offsets.take(positions + 1) - begin
-        if valid is not None:  # a null may stand over bytes of its own, which are not kept
-            size *= valid
-        self._heap = _reserved(self._heap, self._used + int(size.sum()) + SPARE)
-        source, target = bytes_and_words(data), bytes_and_words(self._heap)
-        end = copy_spans(begin, size, *source, *target, self._used)
-        if isinstance(slots, slice):
-            slots = np.arange(slots.start, slots.stop)
-        self._live += place_spans(slots, size, self._used, self._spans)
-        self._used = end
-        if self._used > 2 * self._live + _MUCH:
-            self.compact(np.arange(len(self._spans)))
-
-    def gather(self, indices: Positions) -> list[pa.Buffer]:
-        heap, offsets, _ = self._read(indices)
-        if offsets[-1] > _LONGEST and self._offset_dtype.itemsize == 4:
-            raise DataError(
-                f"{offsets[-1]} bytes do not fit into one column of type {self._type}; "
-                f"cast it to large_{self._type}"
-            )
-        octets = heap[: offsets[-1]]
-        return [pa.py_buffer(offsets.astype(self._offset_dtype, copy=False)), pa.py_buffer(octets)]
-
-    def compact(self, indices: Positions) -> None:
-        heap, offsets, size = self._read(indices)
-        self._load(heap, offsets, size)
-
-    def state(self, length: int) -> State:
-        heap, offsets, size = self._read(np.arange(length))
-        return {"lengths": size, "heap": heap[: offsets[-1]]}
-
-    def load(self, state: Mapping[str, Array]) -> int:
-        size = np.array(state["lengths"], np.int64)
-        heap = np.concatenate([state["heap"], np.zeros(SPARE, np.uint8)])
-        self._load(heap, np.concatenate([[0], np.cumsum(size)]), size)
-        return len(size)
-
-    def _load(
-        self, heap: NDArray[np.uint8], offsets: NDArray[np.int64], size: NDArray[np.int64]
-    ) -> None:
-        self._heap = heap
-        self._spans = np.stack([offsets[:-1], size], axis=1)
-        self._used = self._live = int(offsets[-1])
-
-    def _read(
-        self, indices: Positions
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-        """The bytes of slots one after another (and spare ones), their offsets, their sizes."""
-        slots = np.asarray(indices, np.int64)
-        if len(slots) and not 0 <= slots.min() <= slots.max() < len(self._spans):
-            raise IndexError(f"slots {slots.min()} to {slots.max()} of {len(self._spans)}")
-        begin, size = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
-        offsets = np.empty(len(slots) + 1, np.int64)
-        read_spans(slots, self._spans, begin, size, offsets)
-        heap = np.empty(int(offsets[-1]) + SPARE, np.uint8)
-        copy_spans(begin, size, *bytes_and_words(self._heap), *bytes_and_words(heap), 0)
-        return heap, offsets, size
-
-
-def _cells_for(kind: pa.DataType) -> _Flat | _Heap:
-    if kind in _OFFSETS_32 or kind in _OFFSETS_64:
-        return _Heap(kind)
-    if pa.types.is_null(kind):
-        return _Nothing()
-    has_width = pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind)
-    if native_dtype(kind) is not None or (has_width and kind.byte_width > 0):
-        return _Flat(kind)
-    raise SchemaError(
-        f"a column of type {kind} cannot be kept in a window; leave it out, cast it to a string, "
-        "or flatten it into plain columns first"
-    )
-
-
-def _reserved(array: Array, length: int, fill: int = 0) -> Array:
-    """`array` itself if it is long enough, else a copy of at least twice its length."""
-    if length <= len(array):
-        return array
-    grown = np.zeros((max(length, 2 * len(array)), *array.shape[1:]), array.dtype)
-    if fill:
-        grown[len(array) :] = fill
-    grown[: len(array)] = array
-    return grown
 
 
 def _view(buffer: pa.Buffer | None, dtype: np.dtype[Any], offset: int, count: int) -> Array:

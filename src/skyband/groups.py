@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import ColumnStore
+from skyband.column_store import ColumnStore
 from skyband.keys import KeyIndex, hash_columns
 from skyband.order import order_by_value
 from skyband.packing import under

@@ -162,14 +162,16 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> bool:
 
 
 def _label(row: Row) -> str:
-    """A row in words: its case and its settings."""
-    own = {n: v for n, v in row.items() if n not in ("group", "case", "rows")}
+    """A row in words: its case or, where it has none, its settings."""
+    if "case" in row:
+        return str(row["case"])
+    own = {n: v for n, v in row.items() if n not in ("group", "rows")}
     settings = [
         f"{name} {text_of(value)}"
         for name, value in own.items()
         if "/s" not in name and not name.startswith(("×", "target"))
     ]
-    return " ".join([str(row.get("case", "")), ", ".join(settings)]).strip()
+    return ", ".join(settings)
 
 
 def _is_text(rows: Sequence[Row], column: str) -> bool:

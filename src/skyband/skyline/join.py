@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import ColumnStore, native_dtype, output_type, plain
+from skyband.column_store import ColumnStore
+from skyband.columns import native_dtype, output_type, plain
 from skyband.errors import SchemaError
 from skyband.keys import hash_columns, is_key_type
 from skyband.query.base import RESERVED

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import ColumnStore, native_dtype, to_numpy
+from skyband.column_store import ColumnStore
+from skyband.columns import native_dtype, to_numpy
 from skyband.keys import hash_columns
 from skyband.order import order_by_value, sortable
 from skyband.packing import under
