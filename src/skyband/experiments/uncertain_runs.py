@@ -25,6 +25,8 @@ ALGORITHMS = {
 }
 FAST = ("bs", "scsq-buffer")
 THRESHOLD = 0.3
+WARM_UP = 25
+"""Rows after the first window that are not timed: kernels may be compiled there."""
 ROW_BYTES, ENTRY_BYTES = 6, 4
 
 
@@ -107,10 +109,11 @@ def measure(stream: Stream, kind: str, algorithm: str, k: int, size: int, second
     monitor = sb.Monitor(query)
     first = table.slice(0, size)
     monitor.push(first if fast else first.take(pa.array(stream.needed(kind, k, size))))
-    rows, spent = 0, 0.0
+    monitor.push(table.slice(size, WARM_UP))
+    start, rows, spent = size + WARM_UP, 0, 0.0
     batch = 5_000 if fast else 25
-    while spent < seconds and size + rows < table.num_rows:
-        some = table.slice(size + rows, batch)
+    while spent < seconds and start + rows < table.num_rows:
+        some = table.slice(start + rows, batch)
         started = time.process_time()
         monitor.push(some)
         spent += time.process_time() - started
