@@ -19,9 +19,9 @@ __all__ = ["Lsj"]
 Ints = npt.NDArray[np.int64]
 _PAYS = 0.5
 """The share of rows in common with the window before from which on sharing pays."""
-_FEW = 512
+_FEW = 64
 """Rows that are sorted and filtered as fast as they are matched with those before."""
-_FEW_LIVE = 3072
+_FEW_LIVE = 1536
 """Live rows of a side that are sorted and filtered as fast as a dominance graph is kept."""
 
 
