@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 
 from skyband.columns import take, to_numpy
 from skyband.errors import QueryError, SchemaError
+from skyband.keys import is_key_type
 from skyband.query.base import RESERVED, Query
 from skyband.runs import Part, Runs, offsets_of
 from skyband.times import TimeAxis
@@ -337,6 +338,12 @@ def numeric(role: str, schema: pa.Schema, name: str) -> None:
             f"{role} column {name!r} has type {kind}; it must be an integer or a float "
             "(cast decimals and text to float64)"
         )
+
+
+def plain_key(role: str, schema: pa.Schema, name: str | None) -> None:
+    """A column whose values can be told apart by their hash; None is no column."""
+    if name is not None and not is_key_type(kind := schema.field(name).type):
+        raise SchemaError(f"{role} column {name!r} has type {kind}; use a plain column")
 
 
 def faults(batch: pa.RecordBatch, tests: Sequence[tuple[str, str, Any]]) -> Faults | None:

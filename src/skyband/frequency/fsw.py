@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.frequency.items import settled
-from skyband.frequency.rows import SketchSynopsis
+from skyband.frequency.rows import CounterSketch
 from skyband.kernels.fsw import fold_fsw
 from skyband.kernels.fsw_rows import (
     BUCKETS,
@@ -34,28 +33,9 @@ __all__ = ["Fsw", "FswF", "FswR"]
 
 Array = npt.NDArray[Any]
 _NONE = np.zeros(0, np.int64)
-_KEPT = (
-    *(
-        "control",
-        "item",
-        "born",
-        "seen",
-        "base",
-        "err",
-        "item_hist",
-        "item_err",
-        "cell_hist",
-        "marks",
-        "hist",
-        "held",
-        "heap",
-    ),
-    *("table",),
-    *("low", "slack"),
-)
 
 
-class Fsw(SketchSynopsis):
+class Fsw(CounterSketch):
     """FSW: a list of ``capacity`` monitored items over a filter of ``cells``, both with histograms.
 
     Cost: O(1) a row, O(capacity + cells) a pane, O(panes) for each item that enters the list.
@@ -76,6 +56,11 @@ class Fsw(SketchSynopsis):
     >>> sb.rank(words, query).select(["word", "count", "error"]).to_pylist()
     [{'word': 'a', 'count': 4, 'error': 3}, {'word': 'rose', 'count': 3, 'error': 0}]
     """
+
+    kept = (
+        "control", "item", "born", "seen", "base", "err", "item_hist", "item_err", "cell_hist",
+        "marks", "hist", "held", "heap", "table", "low", "slack",
+    )  # fmt: skip
 
     default_ratio = 1
 
@@ -208,18 +193,6 @@ class Fsw(SketchSynopsis):
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, Array]:
-        if not hasattr(self, "store"):
-            return {}
-        return {name: getattr(self, name).copy() for name in _KEPT} | self.store.state()
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        if not arrays:
-            return
-        for name in _KEPT:
-            setattr(self, name, arrays[name].copy())
-        self.store.restore(arrays)
-
     @property
     def mu(self) -> Any:
         """The least monitored count, 0 while the list has room: the paper's μ."""
@@ -234,7 +207,7 @@ class Fsw(SketchSynopsis):
         }  # fmt: skip
         if not hasattr(self, "store"):
             return dict.fromkeys((*names, "mu", "counters", "state_bytes"), 0)
-        arrays = (*(getattr(self, name) for name in _KEPT), self.fine, self.bits, self.row)
+        arrays = (*(getattr(self, name) for name in self.kept), self.fine, self.bits, self.row)
         held = sum(array.nbytes for array in arrays) + 2 * self.cur.nbytes
         m, h, p = self.capacity, self.cells, self.panes
         counters = m * (4 + p) + h * (p + self.ratio) + -(-self.filter_bits // 16)

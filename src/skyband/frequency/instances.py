@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.frequency.items import settled
-from skyband.frequency.rows import SketchSynopsis
+from skyband.frequency.rows import CounterSketch
 from skyband.kernels.monitored import table_find, table_size
 from skyband.kernels.spacesaving import (
     COUNTS,
@@ -29,13 +28,9 @@ __all__ = ["FilteredSpaceSaving", "SpaceSaving"]
 
 Array = npt.NDArray[Any]
 _NONE = np.zeros(0, np.int64)
-_KEPT = (
-    *("last", "started", "control", "item", "f", "err", "alpha", "heap", "table", "total"),
-    *("low", "slack", "ended"),
-)
 
 
-class SpaceSaving(SketchSynopsis):
+class SpaceSaving(CounterSketch):
     """Space-Saving: of ``capacity`` counters a newcomer takes the least over, and its count.
 
     Cost: O(1) a row for each instance, and there is one a slide. State: capacity counters for each.
@@ -54,6 +49,11 @@ class SpaceSaving(SketchSynopsis):
     >>> sb.rank(letters, query).select(["letter", "count", "error"]).to_pylist()
     [{'letter': 'c', 'count': 3, 'error': 2}, {'letter': 'b', 'count': 2, 'error': 0}]
     """
+
+    kept = (
+        "last", "started", "control", "item", "f", "err", "alpha", "heap", "table", "total",
+        "low", "slack", "ended",
+    )  # fmt: skip
 
     filtered = False
 
@@ -160,23 +160,11 @@ class SpaceSaving(SketchSynopsis):
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, Array]:
-        if not hasattr(self, "store"):
-            return {}
-        return {name: getattr(self, name).copy() for name in _KEPT} | self.store.state()
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        if not arrays:
-            return
-        for name in _KEPT:
-            setattr(self, name, arrays[name].copy())
-        self.store.restore(arrays)
-
     def stats(self) -> dict[str, int | float]:
         names = {"inserts": INSERTS, "removals": REMOVALS, "hits": HITS}
         if not hasattr(self, "store"):
             return dict.fromkeys((*names, "retained", "state_bytes", "mu", "counters"), 0)
-        arrays = [*(getattr(self, name) for name in _KEPT), self.row]
+        arrays = [*(getattr(self, name) for name in self.kept), self.row]
         total = self.total + self.control.sum(axis=0)
         live = self.started != NEVER
         mean = float(self.ended[0] / self.ended[1]) if self.ended[1] else 0.0

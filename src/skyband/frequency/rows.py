@@ -11,7 +11,8 @@ why.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ import pyarrow as pa
 from skyband.columns import plain
 from skyband.errors import QueryError
 from skyband.frequency.base import ONE_EACH, FrequencySynopsis, read_only
+from skyband.frequency.items import ItemStore
 from skyband.kernels.counting import count_runs
 from skyband.kernels.hashing import hash_int64
 from skyband.query.base import count
@@ -27,7 +29,7 @@ from skyband.query.frequency import HeavyHitters
 from skyband.runs import Part, Runs, expand, offsets_of, pick
 from skyband.synopsis import Rows
 
-__all__ = ["SketchSynopsis"]
+__all__ = ["CounterSketch", "SketchSynopsis"]
 
 Ints = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
@@ -215,6 +217,26 @@ class SketchSynopsis(FrequencySynopsis):
             order = np.argsort(np.argsort(~early, kind="stable"), kind="stable")
             found[key] = joined.take(pa.array(order)) if len(pieces) > 1 else joined
         return found
+
+
+class CounterSketch(SketchSynopsis):
+    """A sketch of counters in flat arrays, which are its state beside the items it knows."""
+
+    kept: ClassVar[tuple[str, ...]]
+    """The attributes that are its arrays."""
+    store: ItemStore
+
+    def snapshot(self) -> dict[str, Array]:
+        if not hasattr(self, "store"):
+            return {}
+        return {name: getattr(self, name).copy() for name in self.kept} | self.store.state()
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        if not arrays:
+            return
+        for name in self.kept:
+            setattr(self, name, arrays[name].copy())
+        self.store.restore(arrays)
 
 
 def _part(runs: Runs, name: str) -> Part:

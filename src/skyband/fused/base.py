@@ -20,11 +20,11 @@ from skyband.errors import SchemaError
 from skyband.fused.guard import Guard, frozen
 from skyband.fused.scores import scorer
 from skyband.kernels.fused import any_outside
-from skyband.keys import hash_array, is_key_type
+from skyband.keys import hash_array
 from skyband.order import id_ranks
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part, Runs, expand, offsets_of, pick
-from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric
+from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric, plain_key
 from skyband.window import CountWindow
 
 __all__ = ["REPORTS", "FusedSynopsis"]
@@ -82,9 +82,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
     def _check_types(self, source: str, schema: pa.Schema) -> None:
         query = self.query
         numeric("value", schema, query.value)
-        if not is_key_type(schema.field(query.id).type):
-            kind = schema.field(query.id).type
-            raise SchemaError(f"id column {query.id!r} has type {kind}; use a plain column")
+        plain_key("id", schema, query.id)
         if self._named(source):
             assert query.stream is not None
             kind = output_type(schema.field(query.stream).type)

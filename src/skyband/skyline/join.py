@@ -21,14 +21,14 @@ import pyarrow as pa
 from skyband.column_store import ColumnStore
 from skyband.columns import native_dtype, output_type, plain
 from skyband.errors import SchemaError
-from skyband.keys import hash_columns, is_key_type
+from skyband.keys import hash_columns
 from skyband.query.base import RESERVED
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Part, Runs, offsets_of
 from skyband.skyline.base import SkylineFamily
 from skyband.skyline.points import Preferences, skylines
 from skyband.skyline.rows import RowStore, ranks_by_value
-from skyband.synopsis import Faults, Rows, Windows, faults, nan_mask, null_mask
+from skyband.synopsis import Faults, Rows, Windows, faults, nan_mask, null_mask, plain_key
 
 __all__ = ["SIDES", "JoinSynopsis", "Side"]
 
@@ -72,9 +72,7 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
         for field in schema:
             ColumnStore(field.type)  # raises for a type that cannot be kept
         for name in self.on:
-            if not is_key_type(schema.field(name).type):
-                kind = schema.field(name).type
-                raise SchemaError(f"join column {name!r} has type {kind}; use a plain column")
+            plain_key("join", schema, name)
         schemas = [self.schemas.get(name) for name in self.query.sources]
         if schemas[0] is not None and schemas[1] is not None:
             self.sides = self._resolved(schemas[0], schemas[1])

@@ -17,10 +17,10 @@ import pyarrow as pa
 from skyband.columns import native_dtype, output_type, plain, to_numpy
 from skyband.errors import SchemaError
 from skyband.kernels.dominance import skyline_runs
-from skyband.keys import hash_columns, is_key_type
+from skyband.keys import hash_columns
 from skyband.order import sortable
 from skyband.runs import offsets_of
-from skyband.synopsis import nan_mask, null_mask
+from skyband.synopsis import nan_mask, null_mask, plain_key
 
 __all__ = ["Preferences", "skylines"]
 
@@ -53,9 +53,7 @@ class Preferences:
                     "must be a number or a time (cast decimals and text to float64)"
                 )
         for name in self.diff:
-            if not is_key_type(schema.field(name).type):
-                kind = schema.field(name).type
-                raise SchemaError(f"preferred column {name!r} has type {kind}; use a plain column")
+            plain_key("preferred", schema, name)
 
     def tests(self, batch: pa.RecordBatch) -> list[tuple[str, str, Any]]:
         """What makes a row a bad one, for ``synopsis.faults``."""

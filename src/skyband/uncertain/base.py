@@ -15,15 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.columns import native_dtype, output_type, to_numpy
-from skyband.errors import SchemaError
 from skyband.kernels.select import select_runs
 from skyband.kernels.uncertain.arrange import sort_runs
 from skyband.kernels.uncertain.compact import answer_runs, prune_runs
-from skyband.keys import is_key_type
 from skyband.order import row_order, sortable, unsortable
 from skyband.query.uncertain import UncertainTopK
 from skyband.runs import Part, Runs, expand, offsets_of
-from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric
+from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric, plain_key
 from skyband.uncertain.semantics import Semantics
 from skyband.window import CountWindow
 
@@ -64,9 +62,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
     def check_types(self, source: str, schema: pa.Schema) -> None:
         numeric("score", schema, self.query.score)
         numeric("probability", schema, self.query.probability)
-        if self.query.id is not None and not is_key_type(schema.field(self.query.id).type):
-            kind = schema.field(self.query.id).type
-            raise SchemaError(f"id column {self.query.id!r} has type {kind}; use a plain column")
+        plain_key("id", schema, self.query.id)
 
     @property
     def schema(self) -> pa.Schema:
