@@ -206,6 +206,7 @@ class TestPatient:
     @pytest.fixture
     def total(self, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(jit_module, "cache_folder", lambda: None)
+        monkeypatch.setitem(patience._told, "hurry", False)  # as a command may have done
         return jit(_sum_of_triples)
 
     def test_small_calls_are_interpreted_and_large_ones_compiled(self, total: Any) -> None:
@@ -226,6 +227,13 @@ class TestPatient:
         assert not compiled.signatures
         assert total(few) == 135
         assert compiled.signatures
+
+    def test_who_hurries_compiles_at_once(
+        self, total: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(patience._told, "hurry", True)
+        assert patient(total)(np.arange(10)) == 135
+        assert total.signatures
 
     def test_a_kernel_that_was_compiled_before_is_not_interpreted(self, tmp_path: Path) -> None:
         code = (

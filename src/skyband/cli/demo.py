@@ -91,7 +91,9 @@ class _Show:
     def warm_up(self) -> None:
         """Compile the kernels outside the time that is shown; later runs find them cached."""
         from skyband.datasets.flows import flow_batches
+        from skyband.kernels.patient import hurry
 
+        hurry()
         note = "compiling kernels (once; later runs find them cached)"
         if not self.console.is_terminal:
             self.console.print(note, soft_wrap=True)
