@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skyband.bench import best_of, compared, load, markdown, plot, write_section
+from skyband.bench import best_of, compared, load, markdown, plot, report, write_section
 from skyband.bench.registry import benchmarks, checkout
 from skyband.bench.report import columns_of, tables
 from skyband.errors import EngineError
@@ -145,3 +145,15 @@ def test_the_topk_benchmark_runs_small() -> None:
     assert said
     assert {"uniform", "sine", "falling", "crowded"} <= {row.get("scores") for row in rows}
     assert all(row["skyband M rows/s"] > 0 for row in rows if "rows" in row)
+
+
+@pytest.mark.parametrize(
+    ("idle", "passed", "told"), [(90, 100, None), (10, 100, "90%"), (0, 0, None)]
+)
+def test_other_work_is_told(
+    idle: int, passed: int, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings = iter([(1_000, 5_000), (1_000 + idle, 5_000 + passed)])
+    monkeypatch.setattr(report, "_ticks", lambda: next(readings))
+    warning = report.busy(seconds=0)
+    assert warning is None if told is None else told in str(warning)

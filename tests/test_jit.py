@@ -206,7 +206,7 @@ class TestPatient:
     @pytest.fixture
     def total(self, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(jit_module, "cache_folder", lambda: None)
-        monkeypatch.setitem(patience._told, "hurry", False)  # as a command may have done
+        monkeypatch.setitem(patience._told, "hurry", False)  # a command may have set it
         return jit(_sum_of_triples)
 
     def test_small_calls_are_interpreted_and_large_ones_compiled(self, total: Any) -> None:
@@ -237,7 +237,7 @@ class TestPatient:
 
     def test_a_kernel_that_was_compiled_before_is_not_interpreted(self, tmp_path: Path) -> None:
         code = (
-            "import numpy as np, time\n"
+            "import numpy as np\n"
             "from skyband.kernels import patient, scan\n"
             "def refuse(kernel): raise AssertionError('interpreted')\n"
             "if {again}: patient.interpreted = refuse\n"
