@@ -5,15 +5,18 @@ PYTEST_ARGS ?=
 BENCH_ARGS  ?=
 
 VENV   := .venv
+LOWEST := .venv-lowest
+TRIAL  := .venv-wheel
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL := -m pip install --quiet --disable-pip-version-check
+PIP    := $(BIN)/python $(INSTALL)
 PYTEST := $(BIN)/python -m pytest
 TWO    := -n 2
 SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-spark setup-test demo test test-nojit test-spark slow-nojit docs-test \
-        slow cluster check format bench clean
+.PHONY: help setup setup-demo setup-spark setup-test hooks demo bench test test-core test-nojit test-spark \
+        slow-nojit docs-test slow cluster lowest wheel check format clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +44,10 @@ setup: $(VENV)/.stamp-dev  ## Make .venv with all that development needs, Spark 
 setup-demo: $(VENV)/.stamp-demo  ## Make .venv with the command line only
 setup-spark: $(VENV)/.stamp-spark  ## Make .venv with development tools and Spark
 
+hooks: setup  ## Let git run the checks at every commit and push (pre-commit)
+	$(PIP) -e '.[hooks]'
+	$(BIN)/pre-commit install
+
 setup-test:
 	@if java -version >/dev/null 2>&1; then $(SUBMAKE) setup-spark; \
 	else echo "No Java found: Spark and its tests are left out."; $(SUBMAKE) setup; fi
@@ -55,10 +62,15 @@ bench: setup  ## Measure beside numpy and DuckDB; choose with BENCH_ARGS="topk .
 
 # --- tests --------------------------------------------------------------------------------------
 
+CORE := -m "not slow and not cluster and not spark"
+
 test: setup-test  ## Run all but the slow and the cluster tests, then the small ones without JIT
-	$(PYTEST) $(TWO) -m "not slow and not cluster and not spark" $(PYTEST_ARGS)
+	@$(SUBMAKE) test-core
 	@$(SUBMAKE) test-nojit
 	@if $(BIN)/python -c "import pyspark" 2>/dev/null; then $(SUBMAKE) test-spark; fi
+
+test-core: setup  ## Run the same, but neither on Spark nor without JIT
+	$(PYTEST) $(TWO) $(CORE) $(PYTEST_ARGS)
 
 # After the others, which leave compiled kernels behind: every Python worker of Spark needs them.
 test-spark: setup-spark  ## Run the tests on Spark, but for the slow and the cluster tests
@@ -82,6 +94,27 @@ slow: setup-test  ## Run the slow tests
 
 cluster: setup-spark  ## Run the tests that need a Spark cluster of several processes
 	$(PYTEST) -m cluster --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+
+# --- other environments, each in a folder of its own ----------------------------------------------
+
+$(LOWEST)/.stamp: pyproject.toml .ci/lowest.py
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python .ci/lowest.py $(LOWEST_EXTRAS) > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python $(INSTALL) -c $(LOWEST)/constraints.txt -e '.[dev]'
+	@touch $@
+
+# dev and the extras that it takes in. Kernels are compiled anew, so they get a cache of their own.
+LOWEST_EXTRAS := dev bench cli plots postgres
+
+lowest: $(LOWEST)/.stamp  ## Run the core tests with the lowest versions that pyproject.toml allows
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest $(TWO) $(CORE) tests $(PYTEST_ARGS)
+
+wheel: | $(BIN)/python  ## Build the wheel, install it elsewhere and run README's examples with it
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv --clear $(TRIAL)
+	$(TRIAL)/bin/python $(INSTALL) "$$(echo dist/*.whl)[cli]"
+	cd $(TRIAL) && bin/skyband --version && bin/python -m doctest ../README.md
 
 # --- code ---------------------------------------------------------------------------------------
 

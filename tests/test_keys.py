@@ -67,6 +67,8 @@ def array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if kind in (pa.string_view(), pa.binary_view()):
         plain = pa.string() if kind == pa.string_view() else pa.binary()
         return pa.array(values, plain).cast(kind)
+    if pa.types.is_dictionary(kind):  # pa.array makes dictionaries of large strings only lately
+        return pa.array(values, kind.value_type).dictionary_encode().cast(kind)
     return pa.array(values, kind)
 
 

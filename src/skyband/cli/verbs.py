@@ -292,6 +292,9 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
 def _progress(source: Any) -> Iterator[Callable[[int], None]]:
     """A bar of the rows read, on the error stream of a terminal, gone when the work is."""
     console = Console(stderr=True)
+    if not console.is_terminal:  # rich before 14.3 writes an empty line even for a disabled bar
+        yield lambda rows: None
+        return
     bar = Progress(
         TextColumn("reading"),
         BarColumn(),
@@ -299,10 +302,9 @@ def _progress(source: Any) -> Iterator[Callable[[int], None]]:
         TimeElapsedColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
     )
     with bar:
-        task = bar.add_task("reading", total=_rows_of(source) if console.is_terminal else None)
+        task = bar.add_task("reading", total=_rows_of(source))
         yield lambda rows: bar.update(task, completed=rows)
 
 

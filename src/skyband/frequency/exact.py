@@ -28,7 +28,7 @@ class Exact(PaneLists):
     and when it leaves, and one pass over the window's distinct items for each answer. State: an
     entry for each distinct item of each live pane. Guarantee: the definition itself; errors are 0.
     Floating weights are only ever added, so an expired giant leaves no trace in what stays. Windows
-    of one pane and integer counts of groups have states of their own: docs/decisions/0012.
+    of one pane and integer counts of groups have states of their own: docs/decisions/0011.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})

@@ -5,7 +5,7 @@ summary is its rows (hash, weight, item), without a copy of the items. A pane th
 not grow without bound, though: whenever ``raw_rows`` rows have gathered, they are counted by item
 into the ``known`` part, and where that exceeds half of ``raw_rows`` items, the least are cut off
 and ``missing`` says how often what was cut may have occurred. Rows are taken in blocks of exactly
-``raw_rows``, so the outcome does not depend on how they came in batches. docs/decisions/0010 says
+``raw_rows``, so the outcome does not depend on how they came in batches. docs/decisions/0009 says
 why.
 """
 

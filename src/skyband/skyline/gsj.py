@@ -105,7 +105,7 @@ class GroupSkylines(JoinSynopsis):
     to look at and t answers. State: the kept rows, and three numbers for each pair put aside.
     Exact. Any shorter window can be asked for, at the cost of a copy of the state.
 
-    Ours; docs/decisions/0031-group-skylines.md has the argument and what it is worth.
+    Ours; docs/decisions/0015-group-skylines.md has the argument and what it is worth.
 
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2, 3], "stock": ["a", "b", "a"], "price": [5, 3, 4]})

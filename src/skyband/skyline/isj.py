@@ -28,7 +28,7 @@ class Isj(LiveSynopsis):
     each remaining row, in every layer. State: all live rows. Exact.
 
     Iterative (Sun et al.) with outsider pruning, as ISJ in the paper's section VI.A; the prose is
-    read as docs/decisions/0032-iteration-layers.md says.
+    read as docs/decisions/0016-iteration-layers.md says.
 
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})

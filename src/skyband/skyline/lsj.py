@@ -71,7 +71,7 @@ class Lsj(Isj):
     and two numbers a row in each shared layer. Exact.
 
     The paper's section V, with Algorithm 1 in layer 1 only: above, it yields rows that are not on
-    the skyline (docs/decisions/0032-iteration-layers.md).
+    the skyline (docs/decisions/0016-iteration-layers.md).
 
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})

@@ -1,0 +1,132 @@
+"""The files around the code: decision records, workflows, hooks, templates, the citation."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+DECISIONS = ROOT / "docs" / "decisions"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+YAML_FILES = sorted(
+    [*ROOT.glob(".github/**/*.yml"), ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff"]
+)
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / ".github").is_dir(), reason="only a checkout has these files"
+)
+
+
+def records() -> list[Path]:
+    return sorted(DECISIONS.glob("[0-9]*.md"))
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    assert [int(path.name[:4]) for path in records()] == list(range(len(records())))
+    for path in records():
+        assert path.read_text(encoding="utf-8").startswith(f"# {path.name[:4]}. ")
+
+
+def test_the_index_lists_every_decision() -> None:
+    index = (DECISIONS / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[(\d{4})\]\((\S+)\) \| (.+) \|$", index, re.MULTILINE)
+    titles = [
+        path.read_text(encoding="utf-8").splitlines()[0][len("# 0000. ") :] for path in records()
+    ]
+    wanted = [
+        (path.name[:4], path.name, title) for path, title in zip(records(), titles, strict=True)
+    ]
+    assert listed == wanted[1:]  # without the template
+
+
+def test_references_to_decisions_name_one_that_exists() -> None:
+    numbers = {path.name[:4] for path in records()}
+    names = {path.name for path in records()}
+    texts = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    found = 0
+    for path in texts:
+        text = path.read_text(encoding="utf-8")
+        for name in re.findall(r"\b(\d{4}-[a-z-]+\.md)", text):
+            assert name in names, f"{path}: {name}"
+        mentions = re.findall(r"decisions?(?:/| | record )(\d{4})\b", text)
+        assert numbers.issuperset(mentions), f"{path}: {mentions}"
+        found += len(mentions)
+    assert found > 10
+
+
+@pytest.mark.parametrize("path", YAML_FILES, ids=lambda path: path.name)
+def test_yaml_can_be_read(path: Path) -> None:
+    assert isinstance(read(path), dict)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_run_targets_that_exist(path: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    workflow = read(path)
+    assert workflow["permissions"] == {"contents": "read"}
+    run = [
+        step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step
+    ]
+    asked = {word for line in run for word in re.findall(r"\bmake ([a-z-]+)", line)}
+    assert asked
+    assert asked <= targets
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_pinned_to_a_version(path: Path) -> None:
+    steps = [step for job in read(path)["jobs"].values() for step in job["steps"]]
+    for used in (step["uses"] for step in steps if "uses" in step):
+        assert re.fullmatch(r"[\w-]+/[\w-]+@(v\d+\.\d+\.\d+|[0-9a-f]{40})", used)
+
+
+def test_hooks_run_what_make_check_runs() -> None:
+    hooks = [
+        hook for repo in read(ROOT / ".pre-commit-config.yaml")["repos"] for hook in repo["hooks"]
+    ]
+    entries = " ".join(hook.get("entry", "") for hook in hooks)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    check = re.search(r"^check:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    assert check
+    for command in re.findall(r"\$\(BIN\)/(\S+(?: check| format)?)", check[1]):
+        assert f".venv/bin/{command}" in entries
+
+
+def test_the_citation_is_of_this_version_and_the_five_papers() -> None:
+    citation = read(ROOT / "CITATION.cff")
+    assert citation["version"] == PROJECT["version"] == importlib.metadata.version("skyband")
+    assert citation["license"] == PROJECT["license"]
+    assert len(citation["references"]) == 5
+
+
+def test_lowest_versions_are_those_of_the_project() -> None:
+    """Every dependency is pinned to its minimum, and one without a minimum is refused."""
+    command = [sys.executable, ".ci/lowest.py", *sorted(PROJECT["optional-dependencies"])]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    pins = dict(line.split("==") for line in made.splitlines())
+    for requirement in PROJECT["dependencies"]:
+        name, version = requirement.split(">=")
+        assert pins[name] == version
+    assert pins["psycopg"] == "3.2.1"
+    assert "skyband" not in pins
+
+
+def test_a_dependency_without_a_minimum_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\ndependencies = ["numpy"]\n')
+    command = [sys.executable, str(ROOT / ".ci" / "lowest.py")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "'numpy' has no lowest version" in done.stderr
