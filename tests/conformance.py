@@ -1,22 +1,26 @@
 """Runs one query on the embedded engine and compares every answer with the oracle.
 
 Tests of all families go through ``compare``: tables, changes, totals and counts of rows, at every
-push; with snapshots restored in between where asked.
+push; with snapshots restored in between and a ``peek`` after each push where asked. Approximate
+answers keep what they promise instead (``promises``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 
 import oracle
+import promises
 import skyband as sb
 import streams
+from skyband import registry
 
 FUSED = {"id": "object", "stream": "stream", "value": "value", "streams": ("a", "b"), "time": "ts"}
 
@@ -127,13 +131,25 @@ def fits(settings: Mapping[str, Any], window: Any) -> bool:
     return not (several and isinstance(window, oracle.CountWindow))
 
 
+class Seen(NamedTuple):
+    """An answer in the oracle's terms."""
+
+    start: int
+    end: int
+    table: list[oracle.Row]
+    changes: list[oracle.Row]
+    total: Any
+    exact: bool
+    bounds: dict[str, Any]
+
+
 @dataclass
 class Got:
     """What an engine gave, in the oracle's terms."""
 
-    answers: list[tuple[int, int, list[oracle.Row], list[oracle.Row], Any]] = field(
-        default_factory=list
-    )
+    answers: list[Seen] = field(default_factory=list)
+    peeks: list[Seen | None] = field(default_factory=list)
+    """After each push and the flush; None where nothing was to be seen."""
     stats: dict[str, Any] = field(default_factory=dict)
 
 
@@ -155,34 +171,64 @@ def window_of(window: Any, table: pa.Table) -> Any:
     return sb.TimeWindow(**given)
 
 
-def run(query: sb.Query, batches: Sequence[Any], restarts: bool = False) -> Got:
-    """Every answer of a Monitor over these pushes, and the flush."""
+def run(
+    query: sb.Query,
+    batches: Sequence[Any],
+    restarts: bool = False,
+    lasts: Sequence[int | None] = (),
+) -> Got:
+    """Every answer of a Monitor over these pushes, and the flush; with ``lasts``, a peek at each.
+
+    Where an algorithm cannot be peeked into, it has to say so.
+    """
     monitor = sb.Monitor(query)
     got = Got()
     # A function of the user's own is not part of a snapshot.
     combine = getattr(query, "combine", None)
     own = {"combine": combine} if callable(combine) else {}
-    for batch in batches:
+    for number in range(len(batches) + 1):
         if restarts:
             monitor = sb.Monitor.restore(monitor.snapshot(), **own)
-        _read(got, monitor.push(batch))
+        answers = monitor.push(batches[number]) if number < len(batches) else monitor.flush()
+        _read(got, answers)
         monitor._check()
-    if restarts:
-        monitor = sb.Monitor.restore(monitor.snapshot(), **own)
-    _read(got, monitor.flush())
-    monitor._check()
+        if lasts:
+            if restarts:
+                monitor = sb.Monitor.restore(monitor.snapshot(), **own)
+            got.peeks.append(_peek(monitor, lasts[number]))
+            monitor._check()
     got.stats = dict(monitor.stats())
     return got
 
 
 def _read(got: Got, answers: Sequence[sb.Answer]) -> None:
-    for answer in answers:
-        edges = pa.array([answer.start, answer.end])
-        if pa.types.is_timestamp(edges.type):
-            edges = edges.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        start, end = edges.to_pylist()
-        tables = streams.rows_of(answer.table), streams.rows_of(answer.changes)
-        got.answers.append((start, end, *tables, answer.total))
+    got.answers += [_seen(answer) for answer in answers]
+
+
+def _seen(answer: sb.Answer) -> Seen:
+    edges = pa.array([answer.start, answer.end])
+    if pa.types.is_timestamp(edges.type):
+        edges = edges.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    tables = streams.rows_of(answer.table), streams.rows_of(answer.changes)
+    return Seen(*edges.to_pylist(), *tables, answer.total, answer.exact, answer.bounds)
+
+
+def _peek(monitor: sb.Monitor, last: int | None) -> Seen | None:
+    window: Any = monitor.query.window
+    ticks: Any = f"{last} us" if last and not getattr(window, "integer", True) else last
+    try:
+        return _seen(monitor.peek(last=ticks))
+    except sb.EngineError as problem:
+        assert "nothing to see" in str(problem)
+        return None
+
+
+def lasts_of(query: sb.Query, pushes: int) -> list[int | None]:
+    """What to peek at after each push: by turns the whole window and shorter ones."""
+    size = query.window.panes.size
+    if not registry.load(query.kind, registry.choose(query)).shortens:
+        return [None] * (pushes + 1)
+    return [None if number % 2 else 1 + 5 * number % size for number in range(pushes + 1)]
 
 
 def compare(
@@ -191,13 +237,72 @@ def compare(
     settings: Mapping[str, Any],
     stream: Sent,
     restarts: bool = False,
+    peeks: bool = False,
 ) -> None:
-    """Assert that the engine's answers are the oracle's, to the last change."""
+    """Assert that the engine's answers are the oracle's, to the last change, or keep their promise.
+
+    With ``peeks``, one after each push too.
+    """
     tables, rows, table = sent(stream, settings)
-    want = oracle.answers(kind, window, rows, **settings)
     query = query_of(kind, window, settings, table)
-    got = run(query, tables, restarts)
-    check(kind, got, want)
+    model = registry.load(kind, registry.choose(query))
+    if peeks and not model.peeks:
+        refuses_to_peek(query, tables)
+        peeks = False
+    lasts = lasts_of(query, len(tables)) if peeks else []
+    got = run(query, tables, restarts, lasts)
+    want = oracle.answers(kind, window, rows, **settings)
+    looks = oracle.peeks(kind, window, rows, lasts, **settings)
+    if model.exact:
+        check(kind, got, want)
+        check_peeks(kind, got.peeks, looks)
+        return
+    every = {**settings, "k": 10**6}
+    wide = oracle.answers(kind, window, rows, **every)
+    wide_looks = oracle.peeks(kind, window, rows, lasts, **every)
+    check_counts(got, want)
+    _promised(kind, query, got.answers, want.answers, wide.answers)
+    _promised(kind, query, got.peeks, looks, wide_looks)
+
+
+def refuses_to_peek(query: sb.Query, batches: Sequence[Any]) -> None:
+    """Assert that an algorithm which keeps too little says so, and which one does not."""
+    monitor = sb.Monitor(query)
+    for batch in batches:
+        monitor.push(batch)
+        with pytest.raises(sb.EngineError, match="algorithm='skyband'"):
+            monitor.peek()
+
+
+def check_peeks(
+    kind: str, peeks: Sequence[Seen | None], looks: Sequence[oracle.Answer | None]
+) -> None:
+    """Assert that each peek is the oracle's, and claims to be."""
+    for number, (got, want) in enumerate(zip(peeks, looks, strict=True)):
+        assert (got is None) == (want is None)
+        if got is None or want is None:
+            continue
+        told = f"peek {number}, [{want.start}, {want.end})"
+        assert (got.start, got.end, got.total) == (want.start, want.end, want.total), told
+        for mine, theirs in ((got.table, want.table), (got.changes, want.changes)):
+            problem = oracle.difference(mine, theirs, oracle.SUMS[kind])
+            assert problem is None, f"{told}: {problem}"
+        assert got.exact
+
+
+def _promised(
+    kind: str,
+    query: sb.Query,
+    answers: Sequence[Seen | None],
+    wanted: Sequence[oracle.Answer | None],
+    wide: Sequence[oracle.Answer | None],
+) -> None:
+    for got, want, every in zip(answers, wanted, wide, strict=True):
+        assert (got is None) == (want is None)
+        if got is None or want is None or every is None:
+            continue
+        assert (got.start, got.end, got.total) == (want.start, want.end, want.total)
+        promises.check(kind, query, got, want.table, every.table)
 
 
 def sent(stream: Sent, settings: Mapping[str, Any]) -> tuple[list[Any], list[Any], pa.Table]:
@@ -224,12 +329,17 @@ def check(kind: str, got: Got, want: oracle.Run) -> None:
     """Assert that what an engine gave is what the oracle wants."""
     sums = oracle.SUMS[kind]
     assert [a[:2] for a in got.answers] == [(a.start, a.end) for a in want.answers]
-    for (_, end, table, changes, total), answer in zip(got.answers, want.answers, strict=True):
-        problem = oracle.difference(table, answer.table, sums)
-        assert problem is None, f"window ending {end}: {problem}"
-        problem = oracle.difference(changes, answer.changes, sums)
-        assert problem is None, f"changes of the window ending {end}: {problem}"
-        assert total == answer.total, f"total of the window ending {end}"
+    for mine, answer in zip(got.answers, want.answers, strict=True):
+        problem = oracle.difference(mine.table, answer.table, sums)
+        assert problem is None, f"window ending {mine.end}: {problem}"
+        problem = oracle.difference(mine.changes, answer.changes, sums)
+        assert problem is None, f"changes of the window ending {mine.end}: {problem}"
+        assert mine.total == answer.total, f"total of the window ending {mine.end}"
+    check_counts(got, want)
+
+
+def check_counts(got: Got, want: oracle.Run) -> None:
+    """Assert that rows were counted as the oracle counts them."""
     counts = {name: got.stats[name] for name in ("rows_in", "rows_late", "rows_unused")}
     wanted = {name: getattr(want, name) for name in counts}
     assert counts == wanted

@@ -101,7 +101,8 @@ def _every(
 
 
 def _greatest(values: npt.NDArray[Any], first: Ints, last: Ints) -> npt.NDArray[Any]:
-    found = np.zeros(len(first), values.dtype)
+    nothing = -np.inf if values.dtype.kind == "f" else 0
+    found = np.full(len(first), nothing, values.dtype)
     some = last > first
     if some.any():
         padded = np.append(values, values[:1])

@@ -20,7 +20,6 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answer import Answers
 from skyband.assembly import answer_schema, answers_of, runs_of
-from skyband.errors import EngineError
 from skyband.groups import GroupTable, PerGroup
 from skyband.packing import under
 from skyband.query.base import Query
@@ -85,6 +84,8 @@ class Fold:
         self.totals = Totals(self.panes, self.counting)
         self.before: dict[int, pa.Table] = {}
         self.windows_out = 0
+        self.short: Ints = np.zeros(0, np.int64)
+        """By group: the pane before which a snapshot of version 0.1 may have dropped something."""
 
     # Taking and sealing ------------------------------------------------------------------------
 
@@ -270,7 +271,8 @@ class Fold:
     def _finished(self, finished: Runs | None, windows: Windows) -> Answers:
         edges = self._edges(windows.number)
         runs = None if finished is None else finished.ordered(windows.ranks)
-        totals = self.totals.of(windows, self.count.counts)
+        totals = self.totals.of(windows)
+        self.totals.expire(windows, self.count.counts)
         found = runs_of(runs, windows)
         answers = self._answers(runs, found, edges, totals, windows.group)
         self.before = self.before | answers.last() if self.counting else answers.last()
@@ -300,6 +302,13 @@ class Fold:
         shape = (self.query, self.synopsis, self.groups)
         return answers_of(*shape, finished, stretches, edges, totals, group, self.before)
 
+    def peeks_from(self, groups: npt.NDArray[np.int32]) -> Ints:
+        """The first pane of each group that can be read again, after its window was answered."""
+        found = np.zeros(len(groups), np.int64)
+        known = groups < len(self.short)
+        found[known] = self.short[groups[known]]
+        return found
+
     # Groups ------------------------------------------------------------------------------------
 
     def _reserve_groups(self) -> None:
@@ -320,39 +329,6 @@ class Fold:
             self.groups.release(gone.astype(np.int32))
             self.newest[gone] = np.iinfo(np.int64).min
         self.known_groups = max(1024, len(self.groups))
-
-    # Reading now -------------------------------------------------------------------------------
-
-    def peek(self, last: int | None) -> Answers:
-        """The answer over sealed panes as they are now, over a shorter window where asked."""
-        size = self.panes.size if last is None else last
-        if last is not None and last < size and not self.synopsis.shortens:
-            name = registry.choose(self.query)
-            raise EngineError(f"{name} cannot be asked for a shorter window than the query's")
-        if self.counting:
-            codes = self.groups.live[self.count.counts[self.groups.live] > 0]
-            ends = self.panes.pane_of(self.count.counts[codes])
-        else:
-            codes = np.zeros(1, np.int64)
-            ends = np.full(1, 0 if self.time.watermark is None else self.time.sealed)
-        found, stops = [], self.panes.pane_start(ends)
-        starts = np.maximum(stops - size, 0) if self.counting else stops - size
-        for code, start, end in zip(codes.tolist(), starts, ends, strict=True):
-            # The first pane that lies in the window whole.
-            first = int(self.panes.pane_of(start - 1)) + 1
-            owner = code if self.counting and self.groups.names else None
-            piece = (
-                self.synopsis.partial(first, int(end), owner) if self.blank is not None else None
-            )
-            if piece is not None and len(piece):
-                found.append(piece.stamped(np.zeros(len(piece), np.int64)))
-        runs = None
-        if found:
-            runs = self.synopsis.finish([Runs.concat(found)]).ordered(self.groups.ranks)
-        rows = np.array([0]), np.array([0 if runs is None else len(runs)])
-        none = np.zeros(1, np.int64)
-        edges = (starts[:1], stops[:1]) if len(codes) else (none, none)
-        return self._answers(runs, rows, edges, none, None)
 
     # State -------------------------------------------------------------------------------------
 
@@ -381,6 +357,7 @@ class Fold:
         arrays |= {f"groups/{n}": a for n, a in self.groups.state().items()}
         arrays |= {"counts": self.count.counts, "newest": self.newest}
         arrays |= {"total_keys": self.totals.keys, "totals": self.totals.weights}
+        arrays |= {"short": self.short}
         header: dict[str, Any] = {
             "clock": self.time.state(),
             "windows_out": self.windows_out,
@@ -403,6 +380,8 @@ class Fold:
             self.groups.restore(under(arrays, "groups/"))
         self.count.counts = arrays["counts"].copy()
         self.newest = arrays["newest"].copy()
+        if self.counting and self.groups.names:
+            self.short = arrays.get("short", self.panes.pane_of(self.count.counts))
         self.totals.keys, self.totals.weights = arrays["total_keys"], arrays["totals"]
         self.time.restore(header["clock"])
         self.windows_out = header["windows_out"]

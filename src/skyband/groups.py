@@ -110,6 +110,7 @@ class PerGroup(Synopsis[Any]):
         self.schemas = self.model.schemas
         self.axes = self.model.axes
         self.exact = self.model.exact  # type: ignore[misc]
+        self.peeks = self.model.peeks  # type: ignore[misc]
         self.shortens = self.model.shortens  # type: ignore[misc]
         self.fallible = self.model.fallible
 

@@ -16,6 +16,7 @@ from skyband.fold import Fold, make_synopsis
 from skyband.groups import GroupTable
 from skyband.intake import Intake, Taken, refuse
 from skyband.packing import pack, schema_from_array, schema_to_array, unpack
+from skyband.peek import peek
 from skyband.query import Query, from_spec
 from skyband.synopsis import Faults
 from skyband.window import Duration, TimeWindow, parse_duration
@@ -72,14 +73,20 @@ class Monitor:
         return [] if answers is None else answers.views()
 
     def peek(self, last: Duration | None = None) -> Answer:
-        """The answer as of now, over sealed panes; ``last`` asks for a shorter window."""
+        """The answer as of now, over sealed panes; ``last`` asks for a shorter window.
+
+        It is over ``[start, end)``: ``end`` is the end of the last sealed pane, ``start`` the first
+        cut between panes at or after ``end - size``, or ``end - last``. Groups of a count window
+        have windows of their own, which the columns ``window_start`` and ``window_end`` show; the
+        answer's ``start`` is the least and its ``end`` the greatest of them, ``total`` their sum.
+        """
         window = self.query.window
         size = None if last is None else window.ticks(last, "last")
         if size is not None and not 0 < size <= window.panes.size:
             raise QueryError(f"last must be positive and at most the window's size, not {last!r}")
         if self._fold is None:
             raise EngineError("there is nothing to see yet: no batch has been pushed")
-        return Answer(self._fold.peek(size), 0)
+        return Answer(peek(self._fold, size), 0)
 
     def _push(self, data: Any) -> Answers | None:
         batches = self._by_source(data)

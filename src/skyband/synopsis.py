@@ -149,6 +149,9 @@ class Synopsis(ABC, Generic[Q]):
 
     many_groups: ClassVar[bool] = False
     """Whether one instance holds all groups; else the engine keeps an instance a group."""
+    peeks: ClassVar[bool] = True
+    """Whether ``partial`` reads any window that ends with the last sealed pane and begins in the
+    last window answered or later (``Monitor.peek()``)."""
     shortens: ClassVar[bool] = False
     """Whether a shorter window can be read from the same state (``Monitor.peek(last=...)``)."""
     exact: ClassVar[bool] = True
@@ -256,12 +259,13 @@ class Synopsis(ABC, Generic[Q]):
     def seal(self, first: int, end: int) -> None:
         """Panes before ``end`` are complete, the empty ones too; those before ``first`` expire."""
 
-    @abstractmethod
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         """The mergeable piece of the answer over the live panes ``[first, end)``; stamp is free.
 
-        One run a group (of ``group`` alone where given), none for a group without rows.
+        One run a group (of ``group`` alone where given), none for a group without rows. Only a
+        synopsis that ``peeks``, or that goes pane by pane, is asked for it.
         """
+        raise NotImplementedError
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         """Push panes and read windows, each when its last pane is in; stamps are window numbers.

@@ -54,24 +54,35 @@ class Totals:
             keys, values = keys[order], values[order]
         self.keys, self.weights = keys, values
 
-    def of(self, windows: Windows, counts: Ints) -> npt.NDArray[Any]:
-        """The weight of each window; ``counts`` are the arrivals of each group so far."""
-        if self.counting and not len(self.keys):
-            ends: Ints = self.panes.end_of(windows.number)
-            return np.minimum(ends, self.panes.size)
+    def of(self, windows: Windows) -> npt.NDArray[Any]:
+        """The weight of each window."""
         first, end = windows.first, windows.end
+        if self.counting and not len(self.keys):
+            return self._rows(first, end)
         if windows.group is not None:
             first, end = _key(windows.group, first), _key(windows.group, end)
         low, high = np.searchsorted(self.keys, first), np.searchsorted(self.keys, end)
         sums = np.append(np.zeros(1, self.weights.dtype), np.cumsum(self.weights))
         totals: npt.NDArray[Any] = sums[high] - sums[low]
+        return totals
+
+    def _rows(self, first: Ints, end: Ints) -> Ints:
+        """Arrivals in the panes of count windows: all of them, but for those in gaps."""
+        if self.panes.gaps:
+            return np.asarray(self.panes.size * (end // 2 - first // 2))
+        return np.asarray(self.panes.pane_start(end) - self.panes.pane_start(first))
+
+    def expire(self, windows: Windows, counts: Ints) -> None:
+        """Drop the panes before the last of these windows, which may be read again.
+
+        ``counts`` are the arrivals of each group so far.
+        """
         if windows.group is None:
-            self._keep(slice(int(low[-1]), None))
+            self._keep(slice(int(np.searchsorted(self.keys, windows.first[-1])), None))
         elif len(self.keys) > 4 * self.panes.per_window * max(len(windows.ranks), 1):
-            live = self.panes.first_pane(counts // self.panes.slide + 1)
+            live = self.panes.first_pane(counts // self.panes.slide)
             owner = self.keys >> _GROUP_SHIFT
             self._keep((self.keys & ((1 << _GROUP_SHIFT) - 1)) >= live[owner])
-        return totals
 
     def _keep(self, rows: Any) -> None:
         self.keys, self.weights = self.keys[rows], self.weights[rows]

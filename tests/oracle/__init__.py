@@ -14,7 +14,7 @@ are integers (timestamps are microseconds since the epoch).
 
 from oracle.changes import changes
 from oracle.compare import SUMS, difference
-from oracle.driver import Answer, Run, answers, interleave
+from oracle.driver import Answer, Run, answers, interleave, peeks
 from oracle.frequency import heavy_hitters
 from oracle.fused import fused
 from oracle.order import in_row_order
@@ -28,6 +28,8 @@ from oracle.windows import (
     Row,
     TimeWindow,
     count_windows,
+    cut_from,
+    cut_up_to,
     first_end_after,
     groups,
     is_unused,
@@ -48,6 +50,8 @@ __all__ = [
     "answers",
     "changes",
     "count_windows",
+    "cut_from",
+    "cut_up_to",
     "difference",
     "dominates",
     "first_end_after",
@@ -60,6 +64,7 @@ __all__ = [
     "join",
     "late_rows",
     "pane_end",
+    "peeks",
     "skyline",
     "skyline_join",
     "time_windows",

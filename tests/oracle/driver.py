@@ -20,6 +20,9 @@ from oracle.windows import (
     Row,
     TimeWindow,
     count_windows,
+    cut_from,
+    cut_up_to,
+    first_end_after,
     groups,
     is_unused,
     late_rows,
@@ -87,35 +90,143 @@ def answers(
     return over_time_windows(kind, window, pushes, settings)
 
 
+def peeks(
+    kind: str,
+    window: TimeWindow | CountWindow,
+    batches: Sequence[Batch],
+    lasts: Sequence[int | None],
+    **settings: Any,
+) -> list[Answer | None]:
+    """What `peek` shows after each push, and after the end of the input.
+
+    It answers over [start, end): `end` is the end of the last sealed pane, `start` the first cut
+    between panes at or after end - size, or end - last; `lasts` has one for each. Rows that no
+    window covers are in no answer. None: no pane is sealed yet, as a source is still unseen.
+
+    Groups of a count window have edges of their own, which the table shows. The answer as a whole
+    then goes from the least start to the greatest end of the groups with a sealed pane.
+    """
+    settings = {name: value for name, value in settings.items() if name not in ONLY_FOR_ALGORITHMS}
+    peek = peek_counted if isinstance(window, CountWindow) else peek_timed
+    run = answers(kind, window, batches, **settings)
+    return [
+        peek(kind, window, batches[: number + 1], number == len(batches), last, run, settings)
+        for number, last in enumerate(lasts)
+    ]
+
+
+def peek_timed(
+    kind: str,
+    window: TimeWindow,
+    batches: Sequence[Batch],
+    ended: bool,
+    last: int | None,
+    run: Run,
+    settings: Settings,
+) -> Answer | None:
+    shape = (window.size, window.step, window.offset)
+    pushes = split_rows(kind, window, batches, settings)
+    watermark = pushes[-1].watermark if pushes else None
+    seen = [event["time"] for event in events_of(pushes, settings, with_late=True)]
+    if ended and seen:
+        final = first_end_after(max(seen), window.step, window.offset)
+        watermark = final if watermark is None else max(watermark, final)
+    if watermark is None:
+        return None
+    end = cut_up_to(watermark, *shape)
+    start = cut_from(end - (window.size if last is None else last), *shape)
+    rows = [
+        event["row"] | {SOURCE: event["source"]}
+        for event in events_of(pushes, settings)
+        if start <= event["time"] < end and not is_unused(event["time"], *shape)
+    ]
+    given = [a for a in run.answers if ended or (a.push is not None and a.push < len(batches))]
+    before = given[-1].table if given else []
+    return answer(kind, Live(start, end, rows), before, None, settings)
+
+
+def peek_counted(
+    kind: str,
+    window: CountWindow,
+    batches: Sequence[Any],
+    ended: bool,
+    last: int | None,
+    run: Run,
+    settings: Settings,
+) -> Answer:
+    shape = (window.size, window.step)
+    by = settings.get("by", ())
+    weight = settings.get("weight")
+    edges, table, before, total = [], [], [], 0
+    for group, rows in groups([row for batch in batches for row in batch], by):
+        end = cut_up_to(len(rows), *shape)
+        start = cut_from(max(0, end - (window.size if last is None else last)), *shape)
+        live = [
+            row | {ARRIVAL: n}
+            for n, row in enumerate(rows)
+            if start <= n < end and not is_unused(n, *shape)
+        ]
+        edges += [(start, end)] if end else []
+        table += evaluate(kind, Live(start, end, live), settings)
+        total += sum(1 if weight is None else row[weight] for row in live)
+        own = [
+            answer.table
+            for answer in run.answers
+            if answer.push < len(batches)  # type: ignore[operator]
+            and answer.table
+            and tuple(answer.table[0][column] for column in by) == group
+        ]
+        before += own[-1] if own else []
+    log = changes(before, table, by, key_columns(kind, settings, [*before, *table]))
+    start = min((start for start, _ in edges), default=0)
+    return Answer(start, max((end for _, end in edges), default=0), table, log, total, None)
+
+
 def over_time_windows(
     kind: str, window: TimeWindow, batches: list[Batch], settings: Settings
 ) -> Run:
-    time = settings["time"]
-    sources = None
-    if any(isinstance(batch, Mapping) for batch in batches):
-        is_join = kind == "SkylineJoin"
-        sources = [settings["left"], settings["right"]] if is_join else list(settings["streams"])
-    shape = (window.size, window.step, window.offset)
-    pushes = list(late_rows(batches, time, *shape, lateness=window.lateness, sources=sources))
-
+    pushes = split_rows(kind, window, batches, settings)
     run = Run()
-    events = []  # every row that was not late, in order of arrival
     for push in pushes:
         run.rows_late += size_of(push.late)
         run.rows_unused += size_of(push.unused)
         run.rows_in += size_of(push.taken) + size_of(push.late) + size_of(push.unused)
-        for part in (push.taken, push.unused):
-            for source, rows in part.items():
-                column = time if isinstance(time, str) else time[source]
-                events += [{"time": row[column], "source": source, "row": row} for row in rows]
 
     before: list[Row] = []
-    for start, end, inside in time_windows(events, "time", *shape):
+    shape = (window.size, window.step, window.offset)
+    for start, end, inside in time_windows(events_of(pushes, settings), "time", *shape):
         live = Live(start, end, [event["row"] | {SOURCE: event["source"]} for event in inside])
         number = next((n for n, push in enumerate(pushes) if reaches(push, end)), None)
         run.answers.append(answer(kind, live, before, number, settings))
         before = run.answers[-1].table
     return run
+
+
+def split_rows(
+    kind: str, window: TimeWindow, batches: Sequence[Batch], settings: Settings
+) -> list[Push]:
+    """What becomes of the rows of each push, and the watermark after it."""
+    sources = None
+    if any(isinstance(batch, Mapping) for batch in batches):
+        is_join = kind == "SkylineJoin"
+        sources = [settings["left"], settings["right"]] if is_join else list(settings["streams"])
+    shape = (window.size, window.step, window.offset)
+    lateness = window.lateness
+    return list(late_rows(batches, settings["time"], *shape, lateness=lateness, sources=sources))
+
+
+def events_of(
+    pushes: Sequence[Push], settings: Settings, with_late: bool = False
+) -> list[dict[str, Any]]:
+    """Every row that was not late, in order of arrival, with its time and its source."""
+    time = settings["time"]
+    events = []
+    for push in pushes:
+        for part in (push.taken, push.unused, *([push.late] if with_late else [])):
+            for source, rows in part.items():
+                column = time if isinstance(time, str) else time[source]
+                events += [{"time": row[column], "source": source, "row": row} for row in rows]
+    return events
 
 
 def over_count_windows(

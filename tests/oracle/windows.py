@@ -99,6 +99,18 @@ def pane_end(time: int, size: int, slide: int, offset: int = 0) -> int:
     return inner_cut if time < inner_cut else end
 
 
+def cut_up_to(time: int, size: int, slide: int, offset: int = 0) -> int:
+    """The last cut at or before `time`: the end of the last pane that this watermark seals."""
+    end = first_end_after(time, slide, offset)
+    inner_cut = end - size % slide
+    return inner_cut if inner_cut <= time else end - slide
+
+
+def cut_from(time: int, size: int, slide: int, offset: int = 0) -> int:
+    """The first cut at or after `time`."""
+    return pane_end(time - 1, size, slide, offset)
+
+
 @dataclass
 class Push:
     """What became of the rows of one push, by source (None for a single source without a name)."""

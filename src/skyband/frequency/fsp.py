@@ -63,14 +63,14 @@ class Fsp(SketchSynopsis, PaneLists):
         panes = self.reduced(panes)
         pushed = self.unpacked(panes)
         words, shift = table_size(self.capacity)
-        hashes, rows, values, absent, offsets = list_panes(
+        hashes, rows, values, absent, lacks, offsets = list_panes(
             *pushed[1:], self.capacity, self.cells, words, shift, self.total
         )
         columns: dict[str, Any] = {"hash": hashes, "count": values[:, 0], "error": values[:, 1]}
         columns["absent"] = np.repeat(absent, np.diff(offsets))
         columns |= self.item_columns(panes, rows)
         lists = Runs(panes.stamp, panes.group, {"items": Part(offsets, columns)})
-        self._add_gaps(panes.group, panes.stamp, absent)
+        self._add_gaps(panes.group[lacks], panes.stamp[lacks], absent[lacks])
         found = super().fold(lists, windows)
         if len(windows) and len(self.gap):
             self._drop_gaps(windows)
@@ -83,9 +83,9 @@ class Fsp(SketchSynopsis, PaneLists):
         return np.asarray((group.astype(np.int64) << _PANE_BITS) + stamp)
 
     def _add_gaps(self, group: Array, stamp: Array, absent: Array) -> None:
-        some = absent > 0
-        key = np.concatenate([self.gap_key, self._key(group[some], stamp[some])])
-        gap = np.concatenate([self.gap, absent[some]])
+        """Panes whose lists lack items, with the most that such an item may count."""
+        key = np.concatenate([self.gap_key, self._key(group, stamp)])
+        gap = np.concatenate([self.gap, absent])
         order = np.argsort(key, kind="stable")
         self.gap_key, self.gap = key[order], gap[order]
 
@@ -94,8 +94,7 @@ class Fsp(SketchSynopsis, PaneLists):
         if self.own_windows:
             assert windows.group is not None
             needed = np.zeros(int(max(owner.max(), windows.group.max())) + 1, np.int64)
-            following = self.query.window.panes.first_pane(windows.number + 1)
-            np.maximum.at(needed, windows.group, following)
+            np.maximum.at(needed, windows.group, windows.first)
             live = self.gap_key >= self._key(owner, needed[owner])
         else:
             live = self.gap_key >= self._key(owner, windows.first[-1])
@@ -122,7 +121,7 @@ class Fsp(SketchSynopsis, PaneLists):
         part = ranked(Part(offsets, columns), self.items, self.query.k)
         lift = part["count"] - part["estimate"]
         part = Part(part.offsets, {**part.columns, "error": part["error"] + lift})
-        return Runs(asked.number, asked.group, {"items": part}, {"exact": lost == 0})
+        return Runs(asked.number, asked.group, {"items": part}, {"exact": ~some})
 
     # State ------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from skyband.kernels.fsw_rows import (
     CONTROLS,
     HITS,
     INSERTS,
+    LOST,
     NEVER,
     REMOVALS,
     SIZE,
@@ -43,7 +45,7 @@ class Fsw(CounterSketch):
     Guarantee: the true count of an answered item lies within [count − error, count]; an item that
     is not monitored has at most its cell's bound; an item with more occurrences in one pane than
     the least monitored count at the pane's end is monitored then. An answer is ``exact`` where
-    every live cell and every error is zero.
+    every live cell and every error is zero, and no item of a live pane was left out at weight 0.
 
     Homem and Carvalho, "Finding top-k elements in a time-sliding window", section 4. We depart from
     Figure 4 in three places: an inserted item's active bucket counts the observation that brought
@@ -82,6 +84,7 @@ class Fsw(CounterSketch):
         self.store = self.new_store()
         self.table = np.zeros(size, np.uint64)
         self.control = np.zeros(CONTROLS, np.int64)
+        self.control[LOST] = NEVER
         self.item = np.zeros(m, np.uint64)
         self.born, self.seen = np.full(m, NEVER), np.full(m, NEVER)
         self.row = np.full(m, -1)
@@ -174,11 +177,10 @@ class Fsw(CounterSketch):
         values = np.stack([counts, np.minimum(self.err[shown], counts)], axis=1)
         before = (self.held[inside][None, :] <= self.born[shown][:, None]).sum(axis=1)
         let_go = before if len(self.bits) else np.zeros(len(shown), np.int64)
-        runs = 1 if len(shown) else 0
+        lost = self.control[LOST] >= first or self.cell_hist[:, inside].any()
+        runs = 1 if len(shown) or lost else 0
         part = self._part(np.array([0, len(shown)] if runs else [0]), values, let_go, columns)
-        clean = (
-            not len(self.bits) and not self.cell_hist[:, inside].any() and not self.err[shown].any()
-        )
+        clean = not (len(self.bits) or lost or self.err[shown].any())
         return self._answers(np.zeros(runs, np.int64), part, np.full(runs, clean))
 
     def _part(self, offsets: Array, values: Array, let_go: Array, columns: dict[str, Any]) -> Part:
@@ -198,6 +200,13 @@ class Fsw(CounterSketch):
         """The least monitored count, 0 while the list has room: the paper's μ."""
         full = self.control[SIZE] == self.capacity
         return self.base.min() if full else self.base.dtype.type(0)
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        if arrays and len(arrays["control"]) == LOST:
+            # Version 0.1 did not know of items left out at weight 0; without weights there are none.
+            lost = NEVER if self.query.weight is None else arrays["held"].max()
+            arrays = {**arrays, "control": np.append(arrays["control"], lost)}
+        super().restore(arrays)
 
     def stats(self) -> dict[str, int | float]:
         names = {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.errors import EngineError
 from skyband.frequency.items import settled
 from skyband.frequency.rows import CounterSketch
 from skyband.kernels.monitored import table_find, table_size
@@ -36,11 +38,11 @@ class SpaceSaving(CounterSketch):
     Cost: O(1) a row for each instance, and there is one a slide. State: capacity counters for each.
     Guarantee: the true count of an answered item lies within [count − error, count]; every item
     with more than total / capacity occurrences in the window is among the counters; an answer is
-    ``exact`` where no error has been made.
+    ``exact`` where nothing was evicted.
 
     Metwally et al. as Homem and Carvalho run it (section 9): one instance is started at each pane
-    that a window starts with and lives for that window; the oldest answers. Panes without rows
-    start none, as it would equal the next.
+    that a window, or a ``peek``, may start with and lives for that window; the oldest answers.
+    Panes without rows start none, as it would equal the next.
 
     >>> import pyarrow as pa, skyband as sb
     >>> letters = pa.table({"letter": list("aabbc")})
@@ -61,7 +63,12 @@ class SpaceSaving(CounterSketch):
         super().__init__(query)
         self.cells = 1
         panes = query.window.panes
-        self.instances = panes.per_window // panes.per_slide + 2
+        # Where a slide's second cut is nearer to its start than to its end, ``peek`` may begin
+        # there, though no window does.
+        between = not panes.gaps and 0 < panes.slide <= 2 * panes.rest
+        self.every = 1 if between else panes.per_slide
+        """An instance starts at every so many panes."""
+        self.instances = panes.per_window // self.every + 2
 
     def bind(self, source: str, schema: Any) -> Any:
         needed = super().bind(source, schema)
@@ -73,7 +80,8 @@ class SpaceSaving(CounterSketch):
         n, m = self.instances, self.capacity
         size, self.shift = table_size(m)
         self.store = self.new_store()
-        self.last, self.started = np.full(1, NEVER), np.full(n, NEVER)
+        self.last, self.started = np.full(2, NEVER), np.full(n, NEVER)
+        # Of ``last``: the last pane; the pane from which on instances started wherever they should.
         self.control, self.total = np.zeros((n, COUNTS), np.int64), np.zeros(COUNTS, np.int64)
         self.table = np.zeros((n, size), np.uint64)
         self.item, self.row = np.zeros((n, m), np.uint64), np.full((n, m), -1)
@@ -95,7 +103,7 @@ class SpaceSaving(CounterSketch):
         shape = self.query.window.panes
         slots, rows, values, ends, proven = fold_instances(
             *self.unpacked(panes), windows.first, windows.end, self.query.k, self.filtered,
-            shape.per_window, shape.per_slide, self.last, self.started, self.control, self.item,
+            shape.per_window, self.every, self.last, self.started, self.control, self.item,
             self.row, self.f, self.err, self.alpha, self.heap, self.low, self.slack, self.table,
             self.shift, self.total, self.ended,
         )  # fmt: skip
@@ -138,6 +146,12 @@ class SpaceSaving(CounterSketch):
     # Answers ----------------------------------------------------------------------------------
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        shape = self.query.window.panes
+        if first < self.last[1] and (first + shape.per_window) % shape.per_slide:
+            raise EngineError(
+                "this monitor goes on from a snapshot of version 0.1, which held less than peek "
+                "needs: ask again when a window has passed, or where one ends"
+            )
         covered = np.flatnonzero(self.started >= first)
         if not len(covered):
             none = np.zeros((0, 2), self.dtype)
@@ -145,7 +159,7 @@ class SpaceSaving(CounterSketch):
         i = covered[np.argmin(self.started[covered])]
         live = self.heap[i, : self.control[i, SIZE]]
         values = np.stack([self.f[i, live], self.err[i, live]], axis=1)
-        clean = not self.alpha[i].any() and not self.err[i, live].any()
+        clean = not (self.control[i, REMOVALS] or self.alpha[i].any() or self.err[i, live].any())
         columns = self.store.gather(i * self.capacity + live)
         lengths = np.array([len(live)])
         return self._answers(np.zeros(1, np.int64), lengths, values, columns, np.array([clean]))
@@ -160,6 +174,21 @@ class SpaceSaving(CounterSketch):
 
     # State ------------------------------------------------------------------------------------
 
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        if arrays and len(arrays["last"]) == 1:
+            arrays = {**arrays, **self._of_version_0_1(arrays)}
+        super().restore(arrays)
+
+    def _of_version_0_1(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """What version 0.1 kept otherwise: instances started at the panes of windows only."""
+        last = arrays["last"]
+        found = {"last": np.append(last, last + 1 if last[0] != NEVER else last)}
+        for name in ("started", "control", "item", "f", "err", "alpha", "table", "low", "slack"):
+            found[name] = getattr(self, name).copy()
+            found[name][: len(arrays[name])] = arrays[name]
+        found["heap"] = np.concatenate([arrays["heap"], self.heap[len(arrays["heap"]) :]])
+        return found
+
     def stats(self) -> dict[str, int | float]:
         names = {"inserts": INSERTS, "removals": REMOVALS, "hits": HITS}
         if not hasattr(self, "store"):
@@ -170,7 +199,7 @@ class SpaceSaving(CounterSketch):
         mean = float(self.ended[0] / self.ended[1]) if self.ended[1] else 0.0
         filter_cells = self.cells if self.filtered else 0
         shape = self.query.window.panes
-        instances = -(-shape.per_window // shape.per_slide)
+        instances = -(-shape.per_window // self.every)
         return {
             **{name: int(total[at]) for name, at in names.items()},
             "retained": int(self.control[live, SIZE].sum()),

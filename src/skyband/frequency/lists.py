@@ -274,10 +274,9 @@ class PaneLists(FrequencySynopsis):
             low = np.searchsorted(key, (groups << _PANE_BITS) + windows.first)
             high = np.searchsorted(key, (groups << _PANE_BITS) + windows.end)
             answers = self._recounted(windows, code, value, low, high)
-            # The last window of a group tells what it still needs.
+            # What the last window of a group covered is needed until the next: it may be read again.
             needed = np.zeros(int(max(owner.max(initial=0), groups.max())) + 1, np.int64)
-            panes_of = self.query.window.panes
-            np.maximum.at(needed, groups, panes_of.first_pane(windows.number + 1))
+            np.maximum.at(needed, groups, windows.first)
             live = stamp >= needed[owner]
             np.subtract.at(self.refs, code[~live], 1)
             self._release(code[~live])

@@ -73,6 +73,9 @@ class SketchSynopsis(FrequencySynopsis):
         raw = query.options.get("raw_rows", max(_RAW_ROWS, 16 * self.capacity))
         count("options['raw_rows']", raw)
         self.raw_rows = int(raw)
+        self.most_known = max(self.raw_rows // 2, self.capacity + 1)
+        """Items that a cut leaves: more than a sketch can hold, so that it knows of a loss even
+        where all that was cut off has weight 0."""
 
     # Rows -------------------------------------------------------------------------------------
 
@@ -142,7 +145,7 @@ class SketchSynopsis(FrequencySynopsis):
             for _ in range(int(blocks[run])):
                 block = self._counted(rows, at, at + self.raw_rows)
                 part = _merged(part, missing[run], block, missing[run] * 0)
-                part, missing[run] = _cut(part, missing[run], self.raw_rows // 2)
+                part, missing[run] = _cut(part, missing[run], self.most_known)
                 at += self.raw_rows
             pieces.append(part)
         taken = blocks * self.raw_rows

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from skyband.kernels.fsw_rows import (
     HEAPED,
+    LOST,
     NEVER,
     REMOVALS,
     SIZE,
@@ -141,9 +142,9 @@ def _close(s: Sketch, pane: int) -> None:
 
 
 @jit
-def _proven(s: Sketch) -> bool:
-    """Whether nothing was ever dropped in a live pane."""
-    if len(s.bits):
+def _proven(s: Sketch, first: int) -> bool:
+    """Whether nothing was dropped in the panes from ``first`` on, which are the live ones."""
+    if len(s.bits) or s.control[LOST] >= first:
         return False
     for cell in range(len(s.hist)):
         if s.hist[cell] != 0:
@@ -252,5 +253,5 @@ def fold_fsw(
                         out_slack[n] += 1
             n += 1
         ends[window] = n
-        proven[window] = _proven(s)
+        proven[window] = _proven(s, first[window])
     return out_slot[:n], out_row[:n], out_value[:n], out_slack[:n], ends, proven

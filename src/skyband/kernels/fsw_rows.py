@@ -30,10 +30,13 @@ Values = NDArray[Any]
 
 NEVER = np.iinfo(np.int64).min
 SIZE, HEAPED, INSERTS, REMOVALS, HITS, UPDATES, BUCKETS, STAYED = 0, 1, 2, 3, 4, 5, 6, 7
-CONTROLS = STAYED + 4
+LOST = STAYED + 4
+CONTROLS = LOST + 1
 """Numbers that a sketch keeps: its size, whether its heap is valid, and counts of operations.
 
-The last four count removals by how many panes an item had stayed: 0, 1, 2 and more.
+The four from ``STAYED`` count removals by how many panes an item had stayed: 0, 1, 2 and more.
+``LOST`` is the newest pane of which an item is neither monitored nor told by a cell, for all that
+it weighed there may have been 0.
 """
 
 _ONE = np.uint64(1)
@@ -211,8 +214,11 @@ def feed(
             bound = past + active + add
             if bound < low[0] or bound < least(heap, capacity, low, slack, base, cur, err):
                 fine[cell] += add
+                control[LOST] = max(control[LOST], pane)
                 continue
             slot = np.int64(heap[0])
+            last_seen = pane if cur[slot] > 0 else seen[slot]
+            control[LOST] = max(control[LOST], last_seen)
             other = cell_of(item[slot], cells)
             own_cell = other // ratio == coarse
             if own_cell:

@@ -223,7 +223,7 @@ def fold_instances(
             out_value[n, 1] = err[oldest, slot]
             n += 1
         ends[window] = n
-        clean = True
+        clean = control[oldest, REMOVALS] == 0  # what was evicted may have had weight 0
         for cell in range(alpha.shape[1]):
             if alpha[oldest, cell] != 0:
                 clean = False
@@ -240,10 +240,11 @@ def list_panes(
     hashes: Hashes, weights: Values, offsets: Ints, known: Hashes, counts: Values, errors: Values,
     known_offsets: Ints, missing: Values, capacity: int, cells: int, words: int, shift: np.uint64,
     total: Ints,
-) -> tuple[Hashes, Ints, Values, Values, Ints]:  # fmt: skip
-    """FSS's list of each pane: hashes, rows, (count, error), μ, offsets.
+) -> tuple[Hashes, Ints, Values, Values, NDArray[np.bool_], Ints]:  # fmt: skip
+    """FSS's list of each pane: hashes, rows, (count, error), μ, whether it lacks items, offsets.
 
-    μ bounds how often an item that the list lacks occurred in the pane.
+    μ bounds how often an item that the list lacks occurred in the pane. It is 0 where a list lacks
+    only items of weight 0.
     """
     panes = len(offsets) - 1
     control = np.zeros(COUNTS, np.int64)
@@ -262,6 +263,7 @@ def list_panes(
     out_hash, out_row = np.empty(most, np.uint64), np.empty(most, np.int64)
     out_value = np.empty((most, 2), missing.dtype)
     absent = np.zeros(panes, missing.dtype)
+    lacks = np.zeros(panes, np.bool_)
     ends = np.zeros(panes + 1, np.int64)
     n = 0
     for pane in range(panes):
@@ -275,6 +277,7 @@ def list_panes(
             for cell in range(cells):
                 absent[pane] = max(absent[pane], alpha[cell])
                 alpha[cell] = 0
+        lacks[pane] = control[REMOVALS] > 0 or absent[pane] > 0
         for j in range(size):
             slot = heap[j]
             out_hash[n], out_row[n] = item[slot], row[slot]
@@ -284,4 +287,4 @@ def list_panes(
         total[:] += control
         control[:] = 0
         ends[pane + 1] = n
-    return out_hash[:n], out_row[:n], out_value[:n], absent, ends
+    return out_hash[:n], out_row[:n], out_value[:n], absent, lacks, ends

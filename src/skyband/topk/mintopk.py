@@ -33,6 +33,8 @@ class MinTopK(SingleGroup):
     [3, 3, 2]
     """
 
+    peeks = False  # rows that no coming window shows are gone, though a look back would need them
+
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
         panes = query.window.panes
@@ -67,13 +69,6 @@ class MinTopK(SingleGroup):
     @property
     def _length(self) -> int:
         return int(self.state.meta[kernel.LENGTH])
-
-    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        panes = self.query.window.panes
-        rows = self.state.rows[: self._length]
-        # A row lives through the windows of its pane, so its last window tells whether it is in.
-        live = rows[:, kernel.END] >= int(panes.last_window_of(first))
-        return self._read(rows[live][:, : kernel.SLOT + 1])
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         own = {"rows": self.state.rows[: self._length].copy(), "low": self.state.low.copy()}

@@ -1,0 +1,124 @@
+"""What a query would answer right now, over the panes that are sealed.
+
+    cuts          0     3  4     6  7     9  10          size 8, slide 3: the watermark is at 11
+    window                 ├─────────────────┤  [2, 10) would be too long: 2 is no cut
+                     ├───────────────────────┤  [3, 10) is what ``peek`` reads, and what it states
+
+``end`` is the end of the last sealed pane, ``start`` the first cut at or after ``end - size``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband import registry
+from skyband.answer import Answers
+from skyband.assembly import answers_of, runs_of
+from skyband.errors import EngineError
+from skyband.fold import Fold
+from skyband.runs import Runs
+from skyband.synopsis import Windows
+
+__all__ = ["peek"]
+
+Ints = npt.NDArray[np.int64]
+
+
+def peek(fold: Fold, last: int | None) -> Answers:
+    """The answer over the sealed panes of the last ``last`` ticks, by default of a window's size.
+
+    Groups of a count window have windows of their own: their rows show them. The answer as a whole
+    then reaches from the least start to the greatest end of the groups that have a sealed pane;
+    its total is that of all groups.
+    """
+    _refuse(fold, last)
+    windows = _windows(fold, fold.panes.size if last is None else last)
+    finished = _finished(fold, windows)
+    edges = fold.panes.pane_start(windows.first), fold.panes.pane_start(windows.end)
+    found = answers_of(
+        fold.query, fold.synopsis, fold.groups, finished,
+        runs_of(finished, windows), edges, fold.totals.of(windows), None, {},
+    )  # fmt: skip
+    return _together(found, _before(fold))
+
+
+def _refuse(fold: Fold, last: int | None) -> None:
+    """Raise EngineError where the algorithm keeps too little, or nothing is sealed."""
+    shorter = last is not None and last < fold.panes.size
+    able = fold.synopsis.shortens if shorter else fold.synopsis.peeks
+    if not able:
+        kind, name = fold.query.kind, registry.choose(fold.query)
+        classes = {other: registry.load(kind, other) for other in registry.algorithms(kind)}
+        others = [n for n, c in classes.items() if c.exact and (c.shortens if shorter else c.peeks)]
+        what = "for a window shorter than the query's" if shorter else "for peek"
+        raise EngineError(
+            f"{name} keeps too little {what}; use algorithm={' or '.join(map(repr, others))}"
+        )
+    if not fold.counting and fold.time.watermark is None:
+        silent = [repr(name) for name, seen in fold.time.seen.items() if seen is None and name]
+        unseen = f"; there are no rows of {', '.join(silent)}" if silent else ""
+        raise EngineError(f"there is nothing to see yet: no pane has been sealed{unseen}")
+
+
+def _windows(fold: Fold, size: int) -> Windows:
+    """What is read now: one window, or that of each group of a count window, in their order."""
+    panes, ranks, group = fold.panes, fold.groups.ranks, None
+    if fold.counting:
+        codes = fold.groups.live
+        codes = codes[np.argsort(ranks[codes], kind="stable")]
+        end = panes.pane_of(fold.count.counts[codes])
+        codes, end = codes[end > 0], end[end > 0]
+        start = np.maximum(panes.pane_start(end) - size, 0)
+        group = codes.astype(np.int32) if fold.groups.names else None
+    else:
+        end = np.full(1, fold.time.sealed)
+        start = panes.pane_start(end) - size
+    first = np.asarray(panes.pane_of(start - 1) + 1)
+    if group is not None and (first < fold.peeks_from(group)).any():
+        raise EngineError(
+            "this monitor goes on from a snapshot of version 0.1, which held less than peek needs: "
+            "ask again when every group has filled a window since, or start from new rows"
+        )
+    return Windows(np.arange(len(first)), first, end, ranks, group)
+
+
+def _finished(fold: Fold, windows: Windows) -> Runs | None:
+    """The answer of each window, stamped with its place among them."""
+    if fold.blank is None:
+        return None
+    groups = [None] * len(windows) if windows.group is None else windows.group.tolist()
+    found = []
+    edges = zip(windows.first.tolist(), windows.end.tolist(), groups, strict=True)
+    for number, (first, end, group) in enumerate(edges):
+        piece = fold.synopsis.partial(first, end, group)
+        if len(piece):
+            found.append(piece.stamped(np.full(len(piece), number)))
+    return fold.synopsis.finish([Runs.concat(found)]).ordered(windows.ranks) if found else None
+
+
+def _before(fold: Fold) -> dict[int, pa.Table]:
+    """The last answer; of a count window, the last answers of all groups, in their order."""
+    if not fold.groups.names or not fold.counting:
+        return fold.before
+    ranks = fold.groups.ranks
+    tables = [fold.before[group] for group in sorted(fold.before, key=lambda g: int(ranks[g]))]
+    return {0: pa.concat_tables(tables)} if tables else {}
+
+
+def _together(found: Answers, before: dict[int, pa.Table]) -> Answers:
+    """All answers as one."""
+    many = len(found) > 0
+    start, end = found.start.min() if many else 0, found.end.max() if many else 0
+    bounds: dict[str, Any] = {
+        name: value.max(keepdims=True) if isinstance(value, np.ndarray) else value
+        for name, value in found.bounds.items()
+    }
+    return Answers(
+        found.query, found.table, np.array([start]), np.array([end]),
+        np.array([0, found.table.num_rows]), np.array([found.exact.all()]), bounds,
+        found.total.sum(keepdims=True), None, before,
+    )  # fmt: skip
