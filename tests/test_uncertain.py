@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -63,6 +64,26 @@ def test_state_stays_bounded_and_checks(algorithm: str, pattern: str) -> None:
         stats = monitor.stats()
         assert stats["compact_sets"] <= 60
         assert stats["largest_compact_set"] <= 40
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_rows_are_cleaned_up_when_the_store_has_doubled_not_at_each_push(algorithm: str) -> None:
+    """Looking through all live rows at each push made bs 60 times slower than it is."""
+    rng = np.random.default_rng(3)
+    size, n, batch = 8_000, 60_000, 200
+    table = pa.table({"speed": rng.random(n), "p": 1.0 - rng.random(n), "car": np.arange(n)})
+    window = sb.CountWindow(size, slide=10)
+    monitor = sb.Monitor(query("pk-topk", window, k=3, algorithm=algorithm))
+    synopsis: Any = monitor._synopsis
+    longest = 0
+    for start in range(0, n, batch):
+        monitor.push(table.slice(start, batch))
+        longest = max(longest, len(synopsis.store))
+    cleanings = monitor.stats()["cleanings"]
+    assert longest <= 2 * size + 4096 + batch
+    # At least 4,096 rows come between two cleanings, and a window's worth once it is full.
+    assert cleanings <= (2 + n // size if algorithm == "bs" else n // 4096)
+    assert cleanings >= (3 if algorithm == "bs" else 1)
 
 
 @pytest.mark.parametrize("damage", ["H", "segments", "newest rows", "order of entries", "a set"])

@@ -202,6 +202,7 @@ class PerGroup(Synopsis[Any]):
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         arrays = {"groups": np.array(sorted(self.members), np.int64)}
+        arrays |= {f"tally/{name}": count.copy() for name, count in self.model.tallies().items()}
         for group, member in self.members.items():
             arrays[f"{group}/filled"] = self.filled[group]
             arrays |= {f"{group}/state/{n}": value for n, value in member.snapshot().items()}
@@ -213,6 +214,8 @@ class PerGroup(Synopsis[Any]):
         for name, value in arrays.items():
             group, _, rest = name.partition("/")
             split.setdefault(group, {})[rest] = value
+        for name, count in self.model.tallies().items():
+            count[:] = split.get("tally", {}).get(name, 0)
         for group in arrays["groups"].tolist():
             mine = split[str(group)]
             self.filled[group] = mine["filled"]
@@ -223,6 +226,8 @@ class PerGroup(Synopsis[Any]):
         for member in self.members.values():
             for name, value in member.stats().items():
                 total[name] = total.get(name, 0) + value
+        for name, count in self.model.tallies().items():
+            total[name] += int(count[0])
         return {name: int(v) if float(v).is_integer() else v for name, v in total.items()}
 
     def _check(self) -> None:

@@ -324,7 +324,17 @@ class Synopsis(ABC, Generic[Q]):
 
     @abstractmethod
     def stats(self) -> dict[str, int | float]:
-        """At least ``retained`` and ``state_bytes``; the paper's operation counts."""
+        """At least ``retained`` and ``state_bytes``; the paper's operation counts.
+
+        Progress bars read it after every batch: its cost must not grow with the state.
+        """
+
+    def tallies(self) -> Mapping[str, npt.NDArray[np.int64]]:
+        """Those of the counts in ``stats`` that ``summarise`` keeps, as views of one number each.
+
+        Where each group has a synopsis of its own, one more summarises the rows of all groups.
+        """
+        return {}
 
     def _check(self) -> None:
         """Assert every invariant; only tests call it."""

@@ -63,6 +63,10 @@ class Eaa(LiveReports):
         self.slack = self._option("slack", self.usual_slack, 0)
         self.swept = 0
         """Reports right after the last sweep."""
+        self.instances_swept = 0
+        """Instances that the last sweep left."""
+        self.reports_swept = 0
+        """Reports that had come by then."""
         self.first = NEVER
         """The first pane of the last window."""
         self.work |= {"sweeps": 0, "comparisons": 0, "dropped": 0}
@@ -101,6 +105,8 @@ class Eaa(LiveReports):
         self.work["sweeps"] += 1
         self.work["comparisons"] += work
         self.head, self.size, self.swept = 0, kept, kept
+        self.instances_swept = int(len(who) - lost.sum())
+        self.reports_swept = self.work["reports_in"]
         retire(dead, self.points, self.view, self.place, self.counters)
         self.index.release(dead)
         self.ever[dead] = 0
@@ -135,21 +141,26 @@ class Eaa(LiveReports):
         )
 
     def retained(self) -> int:
-        """Instances that are not dominated, as a sweep would leave them now."""
-        if self.head == self.size:
-            return 0
-        who, _, _, offsets, values, seen = self._instances()
-        lost, _ = self._lost(who, offsets, values, seen)
-        return int(len(who) - lost.sum())
+        """The instances that the last sweep left and the reports since then, or all live reports.
+
+        The lesser of the two: right after a sweep these are the instances that are not dominated,
+        as the paper counts them; until the next one they are at most what is kept.
+        """
+        since = self.work["reports_in"] - self.reports_swept
+        return min(self.instances_swept + since, self.size - self.head)
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        arrays = super().snapshot() | {"swept": np.array([self.swept, self.first])}
+        swept = [self.swept, self.first, self.instances_swept, self.reports_swept]
+        arrays = super().snapshot() | {"swept": np.array(swept)}
         if self.self_join is not None:
             arrays |= {f"self_join/{name}": a for name, a in self.self_join.state().items()}
         return arrays
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super().restore(arrays)
-        self.swept, self.first = arrays["swept"].tolist()
+        self.swept, self.first, *counts = arrays["swept"].tolist()
+        # 0.1 did not count: then it is all reports that are live.
+        live = [self.size, self.work["reports_in"]]
+        self.instances_swept, self.reports_swept = counts or live
         if self.self_join is not None:
             self.self_join.restore(under(arrays, "self_join/"))

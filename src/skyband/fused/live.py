@@ -323,6 +323,7 @@ class LiveReports(FusedSynopsis):
             arrays |= {f"guard/{name}": value for name, value in self.guard.state().items()}
         arrays["ever"] = self.ever[: self.index.bound].copy()
         arrays["work"] = np.array(list(self.work.values()), np.int64)
+        arrays["refills"] = self.counters[REFILLS : REFILLS + 1].copy()
         return arrays
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -347,6 +348,8 @@ class LiveReports(FusedSynopsis):
             self._give_keys(codes)
         self._rescore(codes)
         self.work = dict(zip(self.work, arrays["work"].tolist(), strict=True))
+        if "refills" in arrays:  # 0.1 did not keep it
+            self.counters[REFILLS] = arrays["refills"][0]
 
     def _rescore(self, codes: Codes) -> None:
         """Read the values of objects from the log again, and settle their scores."""

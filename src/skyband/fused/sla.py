@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -127,6 +130,14 @@ class Sla(LiveReports):
         self.counters[VIEW] = len(kept)
         self.counters[LIMIT] = 2 * max(len(kept), self.aim)
         self.counters[REFILLS] += 1
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        return super().snapshot() | {"list_work": self.list_work.copy()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super().restore(arrays)
+        if "list_work" in arrays:  # 0.1 did not keep it
+            self.list_work = arrays["list_work"].copy()
 
     def retained(self) -> int:
         """Reports in the window."""

@@ -1,4 +1,4 @@
-"""Exact top-k by skyband monitoring with a grid to rescan (Mouratidis et al. 2006)."""
+"""SMA: exact top-k by skyband monitoring with a grid to rescan (Mouratidis et al. 2006)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from skyband.columns import native_dtype
 from skyband.kernels import sma as kernel
+from skyband.kernels.patient import patient
 from skyband.kernels.sma import Monitored, fold_monitored, new_monitored
 from skyband.query.topk import TopK
 from skyband.runs import Runs
@@ -19,13 +22,23 @@ __all__ = ["Sma"]
 
 Ints = npt.NDArray[np.int64]
 
+# Kernels call it as well, where it cannot be patient.
+rebuild = patient(kernel.rebuild)
+
 
 class Sma(SingleGroup):
     """All live rows in a grid, the skyband of those above a threshold, a rescan when it runs dry.
 
+    The threshold is the k-th best row of the last computation. The first window with k rows sets
+    it; a window whose band has fewer than k rows left computes the best k from the grid again and
+    sets it anew, and so does one with a quarter more rows than at the last computation: the paper
+    starts with a full window, we answer while it fills. ``rescans`` counts all computations,
+    ``rows_rescanned`` the rows they read.
+
     A row costs O(1) to file and O(skyband) if it is above the threshold; a rescan reads the best
-    cells. State: every row of the window, as the paper has it. Exact. Mouratidis et al. 2006, with
-    one score in place of several attributes, so that the grid has one dimension.
+    cells. State: every row of the window, as the paper has it, so ``retained`` counts them all.
+    Exact. Mouratidis et al. 2006, with one score in place of several attributes, so that the grid
+    has one dimension; its cells are laid out over the live scores once per window of arrivals.
 
     >>> import pyarrow as pa, skyband as sb
     >>> query = sb.TopK(k=1, score="x", window=sb.CountWindow(2, slide=1), algorithm="sma")
@@ -38,6 +51,12 @@ class Sma(SingleGroup):
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
         self.state = new_monitored(query.k)
+
+    def check_types(self, source: str, schema: pa.Schema) -> None:
+        super().check_types(source, schema)
+        dtype = native_dtype(schema.field(self.query.score).type)
+        assert dtype is not None
+        self.state.meta[kernel.FLOATS] = dtype.kind == "f"
 
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
         part = panes.parts["rows"]
@@ -80,7 +99,15 @@ class Sma(SingleGroup):
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super().restore(arrays)
-        self.state = Monitored(*(arrays[name].copy() for name in Monitored._fields))
+        floats = self.state.meta[kernel.FLOATS]
+        found = {name: array.copy() for name, array in arrays.items() if name in Monitored._fields}
+        old = "step" not in found  # as 0.1 wrote it: other cells, and never a threshold
+        if old:
+            found |= {"step": np.ones(1), "meta": np.append(found["meta"], 0)}
+        self.state = Monitored(**found)
+        self.state.meta[kernel.FLOATS] = floats
+        if old:
+            self.state = rebuild(self.state, len(self.state.live))
 
     def stats(self) -> dict[str, int | float]:
         meta = self.state.meta
@@ -100,10 +127,28 @@ class Sma(SingleGroup):
         assert (np.diff(live[:, kernel.PANE]) >= 0).all()
         order = np.lexsort((~band[:, kernel.TIE], ~band[:, kernel.KEY]))
         assert (band[:, :2] == band[order][:, :2]).all()
-        assert set(band[:, kernel.SLOT].tolist()) <= set(live[:, kernel.SLOT].tolist())
-        queued = 0
-        for at in self.state.cells[:, 0].copy():
+        self._check_band(live, band)
+        queued: list[int] = []
+        for cell, at in enumerate(self.state.cells[:, 0].tolist()):
             while at >= 0:
-                queued += 1
-                at = self.state.live[at, kernel.NEXT]  # noqa: PLW2901  along the queue
-        assert queued == len(live)
+                assert kernel._cell(self.state, self.state.live[at, kernel.KEY]) == cell
+                queued.append(at)
+                at = int(self.state.live[at, kernel.NEXT])  # noqa: PLW2901  along the queue
+        assert sorted(queued) == sorted(self._live().tolist())
+
+    def _check_band(self, live: Ints, band: Ints) -> None:
+        """The band has live rows alone, and all above the threshold that may still be answered."""
+        slots = set(band[:, kernel.SLOT].tolist())
+        assert len(slots) == len(band)
+        assert slots <= set(live[:, kernel.SLOT].tolist())
+        floor = tuple(self.state.meta[[kernel.FLOOR_KEY, kernel.FLOOR_TIE]].tolist())
+        key, tie, pane = live[:, kernel.KEY], live[:, kernel.TIE], live[:, kernel.PANE]
+        for at in range(len(live)):
+            better = (key > key[at]) | ((key == key[at]) & (tie > tie[at]))
+            better[:at] |= (key[:at] == key[at]) & (tie[:at] == tie[at])
+            kept = (better & (pane >= pane[at])).sum() < self.query.k
+            if (key[at], tie[at]) > floor:
+                assert (live[at, kernel.SLOT] in slots) == kept
+            elif live[at, kernel.SLOT] in slots:
+                assert kept
+                assert (key[at], tie[at]) == floor, "a row below the threshold"

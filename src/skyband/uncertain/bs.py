@@ -92,6 +92,7 @@ class BaseSynopsis(WindowedSynopsis):
             "rows_inserted": int(num[o.INSERTED]),
             "rows_deleted": int(num[o.DELETED]),
             "compact_sets_built": self._rebuilt,
+            "cleanings": self._cleanings,
         }
 
     def _check(self) -> None:

@@ -104,6 +104,7 @@ class QueueSynopsis(WindowedSynopsis):
             "compact_sets_updated": int(num[q.UPDATED]),
             "segments_merged": int(num[q.MERGED]),
             "buffers_emptied": int(num[q.FLUSHED]),
+            "cleanings": self._cleanings,
         }
 
     def _retained(self) -> int:

@@ -50,6 +50,9 @@ class WindowedSynopsis(UncertainSynopsis):
         self._at[h.OPEN] = 1
         self._at[h.OLDEST] = FAR
         self._rebuilt = 0
+        self._cleanings = 0
+        self._due = _SPARE
+        """The store's length beyond which it is next looked through for dead rows."""
 
     @property
     def store(self) -> RowStore:
@@ -226,16 +229,16 @@ class WindowedSynopsis(UncertainSynopsis):
     # Slots ------------------------------------------------------------------------------------
 
     def _clean(self) -> None:
-        """Drop dead rows once they are the greater part."""
-        if len(self.store) > _SPARE:
-            live = np.union1d(self._live(), self._head)
-            if len(self.store) > 2 * len(live) + _SPARE:
-                self._compact(live)
+        """Drop dead rows once the store has doubled: O(1) per row that was appended since."""
+        if len(self.store) > self._due:
+            self._cleanings += 1
+            self._compact(np.union1d(self._live(), self._head))
 
     def _compact(self, live: Ints) -> None:
         self._renumber(live)
         self._head = np.searchsorted(live, self._head)
         self.store.keep(live)
+        self._due = 2 * len(live) + _SPARE
 
     # State ------------------------------------------------------------------------------------
 
@@ -245,7 +248,7 @@ class WindowedSynopsis(UncertainSynopsis):
         self._compact(np.union1d(self._live(), self._head))
         own = {f"own/{name}": array.copy() for name, array in self._state().items()}
         own |= {"head": self._head.copy(), "at": self._at.copy()}
-        own["rebuilt"] = np.array([self._rebuilt])
+        own["rebuilt"] = np.array([self._rebuilt, self._cleanings])
         return own | {f"rows/{name}": array for name, array in self.store.state().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -254,7 +257,8 @@ class WindowedSynopsis(UncertainSynopsis):
         self.store.restore({n[5:]: a for n, a in arrays.items() if n.startswith("rows/")})
         self._load({n[4:]: np.array(a) for n, a in arrays.items() if n.startswith("own/")})
         self._head, self._at = np.array(arrays["head"]), np.array(arrays["at"])
-        self._rebuilt = int(arrays["rebuilt"][0])
+        self._rebuilt, self._cleanings = (int(n) for n in (*arrays["rebuilt"], 0)[:2])
+        self._due = 2 * len(self.store) + _SPARE
 
     @property
     def _nbytes(self) -> int:

@@ -106,9 +106,9 @@ class Filter:
         lengths[long] = np.diff(ends)
         return found[chosen], offsets_of(lengths)
 
-    def stats(self) -> dict[str, int]:
+    def tallies(self) -> dict[str, Ints]:
+        """What was done, as views of one number each."""
         names = ("panes", "rescans", "relearned", "survivors", "unfiltered")
-        found = {f"filter_{n}": int(c) for n, c in zip(names, self.counts, strict=False)}
-        used = ("stationary", "time", "sample")
-        first = kernel.BY_STATIONARY
-        return found | {f"filter_by_{n}": int(self.counts[first + i]) for i, n in enumerate(used)}
+        found = {f"filter_{n}": self.counts[i : i + 1] for i, n in enumerate(names)}
+        used = enumerate(("stationary", "time", "sample"), start=kernel.BY_STATIONARY)
+        return found | {f"filter_by_{n}": self.counts[i : i + 1] for i, n in used}

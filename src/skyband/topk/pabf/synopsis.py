@@ -174,6 +174,7 @@ class Pabf(SingleGroup):
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         own = {name: getattr(self.state, name) for name in Candidates._fields}
         own |= {"rows": self._rows, "best": self._results}
+        own |= {f"tally/{name}": count for name, count in self.tallies().items()}
         return {**super().snapshot(), **{name: array.copy() for name, array in own.items()}}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -182,33 +183,30 @@ class Pabf(SingleGroup):
         best = np.empty((2 * self.query.k, 4), np.int64)
         best[: len(own["best"])] = own["best"]
         self.state = Candidates(**(own | {"best": best}))
+        for name, count in self.tallies().items():
+            count[:] = arrays.get(f"tally/{name}", 0)  # 0.1 did not keep them
+
+    def tallies(self) -> Mapping[str, Ints]:
+        return self.filter.tallies()
 
     def stats(self) -> dict[str, int | float]:
-        rows, meta = self._rows, self.state.meta
-        lives = rows[:, kernel.PANE] >= meta[kernel.FIRST]
-        own = sum(array.nbytes for array in self.state)
+        """Retained are the rows in buckets, expired ones until they are passed over or merged."""
+        state, meta = self.state, self.state.meta
+        own = sum(array.nbytes for array in state)
+        fresh = int(meta[kernel.USED] - state.cut[0])
         return {
-            "retained": int(lives.sum()),
+            "retained": int((state.cut[:-1] - state.head).sum()) + fresh,
             "state_bytes": own + self.payload.nbytes,
-            "fresh": int(lives[self.state.cut[0] :].sum()),
-            "nodes": self._nodes(),
-            "buckets": len(set(self.state.cut.tolist())) - 1,
+            "fresh": fresh,
+            "buckets": len(set(state.cut.tolist())) - 1,
             "local_merges": int(meta[kernel.LOCAL_MERGES]),
             "global_merges": int(meta[kernel.GLOBAL_MERGES]),
             "rows_merged": int(meta[kernel.MERGED]),
             "results_inserted": int(meta[kernel.INSERTED]),
             "refills": int(meta[kernel.REFILLS]),
             "rows_refilled": int(meta[kernel.REFILLED]),
-            **self.filter.stats(),
+            **{name: int(count[0]) for name, count in self.tallies().items()},
         }
-
-    def _nodes(self) -> int:
-        """Nodes of all buckets: stretches of one level."""
-        found = 0
-        for bucket in self._buckets():
-            if len(bucket):
-                found += 1 + int((np.diff(bucket[:, kernel.LEVEL]) != 0).sum())
-        return found
 
     def _buckets(self) -> list[Ints]:
         """The buckets' rows, the newest bucket first, without those passed over as expired."""
