@@ -3,6 +3,8 @@
 PYTHON      ?= python3
 PYTEST_ARGS ?=
 BENCH_ARGS  ?=
+FUZZ_ARGS   ?=
+MUTANT_ARGS ?=
 
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -13,7 +15,7 @@ SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-demo setup-spark setup-test demo test test-nojit test-spark slow-nojit docs-test \
-        slow cluster check format bench clean
+        slow cluster fuzz mutants check format bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +84,12 @@ slow: setup-test  ## Run the slow tests
 
 cluster: setup-spark  ## Run the tests that need a Spark cluster of several processes
 	$(PYTEST) -m cluster --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+
+fuzz: setup  ## Drive interface and command line with random inputs; FUZZ_ARGS="--count 10000 ..."
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ_ARGS)
+
+mutants: setup  ## Change kernels one node at a time and see whether tests notice; MUTANT_ARGS="--help"
+	PYTHONPATH=tests $(BIN)/python -m mutation $(MUTANT_ARGS)
 
 # --- code ---------------------------------------------------------------------------------------
 

@@ -138,7 +138,8 @@ class EaaApprox(Eaa):
 
     def _read(self, first: Ints) -> None:
         super()._read(first)
-        self._missed.append(self._worst(first))
+        if len(first):
+            self._missed.append(self._worst(first))
 
     def _promised(self, runs: Runs, windows: Windows, some: Mask) -> Runs:
         missed = np.concatenate(self._missed)[some]
