@@ -5,7 +5,7 @@ spec, or one run of the command line. The batches of a stream and the words of a
 counted apart. Whatever the input, these are failures:
 
     a crash            the process dies
-    a hang             nothing happens for a minute
+    a hang             two minutes of the processor's time, or twenty by the clock, for one input
     a traceback        an exception that is not a SkybandError, or any from the command line
     a wrong answer     one that differs from the oracle's, or breaks the bounds that it carries
 

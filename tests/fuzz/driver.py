@@ -17,10 +17,10 @@ from typing import Any
 
 import fuzz
 
-QUIET = 60
-"""Seconds after which a case that is still running counts as a hang; compiling has its own."""
-FIRST = 600
-"""Seconds for a case that compiles kernels: the first ones of a process."""
+BUSY = 120
+"""Seconds of the processor's time after which a case is a hang; it may compile kernels."""
+QUIET = 1200
+"""Seconds by the clock after which it is one anyway: it waits for something, or nobody knows."""
 SHOWN = 3
 """Failures of one kind that are shown; the others are counted."""
 
@@ -97,7 +97,7 @@ class Worker:
         share = -(-given.count // given.jobs)
         self.next = given.start + job * share
         self.end = min(self.next + share, given.start + given.count)
-        self.moved = time.monotonic()
+        self.moved, self.used = time.monotonic(), 0.0
         self.process: Any = None
 
     def running(self) -> bool:
@@ -107,11 +107,11 @@ class Worker:
             if over or self.next >= self.end:
                 return False
             self._start()
-        number, ready, case = self.state.read()
+        number, case = self.state.read()
         if number != self.at:
-            self.at, self.moved = number, time.monotonic()
+            self.at, self.moved, self.used = number, time.monotonic(), self._worked()
         code = self.process.poll()
-        silent = time.monotonic() - self.moved > (QUIET if ready else FIRST)
+        silent = self._worked() - self.used > BUSY or time.monotonic() - self.moved > QUIET
         if code is None and not silent and not over:
             return True
         if code is None:
@@ -137,12 +137,20 @@ class Worker:
             words += ["--only", given.only]
         left = given.seconds - (time.monotonic() - self.run.began)
         words += ["--seconds", str(left)]
-        self.moved = time.monotonic()
+        self.moved, self.used = time.monotonic(), 0.0
         with self.log.open("wb") as log:
             command = [sys.executable, "-m", "fuzz", *words]
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
+
+    def _worked(self) -> float:
+        """The processor's time that the process has had, where the system says so."""
+        try:
+            words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
     def _last_words(self) -> str:
         self._collect()
@@ -168,7 +176,7 @@ class Worker:
 
 
 class State:
-    """Where a worker says what it is at, in memory that outlives it: number, readiness, case."""
+    """Where a worker says what it is at, in memory that outlives it: number and case."""
 
     def __init__(self, path: Path, new: bool = False) -> None:
         self.path = path
@@ -177,13 +185,13 @@ class State:
         with path.open("r+b") as file:
             self.map = mmap.mmap(file.fileno(), 128)
 
-    def write(self, number: int, ready: bool, case: str) -> None:
+    def write(self, number: int, case: str) -> None:
         text = case.encode()[:100]
-        self.map[:] = number.to_bytes(8, "little") + bytes([ready]) + text + bytes(119 - len(text))
+        self.map[:] = number.to_bytes(8, "little") + text + bytes(120 - len(text))
 
-    def read(self) -> tuple[int, bool, str]:
+    def read(self) -> tuple[int, str]:
         data = bytes(self.map)
-        return int.from_bytes(data[:8], "little"), bool(data[8]), data[9:].rstrip(b"\0").decode()
+        return int.from_bytes(data[:8], "little"), data[8:].rstrip(b"\0").decode()
 
 
 def _work(given: argparse.Namespace) -> None:
@@ -198,14 +206,13 @@ def _work(given: argparse.Namespace) -> None:
                 break
             seed = f"{given.seed}-{given.start + done}"
             kind = given.only or fuzz.pick(seed)
-            # Kernels are compiled as cases need them, so that readiness is a matter of time.
-            state.write(before + done, time.monotonic() - began > FIRST, f"{kind}:{seed}")
+            state.write(before + done, f"{kind}:{seed}")
             try:
                 fuzz.run(kind, seed)
             except Exception as problem:  # noqa: BLE001  whatever it is, it is a finding
                 failures.write(f"{kind}:{seed}\t{signature(problem)}\n")
                 failures.flush()
-            state.write(before + done + 1, time.monotonic() - began > FIRST, "")
+            state.write(before + done + 1, "")
 
 
 def signature(problem: BaseException) -> str:

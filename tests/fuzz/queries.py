@@ -11,6 +11,11 @@ from fuzz import values
 from fuzz.values import Column
 from skyband import registry
 
+CHOICES: dict[str, tuple[str | None, ...]] = {
+    kind: (None, *registry.algorithms(kind)) for kind in registry.kinds()
+}
+"""The algorithms that queries are drawn for; whoever tests one of them alone narrows it."""
+
 SKETCHES = ("ss", "fss", "fsp", "fsw", "fsw-r", "fsw-f")
 
 
@@ -26,7 +31,7 @@ def _key(rng: random.Random, nulls: bool = False) -> Column:
 
 
 def _algorithm(rng: random.Random, kind: str) -> str | None:
-    return rng.choice((None, *registry.algorithms(kind)))
+    return rng.choice(CHOICES[kind])
 
 
 def _by(rng: random.Random, columns: dict[str, Column], taken: set[str]) -> tuple[str, ...]:
