@@ -3,6 +3,8 @@
 PYTHON      ?= python3
 PYTEST_ARGS ?=
 BENCH_ARGS  ?=
+FUZZ_ARGS   ?=
+MUTANT_ARGS ?=
 
 VENV   := .venv
 LOWEST := .venv-lowest
@@ -16,7 +18,7 @@ SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-demo setup-spark setup-test hooks demo bench test test-core test-nojit test-spark \
-        slow-nojit docs-test slow cluster lowest wheel check format clean
+        slow-nojit docs-test slow cluster fuzz mutants lowest wheel check format clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +117,11 @@ wheel: | $(BIN)/python  ## Build the wheel, install it elsewhere and run README'
 	$(PYTHON) -m venv --clear $(TRIAL)
 	$(TRIAL)/bin/python $(INSTALL) "$$(echo dist/*.whl)[cli]"
 	cd $(TRIAL) && bin/skyband --version && bin/python -m doctest ../README.md
+fuzz: setup  ## Drive interface and command line with random inputs; FUZZ_ARGS="--count 10000 ..."
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ_ARGS)
+
+mutants: setup  ## Change kernels one node at a time and see whether tests notice; MUTANT_ARGS="--help"
+	PYTHONPATH=tests $(BIN)/python -m mutation $(MUTANT_ARGS)
 
 # --- code ---------------------------------------------------------------------------------------
 

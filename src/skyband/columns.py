@@ -57,6 +57,16 @@ def output_type(kind: pa.DataType) -> pa.DataType:
     return _VIEWS.get(kind, kind)
 
 
+def decoded(table: pa.Table) -> pa.Table:
+    """The table with views and runs decoded, for Arrow can neither take nor filter them all."""
+    for number, column in enumerate(table.schema):
+        if column.type in _VIEWS or pa.types.is_run_end_encoded(column.type):
+            kind = output_type(column.type)
+            column_now = pa.chunked_array([plain(c) for c in table.column(number).chunks], kind)
+            table = table.set_column(number, column.with_type(kind), column_now)
+    return table
+
+
 def plain(arr: pa.Array | pa.ChunkedArray) -> pa.Array:
     """`arr` as one array of its output type's storage; itself, without a copy, where it is one."""
     if isinstance(arr, pa.ChunkedArray):

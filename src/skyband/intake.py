@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import output_type
+from skyband.columns import decoded, output_type
 from skyband.errors import DataError, SchemaError
 from skyband.groups import GroupTable
 from skyband.kernels.arrange import arrival_numbers, counting_order, split_by_code
@@ -18,6 +18,7 @@ from skyband.query.base import Query
 from skyband.runs import expand
 from skyband.synopsis import Faults, Rows, Synopsis
 from skyband.watermark import CountClock
+from skyband.window import TimeWindow
 
 __all__ = ["Intake", "Taken", "as_table"]
 
@@ -28,14 +29,18 @@ Codes = npt.NDArray[np.int32]
 def as_table(data: Any) -> pa.Table:
     """A table from anything with the Arrow PyCapsule interface, without copying."""
     if isinstance(data, pa.Table):
-        return data
+        return decoded(data)
     if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
+        return decoded(pa.Table.from_batches([data]))
+    problem = ""
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
-        return pa.table(data)
+        try:
+            return decoded(pa.table(data))
+        except (pa.ArrowException, TypeError) as error:
+            problem = f" ({error})"
     raise SchemaError(
         "a batch must speak Arrow (pyarrow, pandas, polars, DuckDB, ...), "
-        f"not {type(data).__name__}"
+        f"and be a table, not {type(data).__name__}{problem}"
     )
 
 
@@ -108,23 +113,45 @@ class Intake:
             self.bound.pop(source, None) if source not in self.synopsis.schemas else None
             raise
         batch = _one_batch(table.select(self.bound[source].names))
-        faults = self.synopsis.validate(source, batch) if batch.num_rows else None
         rows_in = batch.num_rows
-        if faults is not None:
-            batch = batch.filter(pa.array(~faults.mask))
-        axis = self.synopsis.axes.get(source)
-        ticks = greatest = None
-        in_order = False
-        if axis is not None and batch.num_rows:
-            ticks = axis.ticks(batch.column(axis.name))
+        batch, ticks, faults = self._judged(source, batch)
+        greatest, in_order = None, False
+        if ticks is not None:
             in_order = self.in_order or is_sorted(ticks)
             greatest = int(ticks[-1] if in_order else ticks.max())
         return Taken(source, batch, ticks, rows_in, faults, greatest, in_order)
 
+    def _judged(
+        self, source: str, batch: pa.RecordBatch
+    ) -> tuple[pa.RecordBatch, Ints | None, Faults | None]:
+        """The good rows, their times where there are any, and the bad rows."""
+        faults = self.synopsis.validate(source, batch) if batch.num_rows else None
+        good = batch if faults is None else batch.filter(pa.array(~faults.mask))
+        axis = self.synopsis.axes.get(source)
+        if axis is None or not good.num_rows:
+            return good, None, faults
+        ticks = axis.ticks(good.column(axis.name))
+        far = self._far(ticks)
+        if far is None:
+            return good, ticks, faults
+        near = ~far
+        faults = _with_far(batch, axis.name, faults, far)
+        return good.filter(pa.array(near)), ticks[near] if near.any() else None, faults
+
+    def _far(self, ticks: Ints) -> npt.NDArray[np.bool_] | None:
+        """Where a window of a row would have an edge that is no time; None where none has."""
+        window = self.query.window
+        if not isinstance(window, TimeWindow):
+            return None
+        low, high = window.reach
+        if low <= ticks.min() and ticks.max() <= high:
+            return None
+        return np.asarray((ticks < low) | (ticks > high))
+
     def refuse_bad(self, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows."""
         ((source, schema),) = self.bound.items()
-        faults = self.synopsis.validate(source, _one_batch(table.select(schema.names)))
+        *_, faults = self._judged(source, _one_batch(table.select(schema.names)))
         if faults is not None:
             refuse(faults)
 
@@ -252,6 +279,19 @@ class Intake:
         if not groups.names:
             return np.zeros(batch.num_rows, np.int32)
         return groups.encode([batch.column(name) for name in groups.names])
+
+
+def _with_far(
+    batch: pa.RecordBatch, name: str, known: Faults | None, far: npt.NDArray[np.bool_]
+) -> Faults:
+    """The bad rows of a batch, and among the others those whose time is too far away."""
+    mask = np.zeros(batch.num_rows, np.bool_) if known is None else known.mask.copy()
+    rows = np.flatnonzero(~mask)[far]
+    mask[rows] = True
+    value = batch.column(name).cast(pa.int64())[int(rows[0])]
+    reason = f"column {name!r}, row {rows[0]}: the time is out of range ({value})"
+    more = f" (and {len(rows) - 1:,} more like it)" if len(rows) > 1 else ""
+    return Faults(mask, [*([] if known is None else known.reasons), reason + more])
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

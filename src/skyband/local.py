@@ -123,7 +123,7 @@ def _in_time(table: pa.Table, query: Query, source: str | None) -> pa.Table:
     if isinstance(query.window, CountWindow):
         return table
     name = query.time_of(source)
-    if name is None or name not in table.column_names:
+    if name is None or table.schema.get_field_index(name) < 0:  # absent, or there twice
         return table
     axis = TimeAxis(name, table.schema.field(name).type, query.window)
     return sorted_by(table, name, axis.ticks)

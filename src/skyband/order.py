@@ -69,6 +69,8 @@ def id_ranks(ids: pa.Array) -> Ints:
         ids = ids.cast(pa.binary())
     elif pa.types.is_boolean(kind):
         ids = ids.cast(pa.uint8())
+    elif pa.types.is_float16(kind):
+        ids = ids.cast(pa.float32())  # Arrow cannot sort halves
     elif pa.types.is_fixed_size_binary(kind):
         ids = ids.cast(pa.binary())
     return np.asarray(pc.rank(ids, tiebreaker="dense")).astype(np.int64)
@@ -97,11 +99,13 @@ def row_order(
 
 def order_by_value(columns: list[pa.Array]) -> npt.NDArray[np.int64]:
     """Positions in ascending order of the columns, left to right; nulls last."""
-    table = pa.table(
-        {
-            str(i): c.dictionary_decode() if pa.types.is_dictionary(c.type) else c
-            for i, c in enumerate(columns)
-        }
-    )
+    table = pa.table({str(i): _sorting(column) for i, column in enumerate(columns)})
     keys = [(name, "ascending") for name in table.column_names]
     return np.asarray(pc.sort_indices(table, sort_keys=keys)).astype(np.int64)
+
+
+def _sorting(column: pa.Array) -> pa.Array:
+    """A column that Arrow can sort, in the same order."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.float32()) if pa.types.is_float16(column.type) else column

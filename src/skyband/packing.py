@@ -82,6 +82,8 @@ def unpack(
             f"these {len(view)} bytes are not a Skyband snapshot; pass what snapshot() returned"
         )
     _, version, checksum = _START.unpack_from(view)
+    if not version:
+        raise EngineError("the snapshot is damaged (it has no version); use another copy")
     if version > FORMAT_VERSION:
         raise EngineError(
             f"the snapshot has format {version} and this version of Skyband reads up to "

@@ -13,7 +13,7 @@ import pyarrow as pa
 from skyband.errors import SchemaError
 from skyband.intake import as_table
 
-__all__ = ["Batches", "batches_of", "is_table"]
+__all__ = ["Batches", "batches_of", "is_table", "sound"]
 
 BATCH_ROWS = 1 << 18
 """Rows of one table that are read at a time: few enough for a cache, many enough for Python."""
@@ -86,9 +86,21 @@ def _read(path: Path) -> Batches:
         known = ", ".join(_READERS)
         raise SchemaError(f"{path.name!r} has no known ending; Skyband reads {known}")
     try:
-        yield from _open(path, kind)
-    except (pa.ArrowInvalid, OSError) as problem:
+        for table in _open(path, kind):
+            yield sound(table)
+    except (pa.ArrowException, OSError, ValueError) as problem:
         raise SchemaError(f"{path.name!r} could not be read as {kind}: {problem}") from problem
+
+
+def sound(table: pa.Table) -> pa.Table:
+    """The table itself; ValueError if it came from damaged bytes, which could crash the process.
+
+    Arrow's readers take offsets, text and names at their word.
+    """
+    for name in table.schema.names:  # decodes them
+        name.encode()
+    table.validate(full=True)
+    return table
 
 
 def _open(path: Path, kind: str) -> Batches:

@@ -30,6 +30,7 @@ Duration = str | timedelta | int
 Ints = npt.NDArray[np.int64]
 
 MICROSECOND = 1
+_DAY = 86_400_000_000
 _UNITS = {
     1: ("us", "µs", "μs", "microsecond", "microseconds"),
     1_000: ("ms", "millisecond", "milliseconds"),
@@ -89,6 +90,17 @@ def parse_duration(value: Duration, what: str = "duration") -> int:
     if total.denominator != 1:
         raise QueryError(f"{what} {value!r} is not a whole number of microseconds")
     return int(total)
+
+
+_GREATEST = 1 << 60
+_TICKS = (-(1 << 63), (1 << 63) - 1)
+# Years 1 to 9999, less a day for zones: what Python's datetime can show.
+_CALENDAR = (-62_135_596_800_000_000 + _DAY, 253_402_300_799_999_999 - _DAY)
+
+
+def _fits(name: str, ticks: int) -> None:
+    if ticks > _GREATEST:
+        raise QueryError(f"{name} must be at most 2**60, not {ticks}")
 
 
 def _is_integer(value: object) -> bool:
@@ -200,6 +212,8 @@ class TimeWindow:
     integer: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.size is None:
+            raise QueryError("a TimeWindow needs its size, as '10 minutes'")
         given = {"size": self.size, "slide": self.slide}
         extras = {"lateness": self.lateness, "offset": self.offset}
         given = {name: value for name, value in given.items() if value is not None}
@@ -226,9 +240,18 @@ class TimeWindow:
             raise QueryError(f"slide must be positive, not {self.slide!r}")
         if lateness < 0:
             raise QueryError(f"lateness must not be negative, not {self.lateness!r}")
+        for name, value in (("size", size), ("slide", slide), ("lateness", lateness)):
+            _fits(name, value)
         object.__setattr__(self, "panes", Panes(size, slide, offset % slide))
         object.__setattr__(self, "lateness_ticks", lateness)
         object.__setattr__(self, "integer", integer)
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The least and the greatest time a row may have: its windows' edges are times too."""
+        margin = self.panes.size + 2 * self.panes.slide + self.lateness_ticks
+        low, high = _TICKS if self.integer else _CALENDAR
+        return low + margin, high - margin
 
     def ticks(self, value: Duration, what: str) -> int:
         """A duration in this window's own ticks (microseconds, or plain integers)."""
@@ -261,6 +284,7 @@ class CountWindow:
                 )
             if value <= 0:
                 raise QueryError(f"{name} must be positive, not {value!r}")
+            _fits(name, value)
         object.__setattr__(self, "panes", Panes(int(self.size), int(slide)))
 
     def ticks(self, value: Duration, what: str) -> int:

@@ -303,7 +303,8 @@ def answer(
 def key_columns(kind: str, settings: Settings, table: list[Row]) -> list[str]:
     """What tells an answer's rows apart: the id or item, else all that a row brought along."""
     if kind == "HeavyHitters":
-        return [settings["item"]]
+        item = settings["item"]
+        return [item] if isinstance(item, str) else list(item)
     if settings.get("id") is not None:
         return [settings["id"]]
     computed = ("window_start", "window_end", "rank", "topk_probability")

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from oracle.windows import Row
 
 
-def heavy_hitters(rows: Iterable[Row], k: int, item: str, weight: str | None = None) -> list[Row]:
+def heavy_hitters(
+    rows: Iterable[Row], k: int, item: str | Sequence[str], weight: str | None = None
+) -> list[Row]:
     """Count best first, then the smaller item. A true count has no error."""
-    counts: dict[Any, Any] = {}
+    columns = [item] if isinstance(item, str) else list(item)
+    counts: dict[tuple[Any, ...], Any] = {}
     for row in rows:
-        counts[row[item]] = counts.get(row[item], 0) + (1 if weight is None else row[weight])
+        key = tuple(row[column] for column in columns)
+        counts[key] = counts.get(key, 0) + (1 if weight is None else row[weight])
     smaller_first = sorted(counts)
     best = sorted(smaller_first, key=lambda key: counts[key], reverse=True)[:k]
-    return [{item: key, "count": counts[key], "error": 0} for key in best]
+    return [
+        dict(zip(columns, key, strict=True)) | {"count": counts[key], "error": 0} for key in best
+    ]

@@ -14,6 +14,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from skyband.errors import SchemaError
+from skyband.sources import sound
 
 __all__ = ["STDIN", "stdin_batches"]
 
@@ -39,7 +40,7 @@ def stdin_batches(stream: BinaryIO | None = None) -> Iterator[pa.Table]:
         elif first:
             first, header = _header(first, source)
             yield from _lines(first, source, _csv, header)
-    except pa.ArrowInvalid as problem:
+    except (pa.ArrowException, ValueError) as problem:
         raise SchemaError(f"standard input could not be read: {problem}") from problem
 
 
@@ -79,12 +80,12 @@ def _lines(first: bytes, source: BinaryIO, parse: Parse, header: bytes) -> Itera
     while more:
         whole, newline, kept = (kept + more).rpartition(b"\n")
         if whole.strip():
-            table = parse(header + whole + newline, schema)
+            table = sound(parse(header + whole + newline, schema))
             schema = schema or table.schema
             yield table
         more = _next(source)
     if kept.strip():
-        yield parse(header + kept, schema)
+        yield sound(parse(header + kept, schema))
 
 
 def _csv(text: bytes, schema: pa.Schema | None) -> pa.Table:
@@ -104,9 +105,9 @@ def _json(text: bytes, schema: pa.Schema | None) -> pa.Table:
 
 def _arrow(first: bytes, source: BinaryIO) -> Iterator[pa.Table]:
     with pa.ipc.open_stream(pa.PythonFile(_Rest(first, source), mode="r")) as reader:
-        yield reader.schema.empty_table()
+        yield sound(reader.schema.empty_table())
         for batch in reader:
-            yield pa.Table.from_batches([batch])
+            yield sound(pa.Table.from_batches([batch]))
 
 
 class _Rest(io.RawIOBase):

@@ -94,6 +94,8 @@ class SketchSynopsis(FrequencySynopsis):
         if column.type == kind:
             return column
         column = plain(column)
+        if pa.types.is_dictionary(kind):
+            column = column.dictionary_encode()  # a cast alone encodes nothing but text
         return column if column.type == kind else column.cast(kind)
 
     def combine(self, runs: Runs) -> Runs:

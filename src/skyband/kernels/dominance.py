@@ -76,8 +76,8 @@ def sort_keys(points: Ints, first: int, last: int, keys: Floats) -> None:
             x = points[i, k]
             low = min(low, x)
             high = max(high, x)
-        if high > low:
-            base = float(low)
+        base = float(low)
+        if float(high) > base:  # integers that differ may be one float, and then decide nothing
             scale = 1.0 / (float(high) - base)
             for i in range(first, last):
                 keys[i] += (float(points[i, k]) - base) * scale

@@ -57,6 +57,8 @@ class Query:
                 count(name, getattr(self, name))
         if hasattr(self, "by"):
             object.__setattr__(self, "by", columns("by", self.by, empty=True))
+        for each in self.time.values() if isinstance(self.time, Mapping) else (self.time,):
+            column("time", each, optional=True)
         if isinstance(self.window, TimeWindow) and self.time is None:
             raise QueryError("a TimeWindow needs time=, the name of the column with the event time")
         known = registry.algorithms(self.kind)
@@ -186,6 +188,8 @@ def count(name: str, value: object, optional: bool = False) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise QueryError(f"{name} must be a whole number of at least 1, not {value!r}")
+    if value >= 1 << 31:
+        raise QueryError(f"{name} must be less than 2**31, not {value!r}")
 
 
 def number(name: str, value: object, low: float, high: float, open_low: bool = False) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +18,17 @@ __all__ = ["COMBINERS", "FusedTopK"]
 
 COMBINERS = ("sum", "mean", "min", "max", "product")
 Combine = str | Mapping[str, float] | Sequence[float] | Callable[[np.ndarray], np.ndarray]
+
+
+@contextmanager
+def _understood(name: str, wanted: str, given: object) -> Iterator[None]:
+    """A value of quite another kind is told apart from a wrong one."""
+    try:
+        yield
+    except QueryError:
+        raise
+    except (TypeError, ValueError, IndexError, KeyError, OverflowError):
+        raise QueryError(f"{name} must be {wanted}; got {given!r}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +64,8 @@ class FusedTopK(Query):
         object.__setattr__(self, "streams", columns("streams", self.streams))
         if self.recurrences != "estimate":
             count("recurrences", self.recurrences)
-        pairs = self.pairs
+        with _understood("bounds", "a pair (low, high), or a pair per stream", self.bounds):
+            pairs = self.pairs
         object.__setattr__(self, "bounds", self._plain_bounds(pairs))
         low_enough = all(low >= 0 for low, _ in pairs)
         if self.combine == "product" and not low_enough:
@@ -67,7 +80,8 @@ class FusedTopK(Query):
             if combine not in COMBINERS:
                 raise QueryError(f"combine must be one of {', '.join(COMBINERS)}, not {combine!r}")
         elif not callable(combine):
-            weights = self.weights
+            with _understood("combine", f"{', '.join(COMBINERS)}, weights or a function", combine):
+                weights = self.weights
             if weights is None or any(not math.isfinite(w) or w < 0 for w in weights):
                 raise QueryError(f"weights must be finite and not negative; got {combine!r}")
             by_name = isinstance(combine, Mapping)

@@ -39,7 +39,7 @@ class QueueSynopsis(WindowedSynopsis):
         super().__init__(query)
         num = np.zeros(q.NUMBERS, np.int64)
         num[q.ROOM] = query.k * query.k
-        self._queue = Queue(np.empty(64, np.int64), np.empty((4, 4), np.int64), num)
+        self._queue = Queue(np.zeros(64, np.int64), np.zeros((4, 4), np.int64), num)
 
     def _take(self, offsets: Ints, gone: Ints) -> None:
         self._queue = self.kernels.fold(self.rule, self.store.rows, self._queue, offsets, gone)
@@ -71,7 +71,7 @@ class QueueSynopsis(WindowedSynopsis):
         arena, entry, num = self._queue
         low, high = self._used()
         first, last = num[q.FIRST], num[q.LAST]
-        entry = entry[first:last].copy() if last > first else np.empty((4, 4), np.int64)
+        entry = entry[first:last].copy() if last > first else np.zeros((4, 4), np.int64)
         entry[:, q.BEGIN] -= low
         places = {name: np.searchsorted(live, num[name]) for name in (q.TAIL, q.FRESH)}
         num[q.FIRST], num[q.LAST] = 0, last - first

@@ -1,0 +1,192 @@
+"""What a random query of each kind asks for, and the columns that it reads."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+
+from fuzz import values
+from fuzz.values import Column
+from skyband import registry
+
+CHOICES: dict[str, tuple[str | None, ...]] = {
+    kind: (None, *registry.algorithms(kind)) for kind in registry.kinds()
+}
+"""The algorithms that queries are drawn for; whoever tests one of them alone narrows it."""
+
+SKETCHES = ("ss", "fss", "fsp", "fsw", "fsw-r", "fsw-f")
+
+
+def _number(rng: random.Random) -> Column:
+    kind, make = values.number_type(rng)
+    bad: tuple[Any, ...] = (None, float("nan")) if pa.types.is_floating(kind) else (None,)
+    return Column(kind, make, bad)
+
+
+def _key(rng: random.Random, nulls: bool = False) -> Column:
+    kind, make = values.key_type(rng)
+    return Column(kind, make, () if nulls else (None,))
+
+
+def _algorithm(rng: random.Random, kind: str) -> str | None:
+    return rng.choice(CHOICES[kind])
+
+
+def _by(rng: random.Random, columns: dict[str, Column], taken: set[str]) -> tuple[str, ...]:
+    found = []
+    for _ in range(rng.choice((0, 0, 1, 1, 2))):
+        name = values.name(rng, taken)
+        if rng.random() < 0.2:
+            columns[name] = Column(pa.string(), lambda rng: rng.choice(("", "g", "h", None)))
+        else:
+            kind, make = values.key_type(rng)
+            few = [make(rng) for _ in range(3)]
+            columns[name] = Column(kind, lambda rng, few=few: rng.choice(few))  # type: ignore[misc]
+        found.append(name)
+    return tuple(found)
+
+
+Shaped = tuple[dict[str, Any], dict[str, dict[str, Column]]]
+
+
+def _topk(rng: random.Random, columns: dict[str, Column], taken: set[str], several: bool) -> Shaped:
+    score = values.name(rng, taken)
+    columns[score] = _number(rng)
+    settings: dict[str, Any] = {"k": rng.choice((1, 2, 3, 20, 1000)), "score": score}
+    if rng.random() < 0.7:
+        settings["id"] = values.name(rng, taken)
+        columns[settings["id"]] = _key(rng)
+    settings["by"] = _by(rng, columns, taken)
+    settings["largest"] = rng.random() < 0.7
+    settings["algorithm"] = _algorithm(rng, "TopK")
+    if settings["algorithm"] == "pabf":
+        settings["epsilon"] = rng.choice((0.25, 1.0, 100.0))
+    return settings, {"": columns}
+
+
+def _heavy(
+    rng: random.Random, columns: dict[str, Column], taken: set[str], several: bool
+) -> Shaped:
+    items = tuple(values.name(rng, taken) for _ in range(rng.choice((1, 1, 2))))
+    columns |= {item: _key(rng) for item in items}
+    k = rng.choice((1, 2, 3, 20))
+    settings: dict[str, Any] = {"k": k, "item": items[0] if len(items) == 1 else items}
+    settings["algorithm"] = algorithm = _algorithm(rng, "HeavyHitters")
+    sketch = algorithm in SKETCHES
+    if algorithm != "fsw-f" and rng.random() < 0.5:
+        settings["weight"] = values.name(rng, taken)
+        columns[settings["weight"]] = _weight(rng, sketch)
+    settings["by"] = _by(rng, columns, taken)
+    if sketch and rng.random() < 0.8:
+        settings["capacity"] = k + rng.choice((0, 1, 3, 10))
+    return settings, {"": columns}
+
+
+def _weight(rng: random.Random, sketch: bool) -> Column:
+    """Sums that are exact in any order, so that ties stay ties."""
+    low = 1 if sketch else 0
+    if rng.random() < 0.5:
+        kind = rng.choice(values.INTEGERS)
+        signed = pa.types.is_signed_integer(kind)
+        return Column(kind, lambda rng: rng.randint(low, 4), (None, -1) if signed else (None,))
+    bad = (None, -0.5, float("nan"), float("inf"))
+    return Column(rng.choice(values.FLOATS), lambda rng: rng.randint(low, 4) / 2, bad)
+
+
+def _uncertain(
+    rng: random.Random, columns: dict[str, Column], taken: set[str], several: bool
+) -> Shaped:
+    settings, shapes = _topk(rng, columns, taken, several)
+    settings.pop("largest")
+    settings.pop("epsilon", None)
+    settings["k"] = rng.choice((1, 2, 3, 6))
+    settings["algorithm"] = _algorithm(rng, "UncertainTopK")
+    settings["probability"] = values.name(rng, taken)
+    chances = (0.25, 0.5, 0.75, 1.0)
+    bad = (None, 0.0, -0.5, 1.5, float("nan"))
+    columns[settings["probability"]] = Column(pa.float64(), lambda rng: rng.choice(chances), bad)
+    settings["semantics"] = rng.choice(("pk-topk", "pt-k", "u-kranks", "u-topk"))
+    if settings["semantics"] == "pt-k":
+        settings["threshold"] = rng.choice((0.1, 0.3, 0.5, 0.9))
+    return settings, shapes
+
+
+def _fused(
+    rng: random.Random,
+    columns: dict[str, Column],
+    taken: set[str],
+    several: bool,
+) -> Shaped:
+    streams = tuple(rng.sample(("a", "b", "ü", " ", "🙂"), rng.choice((1, 2, 3))))
+    key, value = values.name(rng, taken), values.name(rng, taken)
+    columns[key] = _key(rng)
+    steps = (0.0, 0.25, 0.5, 1.0)
+    bad = (None, -0.25, 1.25, float("nan"), float("inf"))
+    columns[value] = Column(pa.float64(), lambda rng: rng.choice(steps), bad)
+    combine = rng.choice(("sum", "mean", "min", "max", "product", "weights"))
+    settings: dict[str, Any] = {
+        "k": rng.choice((1, 2, 5)),
+        "id": key,
+        "value": value,
+        "streams": streams,
+        "stream": None,
+        "combine": [rng.choice((0.0, 0.5, 2.0)) for _ in streams]
+        if combine == "weights"
+        else combine,
+        "recurrences": rng.choice((1, 1, 2, 3)),
+        "algorithm": _algorithm(rng, "FusedTopK"),
+        "by": _by(rng, columns, taken),
+    }
+    if several:
+        return settings, dict.fromkeys(streams, columns)
+    settings["stream"] = values.name(rng, taken)
+    columns[settings["stream"]] = Column(pa.string(), lambda rng: rng.choice(streams), (None, "?"))
+    return settings, {"": columns}
+
+
+def _skyline(
+    rng: random.Random, columns: dict[str, Column], taken: set[str], several: bool
+) -> Shaped:
+    prefer = {}
+    for number in range(rng.choice((1, 2, 3))):
+        name = values.name(rng, taken)
+        if number and rng.random() < 0.2:
+            columns[name], prefer[name] = _key(rng), "diff"
+        else:
+            columns[name], prefer[name] = _number(rng), rng.choice(("min", "max"))
+    settings: dict[str, Any] = {"prefer": prefer}
+    if rng.random() < 0.5:
+        settings["id"] = values.name(rng, taken)
+        columns[settings["id"]] = _key(rng)
+    settings["by"] = _by(rng, columns, taken)
+    settings["algorithm"] = _algorithm(rng, "Skyline")
+    return settings, {"": columns}
+
+
+def _join(rng: random.Random, columns: dict[str, Column], taken: set[str], several: bool) -> Shaped:
+    key = values.name(rng, taken)
+    columns[key] = _key(rng)
+    left, right = rng.sample(("left", "right", "ü", "l"), 2)
+    shapes = {}
+    prefer: dict[str, str] = {}
+    for side in (left, right):
+        shapes[side] = dict(columns)
+        for _ in range(rng.choice((1, 2))):
+            name = values.name(rng, taken)
+            shapes[side][name], prefer[name] = _number(rng), rng.choice(("min", "max"))
+    settings = {"left": left, "right": right, "on": key, "prefer": prefer}
+    settings["algorithm"] = _algorithm(rng, "SkylineJoin")
+    return settings, shapes
+
+
+SHAPES = {
+    "TopK": _topk,
+    "HeavyHitters": _heavy,
+    "UncertainTopK": _uncertain,
+    "FusedTopK": _fused,
+    "Skyline": _skyline,
+    "SkylineJoin": _join,
+}
+"""How a query of each kind is drawn; a new kind has to be added here (a test says so)."""

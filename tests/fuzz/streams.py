@@ -1,0 +1,255 @@
+"""A random query with a stream that it can read, as Arrow tables and as the oracle's rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+import oracle
+import skyband as sb
+from fuzz import queries, values
+from fuzz.values import Column
+from skyband import registry
+
+DAY = 86_400_000_000
+LAST_NULL = "\U0010ffff"
+"""Stands for null in the oracle's groups: groups of null come after all others."""
+
+TIMES: tuple[tuple[pa.DataType, int], ...] = (
+    *((kind, 1) for kind in values.INTEGERS),
+    *((pa.int64(), 1) for _ in range(6)),
+    (pa.timestamp("us"), 1),
+    (pa.timestamp("us", tz="UTC"), 1),
+    (pa.timestamp("us", tz="America/New_York"), 1),
+    (pa.timestamp("ns"), 1),
+    (pa.timestamp("ms", tz="UTC"), 1_000),
+    (pa.timestamp("s"), 1_000_000),
+    (pa.date32(), DAY),
+)
+"""Types of a time column, with the steps in which its values run, in ticks of the window."""
+
+STARTS = (
+    0,
+    0,
+    0,
+    -10,
+    1_000_000,
+    1_700_000_000_000_000,
+    -62_000_000_000_000_000,
+    1 << 53,
+    -(1 << 61),
+)
+
+
+@dataclass
+class Stream:
+    """Rows of one source in order of arrival; some are bad."""
+
+    columns: dict[str, Column]
+    rows: list[oracle.Row]
+    good: list[bool] = field(default_factory=list)
+
+    def table(self, start: int = 0, end: int | None = None, only_good: bool = False) -> pa.Table:
+        chosen = [
+            row
+            for row, good in zip(self.rows[start:end], self.good[start:end], strict=True)
+            if good or not only_good
+        ]
+        return pa.table({
+            name: values.array([row[name] for row in chosen], column.kind)
+            for name, column in self.columns.items()
+        })  # fmt: skip
+
+
+@dataclass
+class Drawn:
+    """A query, and what it reads."""
+
+    kind: str
+    window: oracle.TimeWindow | oracle.CountWindow
+    settings: dict[str, Any]
+    query: sb.Query
+    sources: dict[str, Stream]
+    """One of name "" where there is one table."""
+
+    @property
+    def several(self) -> bool:
+        return "" not in self.sources
+
+    @property
+    def exact(self) -> bool:
+        return bool(registry.load(self.kind, registry.choose(self.query)).exact)
+
+
+def plain_rows(table: pa.Table) -> list[oracle.Row]:
+    """A table as rows for the oracle: every time an integer, in microseconds."""
+    columns = {}
+    for column in table.schema:
+        found = table[column.name]
+        if pa.types.is_date32(column.type):
+            found = found.cast(pa.timestamp("s"))
+        if pa.types.is_timestamp(found.type):
+            found = found.cast(pa.timestamp("us")).cast(pa.int64())
+        columns[column.name] = found.to_pylist()
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+# Windows and times ------------------------------------------------------------------------------
+
+
+def window_of(rng: random.Random, step: int, count: bool) -> Any:
+    """Sliding, tumbling and hopping windows; slide divides size or does not."""
+    size = rng.choice((1, 2, 3, 5, 8, 12, 30))
+    slide = rng.choice((None, 1, 2, 3, 4, 7, 12, size))
+    if count:
+        return oracle.CountWindow(size, slide)
+    odd = rng.choice((0, 0, 1)) if step > 1 else 0  # panes that no time of the column begins
+    shift = rng.choice((0, 0, -3, 1, 10**6)) * step
+    late = rng.choice((0, 0, 0, 2, 6)) * step
+    return oracle.TimeWindow(size * step + odd, slide and slide * step, late, shift)
+
+
+def engine_window(rng: random.Random, window: Any, integer: bool) -> Any:
+    """The engine's window, its durations written in one of the ways there are."""
+    if isinstance(window, oracle.CountWindow):
+        return sb.CountWindow(window.size, window.slide)
+    names = ("size", "slide", "lateness", "offset")
+    given = {name: getattr(window, name) for name in names}
+    if not integer:
+        given = {n: v if v is None else duration(rng, v) for n, v in given.items()}
+    return sb.TimeWindow(**given)
+
+
+def duration(rng: random.Random, ticks: int) -> Any:
+    if rng.random() < 0.3:
+        return dt.timedelta(microseconds=ticks)
+    units = [("us", 1), ("ms", 1_000), ("seconds", 1_000_000), ("hour", 3_600_000_000), ("d", DAY)]
+    name, size = rng.choice([unit for unit in units if ticks % unit[1] == 0])
+    return f"{ticks // size} {name}"
+
+
+def moments(rng: random.Random, n: int, kind: pa.DataType, step: int, late: int) -> list[int]:
+    """Times in order of arrival, mostly running on, none too far behind by more than twice late."""
+    now = rng.choice(STARTS) // step * step
+    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+        least = 1 << 52 if kind == pa.timestamp("ns") else 1 << 60  # what the type can hold
+        now = now if abs(now) < least else 0
+    far = 10**6 * step if rng.random() < 0.2 else 40 * step
+    found = []
+    for _ in range(n):
+        now += rng.choice(
+            (0, 0, step, 2 * step, 3 * step, 7 * step, far if rng.random() < 0.1 else 0)
+        )
+        behind = rng.choice((0, 0, rng.randint(0, 2 * (late // step + 1)))) * step
+        found.append(now - behind)
+    if pa.types.is_integer(kind):
+        low, high = values.limits(kind)
+        if found and not (low <= min(found) and max(found) <= min(high, (1 << 63) - 1)):
+            least = min(found)
+            found = [min(t - least + max(low, 0), high) for t in found]
+    return found
+
+
+# Queries ----------------------------------------------------------------------------------------
+
+
+def draw(rng: random.Random, bad: float = 0.0) -> Drawn:
+    """A query with a stream; each row is bad with a chance of ``bad``."""
+    kind = rng.choice(list(queries.CHOICES))
+    several = kind == "SkylineJoin" or (kind == "FusedTopK" and rng.random() < 0.3)
+    count = not several and rng.random() < 0.3
+    time_kind, step = rng.choice(TIMES)
+    window = window_of(rng, step, count)
+    taken: set[str] = set()
+    names = {"time": values.name(rng, taken)}
+    columns = {names["time"]: Column(time_kind, lambda rng: 0, (None,))}
+    settings, shapes = queries.SHAPES[kind](rng, columns, taken, several)
+    if not count:
+        settings["time"] = names["time"]
+    elif rng.random() < 0.5:
+        columns.pop(names["time"])
+    else:
+        columns[names["time"]].bad = ()
+        if kind in ("TopK", "UncertainTopK") and rng.random() < 0.5:
+            settings["time"] = names["time"]
+            columns[names["time"]].bad = (None,)
+    sources = {
+        name: _rows(rng, shape, names["time"], time_kind, step, window, bad)
+        for name, shape in shapes.items()
+    }
+    if kind == "FusedTopK":
+        _thin(sources, settings, window, names["time"])
+    build = getattr(sb, kind)
+    integer = pa.types.is_integer(time_kind)
+    query = build(window=engine_window(rng, window, integer), **settings)
+    return Drawn(kind, window, settings, query, sources)
+
+
+def _rows(
+    rng: random.Random,
+    columns: dict[str, Column],
+    time: str,
+    kind: pa.DataType,
+    step: int,
+    window: Any,
+    bad: float,
+) -> Stream:
+    n = rng.choice((0, 1, 2, 5, 9, 14, 14, 25, 40))
+    at = moments(rng, n, kind, step, getattr(window, "lateness", 0))
+    rows, good = [], []
+    spoilable = [name for name, column in columns.items() if column.bad]
+    for moment in at:
+        row = {
+            name: moment if name == time else column.make(rng) for name, column in columns.items()
+        }
+        fine = not spoilable or rng.random() >= bad
+        if not fine:
+            name = rng.choice(spoilable)
+            row[name] = rng.choice(columns[name].bad)
+        rows.append(row)
+        good.append(fine)
+    return Stream(columns, rows, good)
+
+
+def _thin(sources: dict[str, Stream], settings: dict[str, Any], window: Any, time: str) -> None:
+    """Leave out good reports beyond ``recurrences``: no window has one too many."""
+    counted = isinstance(window, oracle.CountWindow)
+    for name, stream in sources.items():
+        told: dict[Any, list[int]] = {}
+        arrivals: dict[Any, int] = {}
+        kept = []
+        for number, (row, good) in enumerate(zip(stream.rows, stream.good, strict=True)):
+            group = tuple(row[column] for column in settings["by"])
+            place = arrivals.get(group, 0) if counted else row[time]
+            if good:
+                report = (group, row[settings["id"]], name or row[settings["stream"]])
+                earlier = told.setdefault(report, [])
+                if sum(abs(at - place) < window.size for at in earlier) >= settings["recurrences"]:
+                    continue
+                earlier.append(place)
+                arrivals[group] = arrivals.get(group, 0) + 1
+            kept.append(number)
+        stream.rows = [stream.rows[n] for n in kept]
+        stream.good = [stream.good[n] for n in kept]
+
+
+def cuts(rng: random.Random, n: int) -> list[tuple[int, int]]:
+    """Random batches of n rows, empty ones among them."""
+    inner = sorted(rng.randint(0, n) for _ in range(rng.choice((0, 0, 1, 2, 3, 6))))
+    return list(zip((0, *inner), (*inner, n), strict=True))
+
+
+def pushes(rng: random.Random, drawn: Drawn) -> list[Mapping[str, tuple[int, int]]]:
+    """The batches of all sources in some order, each a stretch of a source's rows."""
+    found: list[Mapping[str, tuple[int, int]]] = []
+    left = {name: cuts(rng, len(stream.rows)) for name, stream in drawn.sources.items()}
+    while any(left.values()):
+        ready = [name for name, batches in left.items() if batches]
+        some = rng.sample(ready, rng.randint(1, len(ready)))
+        found.append({name: left[name].pop(0) for name in some})
+    return found

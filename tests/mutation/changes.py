@@ -1,0 +1,166 @@
+"""Every change of one place: comparisons, operators, constants and truth values."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+}
+OPERATORS: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
+    ast.Add: (ast.Sub,),
+    ast.Sub: (ast.Add,),
+    ast.Mult: (ast.Add,),
+    ast.Div: (ast.Mult,),
+    ast.FloorDiv: (ast.Mult,),
+    ast.Mod: (ast.FloorDiv,),
+    ast.LShift: (ast.RShift,),
+    ast.RShift: (ast.LShift,),
+    ast.BitAnd: (ast.BitOr,),
+    ast.BitOr: (ast.BitAnd,),
+    ast.BitXor: (ast.BitAnd,),
+}
+SKIPPED = ("_check", "stats", "nbytes", "__repr__")
+"""Functions that only tests or statistics read."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One place of a module, and what stands there instead."""
+
+    function: str
+    line: int
+    before: str
+    after: str
+    number: int
+    """Tells changes of equal text in one function apart."""
+    place: int
+    """Which node of the tree, in the order of ``ast.walk``."""
+    choice: int
+
+    @property
+    def name(self) -> str:
+        """The same as long as the function is not changed."""
+        return f"{self.function}: {self.before} -> {self.after} #{self.number}"
+
+
+def changes_of(path: Path) -> list[Change]:
+    """All changes of a module, in the order of its lines."""
+    tree = ast.parse(path.read_text())
+    owners = _owners(tree)
+    found: list[Change] = []
+    seen: dict[tuple[str, str, str], int] = {}
+    for place, node in enumerate(ast.walk(tree)):
+        owner = owners.get(id(node))
+        if owner is None or owner.rpartition(".")[2] in SKIPPED:
+            continue
+        for choice, (before, after) in enumerate(_alternatives(node)):
+            key = (owner, before, after)
+            seen[key] = seen.get(key, 0) + 1
+            line = getattr(node, "lineno", 0)
+            found.append(Change(owner, line, before, after, seen[key], place, choice))
+    return sorted(found, key=lambda change: (change.line, change.place, change.choice))
+
+
+def changed(path: Path, change: Change) -> ast.Module:
+    """The module with one change made."""
+    tree = ast.parse(path.read_text())
+    for place, node in enumerate(ast.walk(tree)):
+        if place == change.place:
+            _apply(node, change.choice)
+            break
+    return ast.fix_missing_locations(tree)
+
+
+def _owners(tree: ast.Module) -> dict[int, str]:
+    """The function that each node of a function's body is in; others are left alone."""
+    owners: dict[int, str] = {}
+
+    def visit(node: ast.AST, owner: str | None, prefix: str) -> None:
+        for child in _children(node):
+            if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+                name = f"{prefix}{child.name}"
+                visit(child, name if isinstance(child, ast.FunctionDef) else owner, f"{name}.")
+            else:
+                if owner is not None:
+                    owners[id(child)] = owner
+                visit(child, owner, prefix)
+
+    visit(tree, None, "")
+    return owners
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    """What runs: no annotations, decorators, docstrings, errors or assertions."""
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            text = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+            if isinstance(child, ast.AST) and not (
+                text or isinstance(child, (ast.Raise, ast.Assert, ast.JoinedStr))
+            ):
+                yield child
+
+
+def _alternatives(node: ast.AST) -> list[tuple[str, str]]:
+    """What a node says, and each thing that it could say instead."""
+    found = []
+    for choice in range(_count(node)):
+        other = copy.deepcopy(node)
+        _apply(other, choice)
+        found.append((_text(node), _text(other)))
+    return found
+
+
+def _text(node: ast.AST) -> str:
+    return ast.unparse(node).partition("\n")[0][:60]
+
+
+def _count(node: ast.AST) -> int:
+    if isinstance(node, ast.Compare):
+        return sum(len(COMPARISONS.get(type(op), ())) for op in node.ops)
+    if isinstance(node, (ast.BinOp, ast.AugAssign)):
+        return len(OPERATORS.get(type(node.op), ()))
+    if isinstance(node, ast.Constant):
+        return 1 if isinstance(node.value, (int, float)) else 0  # truth values are integers
+    return 1 if isinstance(node, ast.BoolOp) or _is_not(node) or _is_minus(node) else 0
+
+
+def _apply(node: Any, choice: int) -> None:
+    """Make one of a node's changes in place."""
+    if isinstance(node, ast.Compare):
+        others = [
+            (at, other) for at, op in enumerate(node.ops) for other in COMPARISONS.get(type(op), ())
+        ]
+        at, other = others[choice]
+        node.ops[at] = other()
+    elif isinstance(node, (ast.BinOp, ast.AugAssign)):
+        node.op = OPERATORS[type(node.op)][choice]()
+    elif isinstance(node, ast.Constant):
+        truth = isinstance(node.value, bool)
+        node.value = (not node.value) if truth else node.value + 1  # type: ignore[operator]
+    elif isinstance(node, ast.BoolOp):
+        node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+    elif _is_not(node):
+        node.op, node.operand = ast.Not(), ast.UnaryOp(ast.Not(), node.operand)
+    else:
+        node.op = ast.UAdd()
+
+
+def _is_not(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+
+
+def _is_minus(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)

@@ -1,0 +1,68 @@
+"""What is changed: at least one kernel and one synopsis of every family, and the core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Target:
+    """A module, and what covers it."""
+
+    family: str
+    module: str
+    algorithms: Mapping[str, tuple[str, ...]]
+    """By kind of query: those whose answers are compared with the oracle's."""
+    tests: tuple[str, ...] = field(default=())
+    """Tests that look at the module alone, for those mutants that answers do not show."""
+
+
+TOPK = {"TopK": ("skyband", "mintopk", "sma")}
+SKETCH = {"HeavyHitters": ("ss", "fss", "fsp", "fsw", "fsw-r", "fsw-f")}
+UNCERTAIN = {"UncertainTopK": ("bs", "csq", "ccsq", "scsq", "scsq-buffer")}
+FUSED = {"FusedTopK": ("sla", "eaa")}
+SKYLINE: Mapping[str, tuple[str, ...]] = {"Skyline": ("sfs", "stabsky")}
+JOIN: Mapping[str, tuple[str, ...]] = {"SkylineJoin": ("isj", "lsj", "gsj")}
+ANY = {
+    "TopK": ("skyband",),
+    "HeavyHitters": ("exact",),
+    "UncertainTopK": ("csq",),
+    "FusedTopK": ("eaa",),
+    "Skyline": ("stabsky",),
+    "SkylineJoin": ("gsj",),
+}
+
+TARGETS = (
+    Target("core", "skyband.order", ANY),
+    Target("core", "skyband.window", ANY, ("test_windows.py",)),
+    Target("core", "skyband.watermark", ANY, ("test_monitor.py",)),
+    Target("core", "skyband.fold", ANY, ("test_monitor.py",)),
+    Target("core", "skyband.kernels.arrange", ANY),
+    Target("topk", "skyband.kernels.select", TOPK, ("test_kernels_topk.py -k select",)),
+    Target("topk", "skyband.kernels.skyband", {"TopK": ("skyband",)}),
+    Target("topk", "skyband.kernels.mintopk", {"TopK": ("mintopk",)}),
+    Target("topk", "skyband.kernels.sma", {"TopK": ("sma",)}),
+    Target("topk", "skyband.kernels.pabf_merge", {"TopK": ("pabf",)}, ("test_pabf.py",)),
+    Target("topk", "skyband.topk.mintopk", {"TopK": ("mintopk",)}),
+    Target("frequency", "skyband.kernels.counting", {"HeavyHitters": ("exact",)}),
+    Target("frequency", "skyband.kernels.spacesaving", {"HeavyHitters": ("ss", "fss")}),
+    Target("frequency", "skyband.kernels.fsw", {"HeavyHitters": ("fsw", "fsw-r", "fsw-f")}),
+    Target("frequency", "skyband.kernels.monitored", SKETCH),
+    Target("frequency", "skyband.frequency.exact", {"HeavyHitters": ("exact",)}),
+    Target("uncertain", "skyband.kernels.uncertain.compact", UNCERTAIN),
+    Target("uncertain", "skyband.kernels.uncertain.poisson", UNCERTAIN),
+    Target("uncertain", "skyband.kernels.uncertain.csq", {"UncertainTopK": ("csq",)}),
+    Target("uncertain", "skyband.kernels.uncertain.queue", {"UncertainTopK": ("csq", "ccsq")}),
+    Target("uncertain", "skyband.uncertain.queue", {"UncertainTopK": ("csq", "ccsq", "scsq")}),
+    Target("fused", "skyband.kernels.fused_sweep", {"FusedTopK": ("eaa",)}),
+    Target("fused", "skyband.kernels.fused_guard", FUSED, ("test_fused_rows.py",)),
+    Target("fused", "skyband.kernels.fused_lists", {"FusedTopK": ("sla",)}),
+    Target("fused", "skyband.fused.eaa", {"FusedTopK": ("eaa",)}),
+    Target("skyline", "skyband.kernels.dominance", {**SKYLINE, **JOIN}),
+    Target("skyline", "skyband.kernels.stab", {"Skyline": ("stabsky",)}),
+    Target("skyline", "skyband.kernels.layers", {"SkylineJoin": ("isj", "lsj")}),
+    Target("skyline", "skyband.skyline.stabsky", {"Skyline": ("stabsky",)}),
+)
+
+FAMILIES = tuple(dict.fromkeys(target.family for target in TARGETS))

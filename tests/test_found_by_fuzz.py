@@ -1,0 +1,203 @@
+"""What random inputs brought to light (``make fuzz``), each in the smallest form."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import skyband as sb
+
+COUNT = sb.CountWindow(4)
+VIEWS = [pa.string_view(), pa.binary_view()]
+
+
+@pytest.mark.parametrize("kind", VIEWS, ids=str)
+@pytest.mark.parametrize(
+    "query",
+    [
+        sb.TopK(k=2, score="x", id="id", time="t", window=sb.TimeWindow(10)),
+        sb.TopK(k=2, score="x", id="id", time="t", by=("id",), window=sb.TimeWindow(10)),
+        sb.HeavyHitters(k=2, item="id", time="t", window=sb.TimeWindow(10), algorithm="fsw"),
+        sb.Skyline(prefer={"x": "min"}, id="id", time="t", window=sb.TimeWindow(10)),
+    ],
+    ids=lambda query: query.kind,
+)
+def test_views_of_text_are_text(kind: pa.DataType, query: sb.Query) -> None:
+    texts = ["b", "a", "b", None]
+    table = pa.table({"t": [3, 1, 2, 4], "x": [1, 2, 3, 0], "id": pa.array(texts, kind)})
+    plain = pa.string() if kind == pa.string_view() else pa.binary()
+    same = table.set_column(2, "id", table["id"].cast(plain))
+    assert sb.rank(table, query, on_bad="skip").equals(sb.rank(same, query, on_bad="skip"))
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("wish", ["min", "max"])
+def test_a_skyline_of_integers_that_are_one_float(wish: str) -> None:
+    top = np.iinfo(np.int64).max
+    x = [top, top - 1, top - 2, top - 3]
+    table = pa.table({"x": x, "y": [1, 2, 3, 4]})
+    query = sb.Skyline(prefer={"x": wish, "y": "min"}, window=COUNT)
+    expected = x if wish == "min" else x[:1]
+    assert sorted(sb.rank(table, query)["x"].to_pylist(), reverse=True) == expected
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "ss", "fss", "fsp", "fsw", "fsw-r", "fsw-f"])
+def test_items_of_encoded_integers_out_of_order(algorithm: str) -> None:
+    encoded = pa.array([7, 8, 7, 7]).dictionary_encode()
+    table = pa.table({"t": [3, 1, 1, 2], "item": encoded, "g": ["a", "b", "a", "b"]})
+    query = sb.HeavyHitters(
+        k=1, item="item", time="t", by=("g",), window=sb.TimeWindow(10), algorithm=algorithm
+    )
+    assert sb.rank(table, query)["item"].to_pylist() == [7, 7]
+
+
+@pytest.mark.nojit
+def test_a_fold_without_windows_leaves_nothing_behind() -> None:
+    query = sb.FusedTopK(
+        k=1, id="id", stream="s", value="v", streams=("a", "b"), algorithm="eaa-approx",
+        time="t", window=sb.TimeWindow(5, slide=3),
+    )  # fmt: skip
+    #  a pane ends at 1, the first window at 3
+    rows: dict[str, list[Any]] = {"t": [0, 1], "id": [*"pq"], "s": [*"ab"], "v": [0.5, 0.5]}
+    monitor = sb.Monitor(query)
+    assert monitor.push(pa.table(rows)) == []
+    monitor._check()
+
+
+@pytest.mark.parametrize("ending", ["arrow", "arrows"])
+def test_an_arrow_file_with_damaged_offsets_is_refused(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"rows.{ending}"
+    table = pa.table({"x": [1, 2, 3], "id": ["abc", "def", "ghi"]})
+    make = pa.ipc.new_file if ending == "arrow" else pa.ipc.new_stream
+    with make(path, table.schema) as writer:
+        writer.write_table(table)
+    whole = path.read_bytes()
+    offsets = np.array([0, 3, 6, 9], np.int32).tobytes()
+    assert offsets in whole
+    far = np.array([0, 1 << 29, 6, 9], np.int32).tobytes()  # reading there ends the process
+    path.write_bytes(whole.replace(offsets, far))
+    query = sb.TopK(k=2, score="x", id="id", window=sb.CountWindow(3))
+    with pytest.raises(sb.SchemaError, match="could not be read"):
+        sb.rank(path, query)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_text_that_is_no_utf8_is_refused(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"rows.{ending}"
+    if ending == "jsonl":
+        path.write_bytes(b'{"x": 1, "id": "abc"}\n')
+    else:
+        pq.write_table(pa.table({"x": [1], "id": ["abc"]}), path, use_dictionary=False)
+    path.write_bytes(path.read_bytes().replace(b"abc", b"\xff\xfea"))
+    query = sb.TopK(k=1, score="x", id="id", window=sb.CountWindow(1))
+    with pytest.raises(sb.SchemaError, match="could not be read"):
+        sb.rank(path, query)
+
+
+def test_names_of_columns_that_are_no_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"\xff\xfex,id\n1,abc\n")
+    with pytest.raises(sb.SchemaError, match="could not be read"):
+        sb.rank(path, sb.TopK(k=1, score="x", window=sb.CountWindow(1)))
+
+
+def test_a_batch_that_is_an_array() -> None:
+    monitor = sb.Monitor(sb.TopK(k=1, score="x", window=sb.CountWindow(1)))
+    with pytest.raises(sb.SchemaError, match="speak Arrow"):
+        monitor.push(pa.array([1, 2]))
+
+
+def test_a_time_column_that_is_there_twice() -> None:
+    times = pa.array([1, 2])
+    table = pa.table([times, times, times], names=["t", "t", "x"])
+    with pytest.raises(sb.SchemaError, match="twice"):
+        sb.rank(table, sb.TopK(k=1, score="x", time="t", window=sb.TimeWindow(1)))
+
+
+def test_runs_out_of_order() -> None:
+    runs = pc.run_end_encode(pa.array(["a", "a", "b"]))
+    table = pa.table({"t": [3, 2, 1], "x": [1, 2, 3], "id": runs})
+    query = sb.TopK(k=3, score="x", id="id", time="t", window=sb.TimeWindow(10))
+    assert sb.rank(table, query)["id"].to_pylist() == ["b", "a", "a"]
+
+
+def test_ids_and_items_of_halves_are_ordered() -> None:
+    halves = pa.array(np.array([2.0, 0.5, 1.0, 0.5], np.float16))
+    table = pa.table({"x": [1, 1, 1, 1], "t": [1, 1, 1, 1], "id": halves})
+    topk = sb.TopK(k=4, score="x", id="id", time="t", window=sb.TimeWindow(2))
+    assert sb.rank(table, topk)["id"].to_pylist() == [0.5, 0.5, 1.0, 2.0]
+    heavy = sb.HeavyHitters(k=3, item="id", time="t", window=sb.TimeWindow(2))
+    assert sb.rank(table, heavy)["id"].to_pylist() == [0.5, 1.0, 2.0]
+    skyline = sb.Skyline(prefer={"x": "min"}, id="id", window=COUNT)
+    assert sb.rank(table, skyline)["id"].to_pylist() == [0.5, 0.5, 1.0, 2.0]
+
+
+LOW, HIGH = -(1 << 63), (1 << 63) - 1
+
+
+@pytest.mark.parametrize("far", [LOW, LOW + 5, HIGH, HIGH - 5])
+def test_times_whose_windows_have_no_edge_are_bad(far: int) -> None:
+    table = pa.table({"t": [7, far], "x": [1, 2]})
+    query = sb.TopK(k=2, score="x", time="t", window=sb.TimeWindow(9, slide=4))
+    with pytest.raises(sb.DataError, match="'t', row 1: the time is out of range"):
+        sb.rank(table, query)
+    monitor = sb.Monitor(query, on_bad="skip")
+    monitor.push(table)
+    ends = [answer.end for answer in monitor.flush()]
+    assert ends == [8]
+    assert monitor.stats()["rows_bad"] == 1
+    monitor.push(table.slice(1))
+
+
+@pytest.mark.parametrize("year", [1, 9999, -290_000, 290_000])
+def test_moments_whose_windows_python_cannot_show_are_bad(year: int) -> None:
+    seconds = int((year - 1970) * 365.2425 * 86_400)
+    table = pa.table({"t": pa.array([seconds], pa.timestamp("s")), "x": [1]})
+    query = sb.TopK(k=1, score="x", time="t", window=sb.TimeWindow("800 days"))
+    with pytest.raises(sb.DataError, match="out of range"):
+        sb.rank(table, query)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: sb.TimeWindow(None),  # type: ignore[arg-type]
+        lambda: sb.TimeWindow(1 << 61),
+        lambda: sb.TimeWindow(dt.timedelta.max),
+        lambda: sb.TimeWindow(1, slide=1 << 70),
+        lambda: sb.CountWindow(1 << 61),
+        lambda: sb.TopK(k=1 << 31, score="x", window=COUNT),
+        lambda: sb.SkylineJoin(
+            left="a", right="b", on="k", prefer={"x": "min"}, time=3, window=sb.TimeWindow(1)  # type: ignore[arg-type]
+        ),
+        lambda: sb.FusedTopK(k=1, id="i", value="v", streams=("a",), window=COUNT, combine=True),  # type: ignore[arg-type]
+        lambda: sb.FusedTopK(k=1, id="i", value="v", streams=("a",), window=COUNT, bounds=3),
+        lambda: sb.FusedTopK(k=1, id="i", value="v", streams=("a",), window=COUNT, bounds=("x", 1)),
+    ],
+)  # fmt: skip
+def test_settings_of_quite_another_kind_are_refused(build: Callable[[], object]) -> None:
+    with pytest.raises(sb.QueryError):
+        build()
+
+
+def test_a_snapshot_of_an_empty_queue_holds_nothing_of_the_process() -> None:
+    query = sb.UncertainTopK(k=2, score="x", probability="p", window=COUNT, algorithm="csq")
+    monitor = sb.Monitor(query)
+    monitor.push(pa.table({"x": [1.0], "p": [0.5]}))
+    blob = monitor.snapshot()
+    assert sb.Monitor.restore(blob).snapshot() == blob
+
+
+def test_a_snapshot_without_a_version_is_damaged() -> None:
+    blob = bytearray(sb.Monitor(sb.TopK(k=1, score="x", window=COUNT)).snapshot())
+    blob[8:12] = bytes(4)
+    with pytest.raises(sb.EngineError, match="damaged"):
+        sb.Monitor.restore(bytes(blob))

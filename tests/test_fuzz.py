@@ -1,0 +1,102 @@
+"""The short form of ``make fuzz``: the same cases, always the same seeds."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import fuzz
+import skyband as sb
+from fuzz import answers, driver, streams
+from skyband import registry
+
+COUNTS = {
+    "answers": 150,
+    "specs": 150,
+    "snapshots": 60,
+    "files": 60,
+    "commands": 40,
+    "processes": 1,
+}
+
+
+def test_every_kind_of_case_is_run() -> None:
+    assert set(COUNTS) == set(fuzz.CASES)
+
+
+@pytest.mark.filterwarnings("default")  # as users run it, and as make fuzz does
+@pytest.mark.parametrize("kind", COUNTS)
+def test_random_inputs(kind: str) -> None:
+    if kind in ("commands", "processes"):
+        pytest.importorskip("typer")
+    for number in range(COUNTS[kind]):
+        seed = f"short-{number}"
+        try:
+            fuzz.run(kind, seed)
+        except Exception as problem:
+            problem.add_note(f'again: make fuzz FUZZ_ARGS="--case {kind}:{seed}"')
+            raise
+
+
+def test_every_algorithm_is_drawn() -> None:
+    queries = [streams.draw(random.Random(n)).query for n in range(600)]
+    drawn = {(query.kind, registry.choose(query)) for query in queries}
+    known = {(kind, name) for kind in registry.kinds() for name in registry.algorithms(kind)}
+    assert drawn == known
+
+
+def test_a_wrong_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sb.Monitor.flush
+
+    def without_the_last(self: sb.Monitor) -> list[sb.Answer]:
+        return right(self)[:-1]
+
+    monkeypatch.setattr(sb.Monitor, "flush", without_the_last)
+    assert _failures("answers", 30)
+
+
+def test_a_broken_bound_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*given: Any) -> None:
+        raise AssertionError("a bound")
+
+    monkeypatch.setattr(answers, "_BOUNDS", dict.fromkeys(answers._BOUNDS, wrong))
+    assert _failures("answers", 150)
+
+
+def test_a_snapshot_without_checksum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    import zlib
+
+    from skyband import packing
+
+    class NoChecksum:
+        crc32 = staticmethod(lambda data, start=0: 0)
+
+    assert not _failures("snapshots", 30)
+    monkeypatch.setattr(packing, "zlib", NoChecksum)
+    assert _failures("snapshots", 60)
+    assert zlib.crc32(b"x")
+
+
+def _failures(kind: str, count: int) -> list[str]:
+    found = []
+    for number in range(count):
+        try:
+            fuzz.run(kind, f"short-{number}")
+        except Exception as problem:  # noqa: BLE001  whatever it is, it was found
+            found.append(driver.signature(problem))
+    return found
+
+
+def test_crashes_hangs_and_failures_are_told_apart(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert driver.main(["--count", "5", "--only", "snapshots", "--seed", "short"]) == 0
+    said = capsys.readouterr().out
+    assert "5 inputs" in said
+    assert "0 failures" in said
+    # A case that nobody knows ends the process at once.
+    monkeypatch.setattr(driver.sys, "executable", "/bin/false")
+    assert driver.main(["--count", "2", "--only", "snapshots"]) == 1
+    assert "a crash (exit code 1)" in capsys.readouterr().out
