@@ -1,7 +1,7 @@
 """Times without a zone count as UTC, whatever the zone of the host or of the session.
 
-The tests' session is in America/Sao_Paulo, three hours behind: a time that is read in its zone falls
-into another window.
+The tests' session is in America/Sao_Paulo, three hours behind: a time read in its zone falls into
+another window.
 """
 
 from __future__ import annotations
