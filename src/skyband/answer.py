@@ -35,6 +35,9 @@ class Promises:
     """Values for all runs, or one array with a value per run."""
 
 
+NOTHING = Promises(np.zeros(0, np.int64), np.zeros(0, np.bool_), {})
+
+
 @dataclass(frozen=True, eq=False)
 class Answers:
     """All answers of one push: one table, cut by ``offsets``."""
@@ -52,8 +55,8 @@ class Answers:
     """The group of each answer, where every group has windows of its own."""
     before: Mapping[int, pa.Table] = field(default_factory=dict)
     """The last table of each group (0 where all groups share windows) before this push."""
-    promises: Promises | None = None
-    """What the rows promise, group by group; None where there are no rows."""
+    promises: Promises = NOTHING
+    """What the rows promise, group by group."""
 
     def __len__(self) -> int:
         return len(self.end)

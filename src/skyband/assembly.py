@@ -47,10 +47,10 @@ def answers_of(
     starts, ends = edges
     schema = answer_schema(query, groups, synopsis.output())
     bounds: dict[str, Any] = dict(synopsis.bounds())
-    promises = None
     if finished is None:
         table, offsets = schema.empty_table(), np.zeros(len(ends) + 1, np.int64)
         exact = np.ones(len(ends), np.bool_)  # a window without rows has no other answer
+        promises = Promises(offsets[:0], exact[:0], bounds)
     else:
         rows = finished.parts["rows"]
         offsets = np.append(rows.offsets[first], len(rows))
@@ -58,10 +58,11 @@ def answers_of(
         window = [window_column(np.repeat(edge, counts), query.window) for edge in edges]
         table = _table(query, groups, finished, schema, window)
         proven = finished.scalars.get("exact", np.full(len(finished), synopsis.exact))
+        proven = proven.astype(np.bool_) | (rows.lengths == 0)
         exact = _every(proven, first, last)
         prefix = "bound:"
         own = {n[len(prefix) :]: v for n, v in finished.scalars.items() if n.startswith(prefix)}
-        promises = Promises(rows.lengths, proven.astype(np.bool_), bounds | own)
+        promises = Promises(rows.lengths, proven, bounds | own)
         bounds |= {name: _greatest(values, first, last) for name, values in own.items()}
     shape = (query, table, starts, ends, offsets)
     return Answers(*shape, exact, bounds, totals, group, before, promises)
@@ -96,12 +97,12 @@ def runs_of(finished: Runs | None, windows: Windows) -> tuple[Ints, Ints]:
 
 
 def _every(values: npt.NDArray[Any], first: Ints, last: Ints) -> npt.NDArray[np.bool_]:
-    wrong = np.append(0, np.cumsum(~values.astype(np.bool_)))
+    wrong = np.append(0, np.cumsum(~values))
     return np.asarray(wrong[last] == wrong[first])
 
 
 def _greatest(values: npt.NDArray[Any], first: Ints, last: Ints) -> npt.NDArray[Any]:
-    found = np.zeros(len(first), values.dtype)
+    found = np.full(len(first), -np.inf)  # a window without rows has missed nothing
     some = last > first
     if some.any():
         padded = np.append(values, values[:1])

@@ -11,9 +11,6 @@ greatest of theirs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -32,52 +29,43 @@ Ints = npt.NDArray[np.int64]
 def of_rows(answers: Answers) -> list[pa.Array]:
     """The columns of ``PROMISE`` for the rows of the answers' table."""
     told = answers.promises
-    if told is None:
-        return _columns(np.zeros(0, np.bool_), {})
-    run = np.repeat(np.arange(len(told.lengths)), told.lengths)
-    return _columns(told.exact[run], _each(told, run))
+    return _columns(told, np.repeat(np.arange(len(told.lengths)), told.lengths))
 
 
-def of_changes(answers: Answers, at: int, found: pa.Table, groups: tuple[str, ...]) -> list[Any]:
+def of_changes(
+    answers: Answers, at: int, found: pa.Table, groups: tuple[str, ...]
+) -> list[pa.Array]:
     """The columns of ``PROMISE`` for what changed in the answer number ``at``.
 
     A group that has no rows left has an exact answer, the empty one.
     """
     told = answers.promises
     low, high = answers.offsets[at : at + 2]
-    if told is None or low == high:
-        return _columns(np.ones(found.num_rows, np.bool_), {})
     starts = np.cumsum(told.lengths) - told.lengths
     mine = np.flatnonzero((starts >= low) & (starts < high) & (told.lengths > 0))
-    if not groups:
-        run = np.full(found.num_rows, mine[0])
-        return _columns(told.exact[run], _each(told, run))
-    known = hash_columns(answers.table.select(groups).take(pa.array(starts[mine])).columns)
-    asked = hash_columns(found.select(groups).columns)
-    order = np.argsort(known)
-    place = np.minimum(np.searchsorted(known[order], asked), len(mine) - 1)
-    run = mine[order[place]]
-    there = known[order[place]] == asked
-    return _columns(told.exact[run] | ~there, _each(told, run), there)
+    run = np.full(found.num_rows, -1)
+    if len(mine) and not groups:
+        run[:] = mine[0]
+    elif len(mine):
+        known = hash_columns(answers.table.select(groups).take(pa.array(starts[mine])).columns)
+        asked = hash_columns(found.select(groups).columns)
+        order = np.argsort(known)
+        place = np.minimum(np.searchsorted(known[order], asked), len(mine) - 1)
+        there = known[order[place]] == asked
+        run[there] = mine[order[place[there]]]
+    return _columns(told, run)
 
 
-def _each(told: Promises, run: Ints) -> dict[str, npt.NDArray[np.float64]]:
-    """The bounds of some runs."""
-    return {
-        name: np.asarray(value[run] if isinstance(value, np.ndarray) else np.full(len(run), value))
+def _columns(told: Promises, run: Ints) -> list[pa.Array]:
+    """What some runs promise; -1 is a run without rows: it is exact and has missed nothing."""
+    exact = np.append(told.exact, True)[run]
+    bounds = {
+        name: np.append(value, -np.inf)[run] if isinstance(value, np.ndarray) else value
         for name, value in sorted(told.bounds.items())
     }
-
-
-def _columns(
-    exact: npt.NDArray[np.bool_],
-    bounds: Mapping[str, npt.NDArray[Any]],
-    there: npt.NDArray[np.bool_] | None = None,
-) -> list[pa.Array]:
-    """``there`` says which rows have bounds at all."""
-    rows = np.ones(len(exact), np.bool_) if there is None else there
-    offsets = np.append(0, np.cumsum(rows * len(bounds))).astype(np.int32)
-    names = pa.array(list(bounds) * int(rows.sum()), pa.string())
-    values = np.array([values[rows] for values in bounds.values()], np.float64).T.ravel()
-    shown = pa.MapArray.from_arrays(pa.array(offsets), names, pa.array(values, pa.float64()))
-    return [pa.array(exact), shown]
+    values = np.empty((len(run), len(bounds)))
+    for place, value in enumerate(bounds.values()):
+        values[:, place] = value
+    names = pa.array(list(bounds) * len(run), pa.string())
+    offsets = pa.array(np.arange(len(run) + 1, dtype=np.int32) * len(bounds), pa.int32())
+    return [pa.array(exact), pa.MapArray.from_arrays(offsets, names, pa.array(values.ravel()))]
