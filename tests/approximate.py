@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import clusters
 import skyband as sb
@@ -16,38 +18,61 @@ Rows = list[dict[str, Any]]
 
 
 def check(kind: str, query: Any, got: pa.Table, pushes: Sequence[Any]) -> None:
-    """Assert that every answer keeps its bounds; a new kind has to say here what it promises."""
+    """Assert that every answer keeps what its columns ``exact`` and ``bounds`` promise.
+
+    A new kind has to say here what it promises. There must be rows to be checked.
+    """
     exact = replace(query, algorithm=EXACT[kind], options={}, **WIDER.get(kind, {}))
     want, _ = clusters.embedded(exact, pushes)
-    truth = streams.rows_of(want) if want.num_rows else []
-    CHECKS[kind](query, streams.rows_of(got), truth)
+    assert want.num_rows > 0
+    found, truth = answers(query, streams.rows_of(got)), answers(query, streams.rows_of(want))
+    assert found.keys() == truth.keys()
+    for place, rows in found.items():
+        (proven,) = {row["exact"] for row in rows}
+        (bounds,) = {tuple(row["bounds"]) for row in rows}
+        assert len(rows) == min(query.k, len(truth[place])), place
+        CHECKS[kind](query, rows, truth[place], dict(bounds))
+        if proven:
+            names = (*NAMES[kind](query), "rank")
+            for row, true in zip(rows, truth[place], strict=False):
+                assert {n: row[n] for n in names} == pytest.approx({n: true[n] for n in names}), row
 
 
-def _counts(query: sb.HeavyHitters, got: Rows, truth: Rows) -> None:
-    names = ("window_end", *query.groups, str(query.item))
-    counts = {tuple(row[name] for name in names): row["count"] for row in truth}
-    assert {row["window_end"] for row in got} == {row["window_end"] for row in truth}
+def answers(query: sb.Query, rows: Rows) -> dict[tuple[Any, ...], Rows]:
+    """Rows by window and group, best first."""
+    found: dict[tuple[Any, ...], Rows] = {}
+    for row in sorted(rows, key=lambda row: row["rank"]):
+        place = tuple(row[name] for name in ("window_end", *query.groups))
+        found.setdefault(place, []).append(row)
+    return found
+
+
+def _counts(query: sb.HeavyHitters, got: Rows, truth: Rows, bounds: Mapping[str, float]) -> None:
+    assert bounds == {}  # each row has its own error
+    counts = {row[str(query.item)]: row["count"] for row in truth}
     for row in got:
-        count = counts.get(tuple(row[name] for name in names), 0)
+        count = counts.get(row[str(query.item)], 0)
         assert row["count"] - row["error"] <= count <= row["count"], row
 
 
-def _scores(query: sb.TopK, got: Rows, truth: Rows) -> None:
-    names = ("window_end", *query.groups, "rank")
-    scores = {tuple(row[name] for name in names): row[query.score] for row in truth}
-    assert {tuple(row[name] for name in names) for row in got} == set(scores)
-    for row in got:
-        got_score, true = row[query.score], scores[tuple(row[name] for name in names)]
-        assert got_score == true or abs(got_score - true) <= query.epsilon, row  # or both infinite
+def _scores(query: sb.TopK, got: Rows, truth: Rows, bounds: Mapping[str, float]) -> None:
+    assert bounds == {"epsilon": query.epsilon, "delta": query.delta}
+    for row, true in zip(got, truth[: query.k], strict=True):
+        found, score = row[query.score], true[query.score]
+        assert found == score or abs(found - score) <= bounds["epsilon"], row  # or both infinite
 
 
-def _fused(query: sb.FusedTopK, got: Rows, truth: Rows) -> None:
-    """No score is above the object's true one: what was dropped of it may be missing."""
-    names = ("window_end", *query.groups, query.id)
-    scores = {tuple(row[name] for name in names): row["score"] for row in truth}
-    for row in got:
-        true = scores[tuple(row[name] for name in names)]
-        assert row["score"] <= true + 1e-9 * max(1.0, abs(true)), row
+def _fused(query: sb.FusedTopK, got: Rows, truth: Rows, bounds: Mapping[str, float]) -> None:
+    """No score is too high; ``missed`` bounds what was left out or is shown with too little."""
+    missed = bounds["missed"]
+    shown = {row[query.id]: row["score"] for row in got}
+    last = min(shown.values()) if len(shown) == query.k else -math.inf
+    for row in truth:
+        true, score = row["score"], shown.get(row[query.id], last)
+        slack = 1e-9 * max(1.0, abs(true))
+        assert true <= max(missed, score) + slack, row
+        if row[query.id] in shown:
+            assert score <= true + slack, row
 
 
 EXTRA: dict[str, dict[str, Any]] = {"pabf": {"epsilon": 0.5}}
@@ -59,7 +84,13 @@ WIDER: dict[str, dict[str, Any]] = {
     "TopK": {"epsilon": 0.0},
     "FusedTopK": {"k": 10_000},
 }
-CHECKS: dict[str, Callable[[Any, Rows, Rows], None]] = {
+NAMES: dict[str, Callable[[Any], tuple[str, ...]]] = {
+    "HeavyHitters": lambda query: (query.item, "count"),
+    "TopK": lambda query: tuple(name for name in (query.id, query.score) if name),
+    "FusedTopK": lambda query: (query.id, "score"),
+}
+"""Columns that an answer proven exact has in common with the definition's."""
+CHECKS: dict[str, Callable[[Any, Rows, Rows, Mapping[str, float]], None]] = {
     "HeavyHitters": _counts,
     "TopK": _scores,
     "FusedTopK": _fused,

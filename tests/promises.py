@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import approximate
@@ -17,44 +15,12 @@ def check(kind: str, query: Any, got: Any, want: Rows, every: Rows) -> None:
 
     ``want`` is the definition's answer; ``every`` has all its items or objects, not only k.
     """
-    approximate.CHECKS[kind](query, got.table, want if kind == "TopK" else every)
-    if kind in MORE:
-        MORE[kind](query, got, every)
+    shown = approximate.answers(query, got.table)
+    truth = approximate.answers(query, want if kind == "TopK" else every)
+    assert shown.keys() == truth.keys()  # no group of a window is missing, none is too many
+    for place, rows in shown.items():
+        assert len(rows) <= query.k
+        approximate.CHECKS[kind](query, rows, truth[place], got.bounds)
     if got.exact:
         problem = oracle.difference(got.table, want, oracle.SUMS[kind])
         assert problem is None, f"said to be exact: {problem}"
-
-
-def _stated(query: Any, got: Any, every: Rows) -> None:
-    """The bounds are those that the query asks for."""
-    assert got.bounds == {"epsilon": query.epsilon, "delta": query.delta}
-
-
-def _counted(query: Any, got: Any, every: Rows) -> None:
-    """At most k items of each group, and none of a group without rows."""
-    shown = _by_group(query, got.table)
-    assert set(shown) == set(_by_group(query, every))
-    assert all(len(rows) <= query.k for rows in shown.values())
-
-
-def _missed(query: Any, got: Any, every: Rows) -> None:
-    """No object left out beats ``missed`` and the last one shown; none shown is far too low."""
-    missed = got.bounds.get("missed", -math.inf)
-    shown = _by_group(query, got.table)
-    for group, rows in _by_group(query, every).items():
-        mine = {row[query.id]: row["score"] for row in shown.get(group, [])}
-        last = min(mine.values()) if len(mine) == query.k else -math.inf
-        for row in rows:
-            least = max(missed, mine.get(row[query.id], last))
-            assert row["score"] <= least + 1e-9 * max(1.0, abs(least)), (row, missed, last)
-
-
-def _by_group(query: Any, rows: Rows) -> dict[tuple[Any, ...], Rows]:
-    return dict(oracle.groups(rows, query.groups))
-
-
-MORE: dict[str, Callable[[Any, Any, Rows], None]] = {
-    "TopK": _stated,
-    "HeavyHitters": _counted,
-    "FusedTopK": _missed,
-}

@@ -57,11 +57,12 @@ def plan_of(
     on_bad: str = "raise",
     changes: bool = False,
     streaming: bool = True,
+    bounds: bool = False,
 ) -> Plan:
     intake = Intake(query, make_synopsis(query))
     for name, table in sources.items():
         intake.bind(name, table.schema)
-    return Plan(query, dict(intake.bound), shards, on_bad, changes, streaming)
+    return Plan(query, dict(intake.bound), shards, on_bad, changes, streaming, bounds)
 
 
 class Job:

@@ -88,7 +88,9 @@ def compare(
     parts: int,
     changes: bool,
     forgetful: bool,
+    least: int = 0,
 ) -> None:
+    """Compare what both engines give; they must give ``least`` rows."""
     sources = simulated.first_tables(pushes)
     if set(sources) != {""} and set(sources) != set(query.sources):
         return  # a mapping without a source is another query on each engine
@@ -97,6 +99,7 @@ def compare(
     got = pa.concat_tables([job.push(simulated.by_source(push)) for push in pushes])
     want, stats = clusters.embedded(query, pushes, changes=changes)
     wanted = ranked(want, query) if want.num_rows else []
+    assert len(wanted) >= least
     problem = oracle.difference(ranked(got, query), wanted, oracle.SUMS[kind])
     assert problem is None, problem
     for name in ("rows_in", "rows_late", "rows_unused"):
@@ -133,7 +136,8 @@ def test_longer_streams_and_batches(kind: str, name: str, number: int, shards: i
     pushes = pushes_of(stream, chosen)
     query = query_of(kind, window, chosen, stream)
     for forgetful in (False, True):
-        compare(kind, query, pushes, shards=shards, parts=2, changes=forgetful, forgetful=forgetful)
+        how = {"changes": forgetful, "forgetful": forgetful}
+        compare(kind, query, pushes, shards=shards, parts=2, **how, least=10)
     sources: dict[str, list[pa.Table]] = {}
     for push in pushes:
         for source, table in simulated.by_source(push).items():
@@ -142,6 +146,7 @@ def test_longer_streams_and_batches(kind: str, name: str, number: int, shards: i
     plan = simulated.plan_of(query, whole, shards=shards, streaming=False)
     got = simulated.run_batch(plan, whole, parts=2)
     want = sb.rank(whole if set(whole) != {""} else whole[""], query)
+    assert want.num_rows > 10
     problem = oracle.difference(streams.rows_of(got), streams.rows_of(want), oracle.SUMS[kind])
     assert problem is None, problem
 
@@ -169,7 +174,7 @@ def test_approximate_answers_keep_their_bounds(
     except sb.QueryError as refused:
         pytest.skip(f"no such query: {refused}")
     for forgetful in (False, True):
-        plan = simulated.plan_of(query, simulated.first_tables(pushes), shards=shards)
+        plan = simulated.plan_of(query, simulated.first_tables(pushes), shards=shards, bounds=True)
         job = simulated.Job(plan, parts=2, forgetful=forgetful)
         got = pa.concat_tables([job.push(simulated.by_source(push)) for push in pushes])
         approximate.check(kind, query, got, pushes)
@@ -278,6 +283,34 @@ def test_bad_rows_are_counted_and_left_out() -> None:
     assert got["id"].to_pylist() == ["a", "a"]
     with pytest.raises(sb.DataError, match="id"):
         simulated.Job(simulated.plan_of(topk(), {"": table})).push({"": table})
+
+
+def test_a_time_that_the_watermark_cannot_hold_makes_a_bad_row() -> None:
+    """Before 1970, or so late that a century more does not fit: not the end of the stream."""
+    good = pa.table({"ts": [5_000, 5_900], "id": ["a", "c"], "score": [1.0, 3.0]})
+    wrong = pa.table({"ts": [-5, 2**62], "id": ["b", "d"], "score": [9.0, 9.0]})
+    null = pa.table({"ts": [5_001, -7], "id": [None, None], "score": [1.0, 1.0]}).cast(good.schema)
+    table = pa.concat_tables([good.slice(0, 1), null, wrong, good.slice(1)])
+    job = simulated.Job(simulated.plan_of(topk(), {"": table}, on_bad="skip"))
+    got = job.push({"": table})
+    assert job.stats["rows_bad"] == 4
+    assert job.stats["rows_in"] == 6
+    assert job.watermark == 5_900
+    alone = simulated.Job(simulated.plan_of(topk(), {"": good}))
+    assert got["id"].to_pylist() == ["a", "a"]
+    assert got == alone.push({"": good})
+    # A push of nothing else moves nothing.
+    assert job.push({"": wrong}).num_rows == 0
+    assert (job.stats["rows_bad"], job.watermark) == (6, 5_900)
+    for row, told in ((0, "before 1970"), (1, "too far ahead")):
+        plan = simulated.plan_of(topk(), {"": table})
+        both = pa.concat_tables([good, wrong.slice(row, 1)])
+        with pytest.raises(
+            sb.DataError, match=rf"column 'ts', row 2: {told}.*\({wrong['ts'][row]}\)"
+        ):
+            simulated.Job(plan).push({"": both})
+    batch = simulated.plan_of(topk(), {"": wrong}, streaming=False)
+    assert simulated.run_batch(batch, {"": wrong})["id"].to_pylist() == ["b", "b", "d"]
 
 
 def test_rows_that_no_window_covers_still_move_the_watermark() -> None:

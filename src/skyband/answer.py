@@ -19,9 +19,23 @@ from skyband.changes import changes
 from skyband.query.base import Query
 from skyband.times import window_value
 
-__all__ = ["Answer", "Answers"]
+__all__ = ["Answer", "Answers", "Promises"]
 
 Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Promises:
+    """What each run of rows promises; a run is the rows of one window and one group."""
+
+    lengths: Ints
+    """Rows of each run, in the order of the table."""
+    exact: npt.NDArray[np.bool_]
+    bounds: Mapping[str, Any]
+    """Values for all runs, or one array with a value per run."""
+
+
+NOTHING = Promises(np.zeros(0, np.int64), np.zeros(0, np.bool_), {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +55,8 @@ class Answers:
     """The group of each answer, where every group has windows of its own."""
     before: Mapping[int, pa.Table] = field(default_factory=dict)
     """The last table of each group (0 where all groups share windows) before this push."""
+    promises: Promises = NOTHING
+    """What the rows promise, group by group."""
 
     def __len__(self) -> int:
         return len(self.end)

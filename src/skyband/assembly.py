@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.answer import Answers
+from skyband.answer import Answers, Promises
 from skyband.groups import GroupTable
 from skyband.query.base import Query
 from skyband.runs import Runs, places
@@ -49,18 +49,23 @@ def answers_of(
     bounds: dict[str, Any] = dict(synopsis.bounds())
     if finished is None:
         table, offsets = schema.empty_table(), np.zeros(len(ends) + 1, np.int64)
-        exact = np.full(len(ends), synopsis.exact)
+        exact = np.ones(len(ends), np.bool_)  # a window without rows has no other answer
+        promises = Promises(offsets[:0], exact[:0], bounds)
     else:
         rows = finished.parts["rows"]
         offsets = np.append(rows.offsets[first], len(rows))
         counts = np.diff(offsets)
         window = [window_column(np.repeat(edge, counts), query.window) for edge in edges]
         table = _table(query, groups, finished, schema, window)
-        exact = _every(finished.scalars.get("exact"), first, last, synopsis.exact)
-        for name, values in finished.scalars.items():
-            if name.startswith("bound:"):
-                bounds[name[len("bound:") :]] = _greatest(values, first, last)
-    return Answers(query, table, starts, ends, offsets, exact, bounds, totals, group, before)
+        proven = finished.scalars.get("exact", np.full(len(finished), synopsis.exact))
+        proven = proven.astype(np.bool_) | (rows.lengths == 0)
+        exact = _every(proven, first, last)
+        prefix = "bound:"
+        own = {n[len(prefix) :]: v for n, v in finished.scalars.items() if n.startswith(prefix)}
+        promises = Promises(rows.lengths, proven, bounds | own)
+        bounds |= {name: _greatest(values, first, last) for name, values in own.items()}
+    shape = (query, table, starts, ends, offsets)
+    return Answers(*shape, exact, bounds, totals, group, before, promises)
 
 
 def _table(
@@ -91,17 +96,13 @@ def runs_of(finished: Runs | None, windows: Windows) -> tuple[Ints, Ints]:
     return np.searchsorted(runs, asked), np.searchsorted(runs, asked, side="right")
 
 
-def _every(
-    values: npt.NDArray[Any] | None, first: Ints, last: Ints, default: bool
-) -> npt.NDArray[np.bool_]:
-    if values is None:
-        return np.full(len(first), default)
-    wrong = np.append(0, np.cumsum(~values.astype(np.bool_)))
+def _every(values: npt.NDArray[Any], first: Ints, last: Ints) -> npt.NDArray[np.bool_]:
+    wrong = np.append(0, np.cumsum(~values))
     return np.asarray(wrong[last] == wrong[first])
 
 
 def _greatest(values: npt.NDArray[Any], first: Ints, last: Ints) -> npt.NDArray[Any]:
-    nothing = -np.inf if values.dtype.kind == "f" else 0
+    nothing = -np.inf if values.dtype.kind == "f" else 0  # a window without rows has missed nothing
     found = np.full(len(first), nothing, values.dtype)
     some = last > first
     if some.any():

@@ -17,10 +17,12 @@ from skyband.kernels.scan import is_sorted
 from skyband.query.base import Query
 from skyband.runs import expand
 from skyband.synopsis import Faults, Rows, Synopsis
+from skyband.synopsis import faults as faults_of
+from skyband.times import TimeAxis
 from skyband.watermark import CountClock
 from skyband.window import TimeWindow
 
-__all__ = ["Intake", "Taken", "as_table"]
+__all__ = ["Intake", "Taken", "TimeLimits", "as_table"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -69,6 +71,38 @@ class Placed:
     """How far behind the watermark the latest of the late rows was."""
 
 
+@dataclass(frozen=True)
+class TimeLimits:
+    """The ticks that an engine's clock can hold, and what is wrong with those outside."""
+
+    least: int
+    most: int
+    too_early: str
+    too_late: str
+
+    def check(self, axis: TimeAxis, batch: pa.RecordBatch, known: Faults | None) -> Faults | None:
+        """The bad rows of a batch, those of ``known`` and those whose time is outside."""
+        good = np.ones(batch.num_rows, np.bool_) if known is None else ~known.mask
+        rows = batch if known is None else batch.filter(pa.array(good))
+        if not rows.num_rows:
+            return known
+        ticks = axis.ticks(rows.column(axis.name))
+        if ticks.min() >= self.least and ticks.max() <= self.most:
+            return known
+        masks = []
+        for wrong in (ticks < self.least, ticks > self.most):
+            mask = np.zeros(batch.num_rows, np.bool_)
+            mask[np.flatnonzero(good)[wrong]] = True
+            masks.append(mask)
+        problems = (self.too_early, self.too_late)
+        tests = [(axis.name, told, mask) for told, mask in zip(problems, masks, strict=True)]
+        found = faults_of(batch, tests)
+        assert found is not None
+        if known is None:
+            return found
+        return Faults(known.mask | found.mask, [*known.reasons, *found.reasons])
+
+
 class Intake:
     """Reads batches for one query."""
 
@@ -79,6 +113,8 @@ class Intake:
         self.bound: dict[str, pa.Schema] = {}
         self.in_order = False
         """Whether all that comes is known to be in order of time."""
+        self.limits: TimeLimits | None = None
+        """Times that the engine can hold; rows outside are bad. None where it can hold all."""
 
     def bind(self, source: str, schema: pa.Schema) -> None:
         """Check the columns of a source; the first schema it shows is the one it keeps."""
@@ -126,6 +162,8 @@ class Intake:
     ) -> tuple[pa.RecordBatch, Ints | None, Faults | None]:
         """The good rows, their times where there are any, and the bad rows."""
         faults = self.synopsis.validate(source, batch) if batch.num_rows else None
+        if self.limits is not None and batch.num_rows:
+            faults = self.limits.check(self.synopsis.axes[source], batch, faults)
         good = batch if faults is None else batch.filter(pa.array(~faults.mask))
         axis = self.synopsis.axes.get(source)
         if axis is None or not good.num_rows:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import faulthandler
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,8 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # helpers that all tests share
+
+import servers
 
 import clusters
 
@@ -35,3 +39,22 @@ def spark() -> Iterator[Any]:
     session = clusters.local_session()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def dsn() -> Iterator[str]:
+    """The address of a PostgreSQL server of our own."""
+    pytest.importorskip("psycopg", reason="the PostgreSQL sink needs psycopg")
+    programs = servers.programs()
+    if programs is None:
+        pytest.skip("no PostgreSQL server is installed (initdb)")
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        server = servers.Server(Path(folder), programs)
+        try:
+            address = server.start()
+        except (subprocess.CalledProcessError, PermissionError, LookupError) as problem:
+            pytest.skip(f"PostgreSQL could not be started: {problem}")
+        try:
+            yield address
+        finally:
+            server.stop()

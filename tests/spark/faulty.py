@@ -1,30 +1,110 @@
-"""A streaming job in a process of its own, made to be killed: python faulty.py FOLDER [ROUND]."""
+"""Streaming jobs in a process of their own, made to be killed: python faulty.py FOLDER SHAPE...
+
+The jobs of several shapes run side by side, each with a sink and a checkpoint of its own, so that
+one kill hits all of them.
+"""
 
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 import clusters
 import skyband as sb
+import streams
 
 WINDOW = sb.TimeWindow(30, slide=7, lateness=5)
 QUERY = sb.TopK(k=3, score="score", id="id", time="ts", by=("g",), window=WINDOW)
+JOIN = sb.SkylineJoin(
+    left="trades",
+    right="risks",
+    on="stock",
+    prefer={"price": "min", "risk": "min"},
+    time="ts",
+    window=WINDOW,
+)
 
 
-def main(folder: Path) -> None:
+@dataclass(frozen=True)
+class Shape:
+    """A query and how it is run."""
+
+    query: sb.Query = QUERY
+    shards: int | None = None
+    changes: bool = False
+
+    def folders(self, folder: Path) -> dict[str, Path]:
+        return {name: folder / f"in-{name or 'flows'}" for name in self.query.sources or ("",)}
+
+
+SHAPES = {
+    "one": Shape(),
+    "shards": Shape(shards=3),
+    "changes": Shape(changes=True),
+    "sharded-changes": Shape(shards=2, changes=True),
+    "join": Shape(JOIN, shards=2),
+}
+
+
+def flows(batches: int) -> list[pa.Table]:
+    made = streams.stream(
+        5, 40 * batches, lateness=30, step=3, gap=40, batches=batches, groups=4, start=1_000
+    )
+    return made.batches
+
+
+def sides(batches: int) -> list[dict[str, pa.Table]]:
+    """As many pushes of trades and risks, some of them late."""
+    made = streams.two_sides(5, 20 * batches, lateness=30)
+    late = {name: side.table for name, side in made.items()}
+    modern = {
+        name: table.set_column(0, "ts", pc.add(table["ts"], 1_000)) for name, table in late.items()
+    }
+    return [
+        {name: table.slice(20 * n, 20) for name, table in modern.items()} for n in range(batches)
+    ]
+
+
+def pushes(shape: Shape, batches: int) -> list[Any]:
+    return sides(batches) if shape.query.sources else flows(batches)
+
+
+def write_inputs(folder: Path, shapes: list[str], batches: int) -> None:
+    for name in shapes:
+        shape = SHAPES[name]
+        made = pushes(shape, batches)
+        for source, path in shape.folders(folder).items():
+            clusters.write_batches(path, [push[source] if source else push for push in made])
+
+
+def start(session: Any, folder: Path, name: str) -> Any:
     from skyband.spark import rank
 
+    shape = SHAPES[name]
+    frames = {
+        source: clusters.read_stream(session, path, session.read.parquet(str(path)).schema)
+        for source, path in shape.folders(folder).items()
+    }
+    answers = rank(frames.get("", frames), shape.query, shards=shape.shards, changes=shape.changes)
+    writer = answers.writeStream.format("parquet").outputMode("append")
+    writer = writer.option("path", str(folder / "out" / name))
+    return writer.option("checkpointLocation", str(folder / "checkpoint" / name)).start()
+
+
+def main(folder: Path, shapes: list[str]) -> None:
     # A task that lost its worker is tried again, as on a cluster.
     session = clusters.local_session(master="local[2,4]")
-    schema = session.read.parquet(str(folder / "in")).schema
-    frame = clusters.read_stream(session, folder / "in", schema)
-    writer = rank(frame, QUERY).writeStream.format("parquet").outputMode("append")
-    writer = writer.option("path", str(folder / "out"))
-    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-    clusters.run_out(writer.start)
+    with ThreadPoolExecutor(len(shapes)) as pool:
+        run = lambda name: clusters.run_out(lambda: start(session, folder, name))  # noqa: E731
+        list(pool.map(run, shapes))
     session.stop()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import socket
 import subprocess
 import time
-import urllib.request
 from pathlib import Path
 
 KAFKA = "org.apache.kafka:kafka_2.13:3.9.1"
 CLIENTS = "org.apache.kafka:kafka-clients:3.9.1"
 POOL = "org.apache.commons:commons-pool2:2.12.1"
-CENTRAL = "https://repo1.maven.org/maven2"
+CONNECTORS = (
+    "spark-sql-kafka-0-10_2.13",
+    "spark-token-provider-kafka-0-10_2.13",
+    "spark-avro_2.13",
+)
+TRIED = {"4.3": dict(zip(CONNECTORS, ("4.2.0", "4.0.0", "4.1.1"), strict=True))}
+"""Versions of the connectors that were seen to serve a Spark; docs/spark.md names them too."""
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>skyband</groupId><artifactId>jars</artifactId>
 <version>1</version><dependencies>{}</dependencies></project>"""
@@ -54,27 +58,11 @@ def connectors(spark: str) -> list[str]:
     """What a session needs to read and write Kafka and Avro, beside what Spark itself brings.
 
     Named one by one: a connector asks for a token provider of its own version, which Maven does not
-    always have.
+    always have. Where no versions were tried with this Spark, they are Spark's own.
     """
-    names = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13", "spark-avro_2.13")
-    own = [f"org.apache.spark:{name}:{connector_version(name, spark)}" for name in names]
+    tried = TRIED.get(".".join(spark.split(".")[:2]), {})
+    own = [f"org.apache.spark:{name}:{tried.get(name, spark)}" for name in CONNECTORS]
     return [*own, CLIENTS, POOL]
-
-
-def connector_version(artifact: str, spark: str) -> str:
-    """The version of a connector for this Spark: its own, else the newest before it."""
-    url = f"{CENTRAL}/org/apache/spark/{artifact}/maven-metadata.xml"
-    try:
-        with urllib.request.urlopen(url, timeout=30) as page:
-            text = page.read().decode()
-    except OSError as problem:
-        raise MissingError(f"Maven Central cannot be reached: {problem}") from None
-    known = [tuple(map(int, v.split("."))) for v in re.findall(r"<version>(\d+\.\d+\.\d+)<", text)]
-    now = tuple(map(int, spark.split(".")[:3]))
-    usable = [version for version in known if version[0] == now[0] and version <= now]
-    if not usable:
-        raise MissingError(f"there is no {artifact} for Spark {spark}")
-    return ".".join(map(str, max(usable)))
 
 
 def free_port() -> int:

@@ -45,6 +45,7 @@ def main(master: str, archive: str, folder: Path) -> None:
         whole = {source: pa.concat_tables(many) for source, many in tables.items()}
         frames = {source: session.createDataFrame(table) for source, table in whole.items()}
         want = local.rank(whole if set(whole) != {""} else whole[""], query)
+        assert want.num_rows > 10, kind
         for shards in (None, 2):
             given = frames if set(frames) != {""} else frames[""]
             got = rank(given, query, shards=shards).toArrow()

@@ -142,16 +142,20 @@ def test_streaming(spark: Any, tmp_path: Path, cases: list[Case]) -> None:
     answers = []
     for case, query in zip(cases, queries, strict=True):
         assert query is not None
-        answers.append(rank(given, query, shards=case.shards))
+        answers.append(rank(given, query, shards=case.shards, bounds=True))
     got, progress = clusters.collect_all(answers, tmp_path)
     late = 0
     for case, query, mine in zip(cases, queries, got, strict=True):
         assert query is not None
         want, stats = clusters.embedded(query, pushes)
         late += stats["rows_late"]
+        assert mine.num_rows > 10, case.name
         if case.exact:
+            assert set(mine["exact"].to_pylist()) == {True}
+            assert not any(mine["bounds"].to_pylist())
+            shown = mine.drop_columns(["exact", "bounds"])
             problem = oracle.difference(
-                parts.ranked(mine, query), parts.ranked(want, query), oracle.SUMS[kind]
+                parts.ranked(shown, query), parts.ranked(want, query), oracle.SUMS[kind]
             )
             assert problem is None, f"{case.name}: {problem}"
         else:

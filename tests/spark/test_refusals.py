@@ -89,18 +89,66 @@ def test_what_is_no_dataframe_and_what_does_not_fit(stream: Any, batch: Any) -> 
         rank({"l": stream, "r": batch}, join)
 
 
-def test_times_before_1970_and_bad_rows_stop_a_stream(spark: Any, tmp_path: Path) -> None:
+def test_bad_rows_stop_a_stream_or_are_left_out(spark: Any, tmp_path: Path) -> None:
+    """A time before 1970 is a bad row of a stream; a batch DataFrame may hold it."""
     from skyband.spark import rank
+    from skyband.spark.metrics import read_progress
 
-    table = pa.table({"ts": [-5, 3], "id": ["a", "b"], "score": [1.0, float("nan")]})
+    nan = float("nan")
+    table = pa.table({"ts": [-5, 3, 4, 60], "id": list("abcd"), "score": [9.0, nan, 1.0, 1.0]})
     window = sb.TimeWindow(10)
     frame = clusters.stream_of(spark, tmp_path / "in", [table])
-    with pytest.raises(Exception, match="before 1970"):
-        clusters.collect(rank(frame, topk(window), on_bad="skip"), tmp_path / "one")
-    with pytest.raises(Exception, match="on_bad='skip'"):
+    got, progress = clusters.collect(rank(frame, topk(window), on_bad="skip"), tmp_path / "one")
+    assert got["id"].to_pylist() == ["c"]
+    assert sum((read_progress(each) or {}).get("rows_bad", 0) for each in progress) == 2
+    with pytest.raises(Exception, match=r"DataError.*column 'ts', row 0: before 1970.*\(-5\)"):
         clusters.collect(rank(frame, topk(window)), tmp_path / "two")
     good = rank(spark.createDataFrame(table), topk(window), on_bad="skip").toArrow()
-    assert good["id"].to_pylist() == ["a"]
+    assert good["id"].to_pylist() == ["a", "c", "d"]
+
+
+class TestWatermarkPolicy:
+    """Where the fastest source set the pace, rows of the slower ones would come too late."""
+
+    NAME = "spark.sql.streaming.multipleWatermarkPolicy"
+
+    @pytest.mark.parametrize("value", ["max", "MAX"])
+    def test_the_fastest_source_may_not_set_the_pace(
+        self, spark: Any, stream: Any, value: str
+    ) -> None:
+        from skyband.spark import rank
+
+        prefer = {"score": "min", "weight": "max"}
+        join = sb.SkylineJoin(
+            left="l", right="r", on="id", prefer=prefer, time="ts", window=SECONDS
+        )
+        sides = {
+            "l": stream.select("ts", "id", "score"),
+            "r": stream.select("ts", "id", "weight"),
+        }
+        rank(sides, join)
+        spark.conf.set(self.NAME, value)
+        try:
+            with pytest.raises(sb.EngineError, match=rf"{self.NAME} is '{value}'.*'min'"):
+                rank(sides, join)
+        finally:
+            spark.conf.unset(self.NAME)
+
+    def test_a_session_whose_settings_cannot_be_changed(self) -> None:
+        from skyband.spark.requirements import check_session
+
+        class Conf:
+            def get(self, name: str, default: str = "") -> str:
+                return "max" if name == TestWatermarkPolicy.NAME else default
+
+            def set(self, name: str, value: str) -> None:
+                raise AssertionError(f"{name} is set to {value}")
+
+        class Session:
+            conf = Conf()
+
+        with pytest.raises(sb.EngineError, match=self.NAME):
+            check_session(Session(), streaming=True)
 
 
 class TestRequirements:

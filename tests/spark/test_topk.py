@@ -45,9 +45,27 @@ def test_batch_is_rank(spark: Any, by: tuple[str, ...], shards: int | None) -> N
 
     stream, query = flows(), topk(by=by)
     frame = spark.createDataFrame(stream.table).repartition(3)
-    assert rank(frame, query, shards=shards).toArrow().to_pylist() == (
-        sb.rank(stream.table, query).to_pylist()
-    )
+    want = sb.rank(stream.table, query).to_pylist()
+    assert len(want) > 100
+    assert rank(frame, query, shards=shards).toArrow().to_pylist() == want
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_batch_with_its_promise(spark: Any, changes: bool) -> None:
+    from skyband.spark import rank
+
+    stream, query = flows(), topk(by=("g",), algorithm="pabf", epsilon=0.5)
+    frame = spark.createDataFrame(stream.table)
+    plain = rank(frame, query, changes=changes)
+    told = rank(frame, query, shards=2, changes=changes, bounds=True)
+    added = told.schema.fields[len(plain.schema.fields) :]
+    kinds = [(field.name, field.dataType.simpleString()) for field in added]
+    assert kinds == [("exact", "boolean"), ("bounds", "map<string,double>")]
+    found = told.toArrow()
+    assert found.num_rows > 50
+    assert False in found["exact"].to_pylist()
+    promise = {"epsilon": 0.5, "delta": 1.0}
+    assert all(dict(bounds) == promise for bounds in found["bounds"].to_pylist())
 
 
 def test_streaming_is_monitor(spark: Any, tmp_path: Path) -> None:
@@ -58,11 +76,16 @@ def test_streaming_is_monitor(spark: Any, tmp_path: Path) -> None:
     frame = clusters.stream_of(spark, tmp_path / "in", stream.batches, parts=2)
     cases = list(product(((), ("g",)), (None, 3), (False, True)))
     answers = [
-        rank(frame, topk(by=by), shards=shards, changes=changes) for by, shards, changes in cases
+        rank(frame, topk(by=by), shards=shards, changes=changes, bounds=changes)
+        for by, shards, changes in cases
     ]
     found, _ = clusters.collect_all(answers, tmp_path)
     for (by, shards, changes), got in zip(cases, found, strict=True):
         want, stats = clusters.embedded(topk(by=by), stream.batches, changes=changes)
         assert stats["rows_late"] > 0
+        if changes:  # an exact algorithm promises just that
+            assert set(got["exact"].to_pylist()) == {True}
+            assert not any(got["bounds"].to_pylist())
+            got = got.drop_columns(["exact", "bounds"])  # noqa: PLW2901
         assert got.column_names == want.column_names
         assert clusters.rows(got) == clusters.rows(want), (by, shards, changes)

@@ -86,6 +86,7 @@ def main(settings: dict[str, Any]) -> None:
         want, _ = clusters.embedded(parsed[name].query, [table])
         got = read(session, servers, f"{name}-out")
         key = lambda row: (row["window_end"], row["rank"])  # noqa: E731
+        assert got, name
         assert sorted(got, key=key) == sorted(want.to_pylist(), key=key), name
         letters = read(session, servers, f"{name}-bad")
         assert len(letters) == 1, letters

@@ -22,18 +22,20 @@ def rank(
     shards: int | None = None,
     on_bad: str = "raise",
     changes: bool = False,
+    bounds: bool = False,
 ) -> Any:
     """The DataFrame of a query's answers over a DataFrame, or a mapping from stream to DataFrame.
 
     Streaming in, streaming out (append mode, any sink): a window's rows come when the watermark
     has passed its end. Batch in, batch out: the rows that ``sb.rank`` gives. ``shards`` splits the
     state of a query, ``on_bad="skip"`` leaves bad rows out, ``changes=True`` gives what entered,
-    left or moved instead of the tables.
+    left or moved instead of the tables. ``bounds=True`` adds what each answer promises, as columns
+    ``exact`` (boolean) and ``bounds`` (a map from name to number).
     """
     require_packages()
     from skyband.spark.ranking import ranked
 
-    return ranked(df_or_mapping, query, shards, on_bad, changes)
+    return ranked(df_or_mapping, query, shards, on_bad, changes, bounds)
 
 
 def session(master: str | None = None, name: str = "skyband", **settings: Any) -> Any:

@@ -30,6 +30,7 @@ from skyband.packing import pack, unpack
 from skyband.runs import Runs
 from skyband.spark.parcels import pack_runs, pack_table, slices, unpack_runs, unpack_table
 from skyband.spark.plan import Plan
+from skyband.spark.promises import of_changes, of_rows
 from skyband.synopsis import Faults
 from skyband.times import window_column
 
@@ -302,7 +303,9 @@ def check_identity(found: Any, wanted: dict[str, Any]) -> None:
 def answers_table(plan: Plan, answers: Answers) -> pa.Table:
     """The rows that a job gives for some answers: their tables, or what changed."""
     if not plan.changes:
-        return answers.table
+        if not plan.bounds:
+            return answers.table
+        return pa.Table.from_arrays([*answers.table.columns, *of_rows(answers)], schema=plan.output)
     pieces = list(_changelog(plan, answers))
     return pa.concat_tables(pieces) if pieces else plan.output.empty_table()
 
@@ -317,7 +320,10 @@ def _changelog(plan: Plan, answers: Answers) -> Iterator[pa.Table]:
                 window_column(np.full(rows, int(edge[i])), window)
                 for edge in (answers.start, answers.end)
             ]
-            yield pa.Table.from_arrays([*edges, *found.columns], schema=plan.output)
+            columns = [*edges, *found.columns]
+            if plan.bounds:
+                columns += of_changes(answers, i, found, plan.query.groups)
+            yield pa.Table.from_arrays(columns, schema=plan.output)
 
 
 def finish(

@@ -20,8 +20,9 @@ from skyband.changes import changes_schema
 from skyband.errors import EngineError
 from skyband.fold import Fold, make_synopsis
 from skyband.groups import GroupTable
-from skyband.intake import Intake, refuse
+from skyband.intake import Intake, TimeLimits, refuse
 from skyband.query.base import Query
+from skyband.spark.promises import PROMISE
 from skyband.synopsis import Faults, Synopsis
 from skyband.window import TimeWindow
 
@@ -32,6 +33,13 @@ BUCKETS = 16
 SHIFT_MS = 36_525 * 86_400_000
 """A century, by which `seen` runs ahead so that Spark's own filter of late rows never fires."""
 STATE_VERSION = 1
+_LAST_MS = (2**63 - 1) // 1000 - SHIFT_MS
+"""The last time that can run a century ahead of itself in microseconds."""
+_EARLY = "before 1970, where Spark's watermark cannot go; a batch DataFrame may hold such times"
+_FAR = (
+    "too far ahead for Spark's watermark; over an integer time one unit counts as a millisecond, "
+    "so give smaller numbers"
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,8 @@ class Plan:
     on_bad: str
     changes: bool
     streaming: bool
+    bounds: bool = False
+    """Whether rows carry what their answer promises; no part of the state's identity."""
 
     @property
     def buckets(self) -> int:
@@ -66,6 +76,8 @@ class Plan:
     def intake(self) -> Intake:
         """A reader of rows, bound to every source."""
         intake = Intake(self.query, make_synopsis(self.query))
+        if self.streaming:
+            intake.limits = TimeLimits(0, (_LAST_MS + 1) * self.tick_ms - 1, _EARLY, _FAR)
         for source, schema in self.schemas.items():
             intake.bind(source, schema)
         return intake
@@ -92,10 +104,11 @@ class Plan:
     @cached_property
     def output(self) -> pa.Schema:
         """Columns of what the job gives: tables, or the changelog with its windows."""
-        if not self.changes:
-            return self.answer
-        edges = [self.answer.field("window_start"), self.answer.field("window_end")]
-        return pa.schema([*edges, *changes_schema(self.query, self.answer)])
+        fields = list(self.answer)
+        if self.changes:
+            edges = [self.answer.field("window_start"), self.answer.field("window_end")]
+            fields = [*edges, *changes_schema(self.query, self.answer)]
+        return pa.schema([*fields, *(PROMISE if self.bounds else ())])
 
     # Identity -----------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from skyband.query.base import Query, count
 from skyband.spark import metrics
 from skyband.spark.plan import SHIFT_MS, Plan
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
+from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import check_session
 from skyband.spark.stages import PIECE_DDL, batch_finisher, batch_folder, finisher, unpacker
 from skyband.spark.summarise import PACKED_DDL, summariser
@@ -29,10 +30,17 @@ from skyband.window import CountWindow, TimeWindow
 __all__ = ["plan_of", "ranked"]
 
 
-def ranked(df_or_mapping: Any, query: Query, shards: int | None, on_bad: str, changes: bool) -> Any:
+def ranked(
+    df_or_mapping: Any,
+    query: Query,
+    shards: int | None,
+    on_bad: str,
+    changes: bool,
+    bounds: bool = False,
+) -> Any:
     """What ``skyband.spark.rank`` does, once Spark is known to be there."""
     frames = _frames(df_or_mapping, query)
-    plan = plan_of(frames, query, shards, on_bad, changes)
+    plan = plan_of(frames, query, shards, on_bad, changes, bounds)
     session = next(iter(frames.values())).sparkSession
     check_session(session, plan.streaming)
     packed = {name: _packed(frame, plan, name) for name, frame in frames.items()}
@@ -48,6 +56,7 @@ def plan_of(
     shards: int | None = None,
     on_bad: str = "raise",
     changes: bool = False,
+    bounds: bool = False,
 ) -> Plan:
     """The query bound to these DataFrames; raises where Spark cannot answer it."""
     if on_bad not in ("raise", "skip"):
@@ -65,7 +74,9 @@ def plan_of(
     for name, frame in frames.items():
         intake.bind(name, _arrow_schema(frame))
     schemas = {name: schema.remove_metadata() for name, schema in intake.bound.items()}
-    return Plan(query, schemas, shards or 1, on_bad, changes, is_streaming)
+    plan = Plan(query, schemas, shards or 1, on_bad, changes, is_streaming, bounds)
+    _check_names(plan)
+    return plan
 
 
 def _frames(given: Any, query: Query) -> dict[str, Any]:
@@ -121,6 +132,17 @@ def _check_window(query: Query, streaming: bool) -> None:
                 f"the window's {name} is {ticks} microseconds; Spark's watermark counts whole "
                 "milliseconds, so give a multiple of 1 ms, or a batch DataFrame"
             )
+
+
+def _check_names(plan: Plan) -> None:
+    """Raise SchemaError where a column of the answer has the name of one that bounds=True adds."""
+    names = plan.output.names
+    twice = [name for name in PROMISE.names if names.count(name) > 1]
+    if twice:
+        raise SchemaError(
+            f"bounds=True adds columns named {' and '.join(PROMISE.names)}, and the answer has a "
+            f"column {twice[0]!r} already; rename that column of the input"
+        )
 
 
 def _check_no_watermark(frame: Any) -> None:

@@ -10,17 +10,20 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from skyband.errors import EngineError
 
-__all__ = ["check_session", "require_java", "require_packages", "start_session"]
+__all__ = ["check_session", "in_utc", "require_java", "require_packages", "start_session"]
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+_ZONE = "spark.sql.session.timeZone"
 _PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
 _OLDEST_JAVA = 17
 _checked: set[str] = set()
@@ -62,13 +65,18 @@ def require_java() -> None:
 
 
 def start_session(master: str | None, name: str, settings: Mapping[str, Any]) -> Any:
-    """A session whose Python workers are this interpreter; an existing one is kept."""
+    """A session whose Python workers are this interpreter; an existing one is kept.
+
+    A new one reads times without a zone as UTC, unless ``settings`` say otherwise.
+    """
     require_java()
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).config(_PROVIDER, ROCKSDB)
     builder = builder.config("spark.ui.showConsoleProgress", "false")
+    if SparkSession.getActiveSession() is None:
+        builder = builder.config(_ZONE, "UTC")
     chosen = master or os.environ.get("SPARK_MASTER") or "local[*]"
     builder = builder.master(chosen)
     if chosen.startswith("local"):
@@ -80,11 +88,27 @@ def start_session(master: str | None, name: str, settings: Mapping[str, Any]) ->
     return builder.getOrCreate()
 
 
+@contextmanager
+def in_utc(session: Any) -> Iterator[None]:
+    """Expressions that are analysed meanwhile read times without a zone as UTC, and keep to it."""
+    before = session.conf.get(_ZONE)
+    if before == "UTC":
+        yield
+        return
+    session.conf.set(_ZONE, "UTC")
+    try:
+        yield
+    finally:
+        session.conf.set(_ZONE, before)
+
+
 def check_session(session: Any, streaming: bool) -> None:
     """Raise EngineError where the workers cannot run a job; choose the state store of streams.
 
     The workers are asked once an application, by a job of one row a core.
     """
+    if streaming:
+        _check_watermark_policy(session)
     if streaming and "RocksDB" not in session.conf.get(_PROVIDER, ""):
         # The stateful operator runs on no other, and a query that is running keeps its own.
         session.conf.set(_PROVIDER, ROCKSDB)
@@ -107,6 +131,17 @@ def check_session(session: Any, streaming: bool) -> None:
     for found in told:
         _judge(json.loads(found), wanted)
     _checked.add(application)
+
+
+def _check_watermark_policy(session: Any) -> None:
+    """With several sources, Spark may be told to go by the fastest; windows would end too early."""
+    chosen = str(session.conf.get(_POLICY, "min"))
+    if chosen.lower() != "min":
+        raise EngineError(
+            f"{_POLICY} is {chosen!r} in this session: Spark would end windows when the fastest "
+            "source has passed them, and drop what slower sources still bring. Set it to 'min', "
+            "which is Spark's default, or unset it"
+        )
 
 
 def _application(session: Any) -> str:

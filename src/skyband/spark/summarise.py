@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.errors import EngineError
 from skyband.intake import Taken, refuse
 from skyband.spark.parcels import by_bucket, pack_runs
 from skyband.spark.plan import SHIFT_MS, Plan
@@ -42,7 +41,6 @@ CHUNK_ROWS = 1 << 17
 """Rows summarised at once: Spark hands over ten thousand at a time, too few to be worth a call."""
 FLUSH_BYTES = 32 << 20
 """Summaries held back before they are sent on."""
-_LAST_MS = (2**63 - 1) // 1000 - SHIFT_MS
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -114,7 +112,6 @@ class Summariser:
         self.counts["rows_in"] += taken.rows_in
         if taken.greatest is None:
             return
-        self._check_times(taken)
         self.seen = taken.greatest if self.seen is None else max(self.seen, taken.greatest)
         for shard, part in enumerate(self._shards(taken)):
             fold = self.folds[shard]
@@ -129,22 +126,6 @@ class Summariser:
             return [taken]
         owner = self.intake.synopsis.shard(self.source, taken.batch, shards)
         return [_part(taken, np.flatnonzero(owner == shard)) for shard in range(shards)]
-
-    def _check_times(self, taken: Taken) -> None:
-        if not self.plan.streaming or taken.ticks is None:
-            return
-        least = int(taken.ticks.min())
-        if least < 0:
-            axis = self.intake.synopsis.axes[self.source]
-            raise EngineError(
-                f"time column {axis.name!r} holds a time before 1970 ({least:,} ticks), where "
-                "Spark's watermark cannot go; filter such rows out, or give a batch DataFrame"
-            )
-        if taken.greatest is not None and taken.greatest // self.plan.tick_ms > _LAST_MS:
-            raise EngineError(
-                f"the time {taken.greatest:,} is too far ahead for Spark's watermark; over an "
-                "integer time one unit counts as a millisecond, so give smaller numbers"
-            )
 
     def flush(self) -> pa.RecordBatch:
         """Packed rows of what was taken since the last flush."""

@@ -13,19 +13,23 @@ from pyspark.sql import functions as F  # noqa: N812 - as every Spark program ha
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.spark.pipeline.job import Section
 from skyband.spark.plan import Plan
+from skyband.spark.requirements import in_utc
 from skyband.spark.summarise import chunks
 
 __all__ = ["LETTER_DDL", "invalid_rows", "read_source"]
 
 LETTER_DDL = "source string, reason string, record string"
 _CORRUPT = "_corrupt_record"
+_UTC = {"timeZone": "UTC"}
+"""How readers take a time without a zone, whatever the zone of the session."""
 
 
 def read_source(session: Any, name: str, source: Section) -> tuple[Any, Any | None]:
     """The good records of a source as columns, and the others as dead letters (or None)."""
     try:
-        frame, letters = _READERS[source.kind](session, name, source)
-        return _chosen(frame, source), letters
+        with in_utc(session):
+            frame, letters = _READERS[source.kind](session, name, source)
+            return _chosen(frame, source), letters
     except PySparkException as problem:
         where = f"[sources.{name}]" if name else "[source]"
         raise SchemaError(f"{where} cannot be read: {str(problem).splitlines()[0]}") from problem
@@ -40,13 +44,14 @@ def _chosen(frame: Any, source: Section) -> Any:
 
 def _files(session: Any, name: str, source: Section) -> tuple[Any, None]:
     kind = source["format"] or "parquet"
-    reader = session.readStream.format(kind).options(**(source["options"] or {}))
+    options = _UTC | (source["options"] or {})
+    reader = session.readStream.format(kind).options(**options)
     if source["files_per_batch"]:
         reader = reader.option("maxFilesPerTrigger", source["files_per_batch"])
     schema = source["schema"]
     if schema is None:
         # Streams want a schema; files that are there already show one.
-        reader_now = session.read.format(kind).options(**(source["options"] or {}))
+        reader_now = session.read.format(kind).options(**options)
         schema = reader_now.load(source["path"]).schema
     return reader.schema(schema).load(source["path"]), None
 
@@ -95,7 +100,7 @@ def _parsed(frame: Any, name: str, source: Section) -> tuple[Any, Any | None]:
     elif kind == "json":
         if source["schema"] is None:
             raise QueryError("JSON values need schema, for example 'ts timestamp, id string'")
-        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+        options = _UTC | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
         schema = f"{source['schema']}, {_CORRUPT} string"
         value = F.from_json(F.col("value").cast("string"), schema, options)
         parsed = frame.withColumn("parsed", value)

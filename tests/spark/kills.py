@@ -1,0 +1,93 @@
+"""Processes that are killed in the middle of their work, and started again until it is done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+Ready = Callable[[subprocess.Popen[bytes]], bool]
+"""Waits for the moment of a kill; False where the process ended before it."""
+
+
+def launch(*arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    """Python with these arguments, in a process group of its own, with our modules on its path."""
+    path = os.pathsep.join(p for p in sys.path if p)
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env=os.environ | {"PYTHONPATH": path} | environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to a process and all that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def commits(checkpoint: Path) -> int:
+    """Batches that a query has committed; its folder may be the checkpoint itself or in it."""
+    found = [*checkpoint.glob("commits/*"), *checkpoint.glob("*/commits/*")]
+    return len([path for path in found if path.name.isdigit()])
+
+
+def wait_until(process: subprocess.Popen[bytes], done: Callable[[], bool]) -> bool:
+    """Whether it came true before the process ended."""
+    while process.poll() is None:
+        if done():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def after_commits(checkpoints: Sequence[Path], rng: random.Random) -> Callable[[], Ready]:
+    """Up to half a second after every query has committed a batch more than when it was asked."""
+
+    def prepare() -> Ready:
+        known = [commits(path) for path in checkpoints]
+
+        def ready(process: subprocess.Popen[bytes]) -> bool:
+            more = lambda: all(  # noqa: E731
+                commits(path) > before for path, before in zip(checkpoints, known, strict=True)
+            )
+            if not wait_until(process, more):
+                return False
+            time.sleep(rng.uniform(0, 0.5))
+            return process.poll() is None
+
+        return ready
+
+    return prepare
+
+
+def run_with_kills(
+    start: Callable[[], subprocess.Popen[bytes]],
+    prepare: Sequence[Callable[[], Ready]],
+    killed: Callable[[], None] = lambda: None,
+) -> int:
+    """Run a job to its end, killed once for each of ``prepare``; returns how often it was."""
+    done = 0
+    while True:
+        ready = prepare[done]() if done < len(prepare) else None
+        process = start()
+        try:
+            if ready is not None and ready(process):
+                kill(process)
+                done += 1
+                killed()
+                continue
+            if process.wait() == 0:
+                return done
+            raise AssertionError(f"the job failed by itself with {process.returncode}")
+        finally:
+            kill(process)

@@ -1,0 +1,127 @@
+"""Jobs from a file, killed in the middle of batches: what each sink promises holds all the same."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import faulty
+import kills
+import pyarrow as pa
+import pytest
+
+import clusters
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
+
+JOB = """
+name = "best"
+checkpoint = "state"
+shards = {shards}
+changes = {changes}
+master = "local[2]"
+
+[source]
+kind = "files"
+path = "in-flows"
+files_per_batch = 1
+
+[query]
+kind = "TopK"
+k = 3
+score = "score"
+id = "id"
+time = "ts"
+by = ["g"]
+window = {{ size = 30, slide = 7, lateness = 5 }}
+
+[sink]
+kind = "postgres"
+table = "{table}"
+dsn_env = "SKYBAND_TEST_DSN"
+
+[trigger]
+once = true
+
+[spark]
+"spark.sql.shuffle.partitions" = 2
+"spark.ui.enabled" = false
+"spark.python.authenticate.socketTimeout" = "120s"
+"""
+
+
+def rows_in(dsn: str, table: str) -> int:
+    """Rows of a table; none where there is no such table yet."""
+    import psycopg
+
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        found = connection.execute("SELECT to_regclass(%s)", [table]).fetchone()
+        if found is None or found[0] is None:
+            return 0
+        count = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return 0 if count is None else int(count[0])
+
+
+def stored(dsn: str, table: str) -> pa.Table:
+    """All rows of a table, under its own column names."""
+    import psycopg
+
+    with psycopg.connect(dsn) as connection:
+        cursor = connection.execute(f"SELECT * FROM {table}")
+        names = [column.name for column in cursor.description or ()]
+        return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in cursor])
+
+
+def after_writing(dsn: str, table: str) -> Callable[[], kills.Ready]:
+    """Right after a batch was written, when Spark has most likely not committed it yet."""
+
+    def prepare() -> kills.Ready:
+        known = rows_in(dsn, table)
+
+        def ready(process: subprocess.Popen[bytes]) -> bool:
+            while process.poll() is None:
+                if rows_in(dsn, table) > known:
+                    return True
+                time.sleep(0.01)
+            return False
+
+        return ready
+
+    return prepare
+
+
+@pytest.mark.parametrize(
+    ("shards", "changes", "times", "batches"),
+    [
+        (2, False, 2, 10),
+        pytest.param(1, False, 20, 90, marks=pytest.mark.slow),
+        pytest.param(2, True, 20, 90, marks=pytest.mark.slow),
+    ],
+)
+def test_postgres_has_each_window_once(
+    dsn: str, tmp_path: Path, shards: int, changes: bool, times: int, batches: int
+) -> None:
+    pytest.importorskip("typer", reason="the command line is an extra")
+    reason = clusters.missing()
+    if reason:
+        pytest.skip(reason)
+    table = f"killed_{shards}_{int(changes)}"
+    faulty.write_inputs(tmp_path, ["one"], batches)
+    job = tmp_path / "job.toml"
+    job.write_text(JOB.format(shards=shards, changes=str(changes).lower(), table=table))
+    start = partial(kills.launch, "-m", "skyband", "pipeline", str(job), SKYBAND_TEST_DSN=dsn)
+    written = after_writing(dsn, table)
+    committed = kills.after_commits([tmp_path / "state"], random.Random(times))
+    ways = [committed if n % 4 == 1 else written for n in range(times)]
+    assert kills.run_with_kills(start, ways) == times
+    want, _ = clusters.embedded(faulty.QUERY, faulty.flows(batches), changes=changes)
+    assert want.num_rows > 5 * batches
+    got = stored(dsn, table).select(want.column_names)
+    assert clusters.rows(got) == clusters.rows(want)
+    if times > 2:  # once more, with nothing new to read: nothing is written again
+        assert kills.run_with_kills(start, []) == 0
+        assert rows_in(dsn, table) == want.num_rows
