@@ -11,6 +11,7 @@ import numpy as np
 
 from skyband.errors import QueryError
 from skyband.query.base import Query, column, columns, count
+from skyband.query.functions import function_identity
 from skyband.window import CountWindow
 
 __all__ = ["COMBINERS", "FusedTopK"]
@@ -66,7 +67,9 @@ class FusedTopK(Query):
         if isinstance(combine, str):
             if combine not in COMBINERS:
                 raise QueryError(f"combine must be one of {', '.join(COMBINERS)}, not {combine!r}")
-        elif not callable(combine):
+        elif callable(combine):
+            function_identity("combine", combine)
+        else:
             weights = self.weights
             if weights is None or any(not math.isfinite(w) or w < 0 for w in weights):
                 raise QueryError(f"weights must be finite and not negative; got {combine!r}")
