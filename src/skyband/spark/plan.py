@@ -86,7 +86,7 @@ class Plan:
     @cached_property
     def answer(self) -> pa.Schema:
         """Columns of the tables."""
-        return answer_schema(self.query, self.groups(), self._bound().output())
+        return answer_schema(self.query, self.groups(), self._bound())
 
     @cached_property
     def output(self) -> pa.Schema:
