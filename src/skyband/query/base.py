@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from skyband import registry
@@ -37,6 +38,10 @@ class Query:
     ranked: ClassVar[bool] = True
     extra_columns: ClassVar[tuple[str, ...]] = ()
     """Names that the answer adds beside those of every query."""
+    settings: ClassVar[tuple[str, ...]] = ()
+    """Parameters that are refused where the algorithm does not use them; see ``registry``."""
+    kept_anyway: ClassVar[tuple[str, ...]] = ()
+    """Settings that any algorithm keeps to without using them: only a named one refuses them."""
 
     window: Window
     algorithm: str | None = None
@@ -69,6 +74,30 @@ class Query:
                 f"choose one of {', '.join(known)} or None"
             )
         self._validate()
+        self._check_settings()
+
+    def _check_settings(self) -> None:
+        chosen = registry.choose(self)
+        for name in self.settings:
+            default = next(f.default for f in fields(self) if f.name == name)
+            given = getattr(self, name) != default
+            if given and not _applies(type(self), self.algorithm, chosen, name):
+                known = registry.algorithms(self.kind)
+                takers = [each for each in known if name in registry.takes(self.kind, each)]
+                raise QueryError(
+                    f"{name}= does nothing for {chosen}{_why(self)}; leave it out, or use an "
+                    f"algorithm that takes it: {', '.join(takers)}"
+                )
+        for name in self.options:
+            has = registry.options(self.kind, chosen)
+            if name not in has:
+                known = registry.algorithms(self.kind)
+                takers = [each for each in known if name in registry.options(self.kind, each)]
+                more = f"; it belongs to {', '.join(takers)}" if takers else ""
+                raise QueryError(
+                    f"{chosen}{_why(self)} has no option {name!r}{more}. The options of {chosen} "
+                    f"are: {', '.join(has) or 'none'}"
+                )
 
     def _validate(self) -> None:
         """Checks of one query; raises QueryError."""
@@ -143,6 +172,15 @@ def _plain(name: str, value: Any) -> Any:
     raise QueryError(f"{name}={value!r} cannot be written down; use plain numbers and strings")
 
 
+def _applies(kind: type[Query], named: str | None, chosen: str, setting: str) -> bool:
+    free = named is None and setting in kind.kept_anyway
+    return free or setting in registry.takes(kind.kind, chosen)
+
+
+def _why(query: Query) -> str:
+    return ", which this query gets" if query.algorithm is None else ""
+
+
 def _is_function(written: Any) -> bool:
     return isinstance(written, Mapping) and _FUNCTION in written
 
@@ -160,6 +198,12 @@ def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
     window = values.pop("window")
     build: Any = TimeWindow if "time" in window else CountWindow
     (settings,) = window.values()
+    named = values["algorithm"]
+    chosen = registry.choose(SimpleNamespace(**values, kind=kind.kind))
+    for name in kind.settings:
+        # Version 0.1 took settings that did nothing; what it wrote down is read without them.
+        if not _applies(kind, named, chosen, name):
+            values.pop(name, None)
     unknown = [name for name in given if name not in spec]
     if unknown:
         raise EngineError(f"the snapshot's {kind.kind} has no {unknown[0]}=")

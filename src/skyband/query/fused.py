@@ -33,6 +33,8 @@ class FusedTopK(Query):
 
     kind: ClassVar[str] = "FusedTopK"
     extra_columns: ClassVar[tuple[str, ...]] = ("score",)
+    settings: ClassVar[tuple[str, ...]] = ("returns",)
+    kept_anyway: ClassVar[tuple[str, ...]] = ("returns",)
 
     k: int
     id: str
