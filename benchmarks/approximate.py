@@ -48,10 +48,12 @@ def measured(scores: np.ndarray) -> dict[str, Any]:
     epsilon = 0.001 * float(scores.max() - scores.min())
     work, rows = {}, {}
     for name, fewer in SHARES.items():
+        algorithm = "pabf" if name == "preselected" else name
+        loose = {"epsilon": epsilon, "delta": 0.99} if algorithm == "pabf" else {}
         query = sb.TopK(
             k=K, score="x", id="row", window=sb.CountWindow(SIZE, slide=SLIDE),
-            algorithm="pabf" if name == "preselected" else name, epsilon=epsilon, delta=0.99,
-            options={"preselect": True} if name == "preselected" else {},
+            algorithm=algorithm, options={"preselect": True} if name == "preselected" else {},
+            **loose,
         )  # fmt: skip
         rows[name] = min(len(scores), max(2 * SIZE, len(scores) // fewer))
         part = table.slice(0, rows[name])

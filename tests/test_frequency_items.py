@@ -145,7 +145,9 @@ def test_who_names_no_algorithm() -> None:
     assert chosen(capacity=100) == "fsw"
     assert chosen(capacity=100, ratio=4) == "fsw-r"
     assert chosen(capacity=100, filter_bits=1000) == "fsw-f"
-    assert chosen(capacity=100, filter_bits=1000, weight="w") == "fsw"
+    assert chosen(capacity=100, weight="w") == "fsw"
+    with pytest.raises(sb.QueryError, match="filter_bits= does nothing for fsw"):
+        chosen(capacity=100, filter_bits=1000, weight="w")
 
 
 def test_state_of_a_sketch_stays_small() -> None:

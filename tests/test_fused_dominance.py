@@ -169,7 +169,7 @@ def test_the_approximate_algorithm_keeps_less_and_is_mostly_right() -> None:
         options = {} if algorithm == "sla" else {"slack": 0}
         query = fused(
             sb.CountWindow(1000, slide=50), k=10, streams=("s0", "s1"), algorithm=algorithm,
-            options=options, returns=False,
+            options=options, returns=algorithm == "sla",
         )  # fmt: skip
         monitor = sb.Monitor(query)
         answers = monitor.push(rows)

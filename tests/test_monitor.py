@@ -81,12 +81,12 @@ def test_an_answer_knows_its_window_its_total_and_that_it_is_exact() -> None:
     window = sb.TimeWindow("4 seconds")
     (answer,) = list(sb.watch(table, query(k=1, window=window)))
     assert (answer.start.isoformat(), answer.end.isoformat()) == (
-        "1970-01-01T00:00:00+00:00",
-        "1970-01-01T00:00:04+00:00",
+        "1970-01-01T00:00:00",
+        "1970-01-01T00:00:04",
     )
     assert (answer.total, answer.exact, answer.bounds) == (2, True, {})
     assert answer.table.schema.names == ["window_start", "window_end", "rank", "id", "x", "t"]
-    assert answer.table.schema.field("window_end").type == pa.timestamp("us", tz="UTC")
+    assert answer.table.schema.field("window_end").type == pa.timestamp("us")
     assert answer.table.schema.field("rank").type == pa.int32()
 
 

@@ -61,6 +61,11 @@ class Answers:
     def __len__(self) -> int:
         return len(self.end)
 
+    @property
+    def edge(self) -> pa.DataType:
+        """The type of window starts and ends."""
+        return self.table.schema.field("window_end").type
+
     def slice(self, i: int) -> pa.Table:
         low, high = int(self.offsets[i]), int(self.offsets[i + 1])
         return self.table.slice(low, high - low)
@@ -111,12 +116,12 @@ class Answer:
     @property
     def start(self) -> Any:
         """First moment (or arrival) of the window."""
-        return window_value(int(self._all.start[self._at]), self._all.query.window)
+        return window_value(int(self._all.start[self._at]), self._all.edge)
 
     @property
     def end(self) -> Any:
         """First moment (or arrival) after the window."""
-        return window_value(int(self._all.end[self._at]), self._all.query.window)
+        return window_value(int(self._all.end[self._at]), self._all.edge)
 
     @property
     def table(self) -> pa.Table:

@@ -14,19 +14,21 @@ from skyband.groups import GroupTable
 from skyband.query.base import Query
 from skyband.runs import Runs, places
 from skyband.synopsis import Synopsis, Windows
-from skyband.times import window_column
+from skyband.times import edge_type, window_column
 
 __all__ = ["answer_schema", "answers_of", "runs_of"]
 
 Ints = npt.NDArray[np.int64]
 
 
-def answer_schema(query: Query, groups: GroupTable, output: pa.Schema) -> pa.Schema:
+def answer_schema(query: Query, groups: GroupTable, synopsis: Synopsis[Any]) -> pa.Schema:
     """Columns of an answer: the window, the group, the rank, what the query shows."""
-    edge = window_column(np.zeros(0, np.int64), query.window).type
+    axes = synopsis.axes
+    first = [axes[source] for source in (*query.sources, "") if source in axes]
+    edge = edge_type(query.window, first)
     by = [pa.field(n, s.type) for n, s in zip(groups.names, groups.stores, strict=True)]
     rank = [pa.field("rank", pa.int32())] if query.ranked else []
-    shown = [f for f in output if f.name not in groups.names]
+    shown = [f for f in synopsis.output() if f.name not in groups.names]
     window = [pa.field("window_start", edge), pa.field("window_end", edge)]
     return pa.schema([*window, *by, *rank, *shown])
 
@@ -45,7 +47,7 @@ def answers_of(
     """Answers from finished runs in the answers' order; each has a stretch of runs."""
     first, last = stretches
     starts, ends = edges
-    schema = answer_schema(query, groups, synopsis.output())
+    schema = answer_schema(query, groups, synopsis)
     bounds: dict[str, Any] = dict(synopsis.bounds())
     if finished is None:
         table, offsets = schema.empty_table(), np.zeros(len(ends) + 1, np.int64)
@@ -55,7 +57,8 @@ def answers_of(
         rows = finished.parts["rows"]
         offsets = np.append(rows.offsets[first], len(rows))
         counts = np.diff(offsets)
-        window = [window_column(np.repeat(edge, counts), query.window) for edge in edges]
+        kind = schema.field("window_end").type
+        window = [window_column(np.repeat(edge, counts), kind) for edge in edges]
         table = _table(query, groups, finished, schema, window)
         proven = finished.scalars.get("exact", np.full(len(finished), synopsis.exact))
         proven = proven.astype(np.bool_) | (rows.lengths == 0)

@@ -54,6 +54,7 @@ def changes(before: pa.Table | None, now: pa.Table, query: Query) -> pa.Table:
     shown = np.flatnonzero(entered | (from_rank != new_rank) if query.ranked else entered)
     gone = np.flatnonzero(left)
 
+    now, before = now.select(names), before.select(names)
     rows = pa.concat_tables([now.take(pa.array(shown)), before.take(pa.array(gone))])
     none = np.ones(len(shown), np.bool_), np.ones(len(gone), np.bool_)
     hidden_from = np.concatenate([entered[shown] if query.ranked else none[0], ~none[1]])
@@ -67,7 +68,7 @@ def changes(before: pa.Table | None, now: pa.Table, query: Query) -> pa.Table:
         [
             *(rows[name] for name in query.groups),
             pa.array(kind.tolist(), pa.string()),
-            *(rows[name] for name in _key(query, now.schema)),
+            *(rows[name] for name in names[len(query.groups) :]),
             pa.array(ranks_from, mask=hidden_from),
             pa.array(ranks_to, mask=hidden_to),
         ],

@@ -289,7 +289,7 @@ class Fold:
 
     def schema(self) -> pa.Schema:
         """Columns of an answer."""
-        return answer_schema(self.query, self.groups, self.synopsis.output())
+        return answer_schema(self.query, self.groups, self.synopsis)
 
     def _answers(
         self,

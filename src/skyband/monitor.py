@@ -256,7 +256,11 @@ class Monitor:
 
     @classmethod
     def restore(cls, blob: bytes, **given: Any) -> Monitor:
-        """Go on from a snapshot; ``given`` is what it cannot hold (``combine=`` a function)."""
+        """Go on from a snapshot.
+
+        ``given`` is what it cannot hold: ``combine=`` a function, the same that the snapshot was
+        taken with. Snapshots of 0.1 remember only that there was one, so any is taken.
+        """
         header: Any
         header, arrays = unpack(blob)
         if header.get("snapshot") != SNAPSHOT_VERSION:
@@ -264,7 +268,7 @@ class Monitor:
                 f"this snapshot has version {header.get('snapshot')}, this Skyband reads version "
                 f"{SNAPSHOT_VERSION}; restore it with the version that wrote it"
             )
-        query = from_spec(header["query"] | given)
+        query = from_spec(header["query"], **given)
         monitor = cls(query, on_bad=header["on_bad"], idle=header["idle"])
         monitor._several = header["several"]
         monitor._raise_late = header["raise_late"]

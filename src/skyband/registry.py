@@ -1,19 +1,27 @@
 """Which algorithms answer which query: the one place where an algorithm is registered.
 
 The table holds names only, so that importing Skyband loads no kernel; a class is imported when the
-first query needs it.
+first query needs it. Beside its class an algorithm declares what it takes: which settings of the
+query, and which options. A query refuses all others when it is made.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from skyband.errors import QueryError
 
-__all__ = ["algorithms", "choose", "kinds", "load", "register"]
+__all__ = ["algorithms", "choose", "kinds", "load", "options", "register", "takes"]
 
-_ALGORITHMS: dict[str, dict[str, str]] = {
+
+class _Algorithm(NamedTuple):
+    target: str
+    takes: tuple[str, ...]
+    options: tuple[str, ...]
+
+
+_ALGORITHMS: dict[str, dict[str, _Algorithm]] = {
     "TopK": {},
     "HeavyHitters": {},
     "UncertainTopK": {},
@@ -31,9 +39,15 @@ _FAMILIES = {
 }
 
 
-def register(kind: str, name: str, target: str) -> None:
-    """Make ``target`` (``"module:Class"``) the algorithm ``name`` of a query."""
-    _ALGORITHMS[kind][name] = target
+def register(
+    kind: str, name: str, target: str, takes: tuple[str, ...] = (), options: tuple[str, ...] = ()
+) -> None:
+    """Make ``target`` (``"module:Class"``) the algorithm ``name`` of a query.
+
+    ``takes`` are those of the query's ``settings`` that it uses, ``options`` the names that it
+    knows in ``options=``.
+    """
+    _ALGORITHMS[kind][name] = _Algorithm(target, takes, options)
 
 
 def kinds() -> tuple[str, ...]:
@@ -46,6 +60,16 @@ def algorithms(kind: str) -> tuple[str, ...]:
     return tuple(_ALGORITHMS[kind])
 
 
+def takes(kind: str, name: str) -> tuple[str, ...]:
+    """The settings of the query that an algorithm uses."""
+    return _ALGORITHMS[kind][name].takes
+
+
+def options(kind: str, name: str) -> tuple[str, ...]:
+    """The names that an algorithm knows in ``options=``."""
+    return _ALGORITHMS[kind][name].options
+
+
 def load(kind: str, name: str) -> Any:
     """The synopsis class of an algorithm."""
     table = _ALGORITHMS[kind]
@@ -53,7 +77,7 @@ def load(kind: str, name: str) -> Any:
         raise QueryError(
             f"{kind} has no algorithm {name!r}; choose one of {', '.join(table)} or None"
         )
-    module, _, attribute = table[name].partition(":")
+    module, _, attribute = table[name].target.partition(":")
     return getattr(import_module(module), attribute)
 
 
@@ -67,15 +91,19 @@ def choose(query: Any) -> str:
 register("TopK", "skyband", "skyband.topk.skyband:Skyband")
 register("TopK", "mintopk", "skyband.topk.mintopk:MinTopK")
 register("TopK", "sma", "skyband.topk.sma:Sma")
-register("TopK", "pabf", "skyband.topk.pabf:Pabf")
+register("TopK", "pabf", "skyband.topk.pabf:Pabf", ("epsilon", "delta"), ("filter", "preselect"))
 
+_SKETCH = ("raw_rows",)
+_LIST, _CELLS = ("capacity",), ("capacity", "cells")
 register("HeavyHitters", "exact", "skyband.frequency.exact:Exact")
-register("HeavyHitters", "ss", "skyband.frequency.instances:SpaceSaving")
-register("HeavyHitters", "fss", "skyband.frequency.instances:FilteredSpaceSaving")
-register("HeavyHitters", "fsp", "skyband.frequency.fsp:Fsp")
-register("HeavyHitters", "fsw", "skyband.frequency.fsw:Fsw")
-register("HeavyHitters", "fsw-r", "skyband.frequency.fsw:FswR")
-register("HeavyHitters", "fsw-f", "skyband.frequency.fsw:FswF")
+register("HeavyHitters", "ss", "skyband.frequency.instances:SpaceSaving", _LIST, _SKETCH)
+register("HeavyHitters", "fss", "skyband.frequency.instances:FilteredSpaceSaving", _CELLS, _SKETCH)
+register("HeavyHitters", "fsp", "skyband.frequency.fsp:Fsp", _CELLS, _SKETCH)
+register("HeavyHitters", "fsw", "skyband.frequency.fsw:Fsw", _CELLS, _SKETCH)
+register("HeavyHitters", "fsw-r", "skyband.frequency.fsw:FswR", (*_CELLS, "ratio"), _SKETCH)
+register(
+    "HeavyHitters", "fsw-f", "skyband.frequency.fsw:FswF", (*_CELLS, "ratio", "filter_bits"), _SKETCH
+)
 
 register("UncertainTopK", "bs", "skyband.uncertain.bs:BaseSynopsis")
 register("UncertainTopK", "csq", "skyband.uncertain.csq:CompactSetQueue")
@@ -83,14 +111,18 @@ register("UncertainTopK", "ccsq", "skyband.uncertain.ccsq:CompressedQueue")
 register("UncertainTopK", "scsq", "skyband.uncertain.scsq:SegmentalQueue")
 register("UncertainTopK", "scsq-buffer", "skyband.uncertain.scsq:BufferedQueue")
 
-register("FusedTopK", "sla", "skyband.fused.sla:Sla")
-register("FusedTopK", "eaa", "skyband.fused.eaa:Eaa")
-register("FusedTopK", "eaa-approx", "skyband.fused.approx:EaaApprox")
+_FUSED, _EAA = ("guard", "kmax"), ("guard", "kmax", "slack")
+register("FusedTopK", "sla", "skyband.fused.sla:Sla", (), _FUSED)
+register("FusedTopK", "eaa", "skyband.fused.eaa:Eaa", ("returns",), _EAA)
+register(
+    "FusedTopK", "eaa-approx", "skyband.fused.approx:EaaApprox", ("returns",),
+    (*_EAA, "bitmaps", "sketch", "caution"),
+)  # fmt: skip
 
 register("Skyline", "sfs", "skyband.skyline.sfs:Sfs")
 register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")
 
 register("SkylineJoin", "naive", "skyband.skyline.naive:Naive")
 register("SkylineJoin", "isj", "skyband.skyline.isj:Isj")
-register("SkylineJoin", "lsj", "skyband.skyline.lsj:Lsj")
+register("SkylineJoin", "lsj", "skyband.skyline.lsj:Lsj", ("layers",))
 register("SkylineJoin", "gsj", "skyband.skyline.gsj:GroupSkylines")

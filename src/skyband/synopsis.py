@@ -160,7 +160,6 @@ class Synopsis(ABC, Generic[Q]):
     """Whether ``fold`` calls a function of the user's, which may raise when half is done."""
     most_rows: int = 1 << 22
     """Rows that a batch had better have at most. A batch costs Python some hundred microseconds."""
-    option_names: ClassVar[tuple[str, ...]] = ()
     max_panes: ClassVar[int | None] = None
     """The most panes a window may have, where state grows with them."""
 
@@ -168,13 +167,6 @@ class Synopsis(ABC, Generic[Q]):
         self.query = query
         self.schemas: dict[str, pa.Schema] = {}
         self.axes: dict[str, TimeAxis] = {}
-        unknown = set(query.options) - set(self.option_names)
-        if unknown:
-            names = ", ".join(self.option_names) or "none"
-            raise QueryError(
-                f"{query.kind} ({type(self).__name__}) knows no option {sorted(unknown)}; "
-                f"it has: {names}"
-            )
         panes = query.window.panes.per_window
         if self.max_panes is not None and panes > self.max_panes:
             raise QueryError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from skyband.columns import to_numpy
 from skyband.errors import DataError, SchemaError
 from skyband.window import CountWindow, TimeWindow, Window
 
-__all__ = ["MOMENT", "TimeAxis", "window_column", "window_value"]
+__all__ = ["MOMENT", "TimeAxis", "edge_type", "window_column", "window_value"]
 
 Ints = npt.NDArray[np.int64]
 MOMENT = pa.timestamp("us", tz="UTC")
@@ -76,13 +77,22 @@ class TimeAxis:
             ) from None
 
 
-def window_column(values: Ints, window: Window) -> pa.Array:
+def edge_type(window: Window, axes: Sequence[TimeAxis]) -> pa.DataType:
+    """The type of window starts and ends: that of the time column, of several the first one's.
+
+    Microseconds in the column's own zone; without a zone where it has none, and for dates.
+    """
+    if isinstance(window, CountWindow) or window.integer:
+        return pa.int64()
+    kind = axes[0].kind
+    return pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)
+
+
+def window_column(values: Ints, kind: pa.DataType) -> pa.Array:
     """Window starts or ends as an answer shows them."""
-    plain = isinstance(window, CountWindow) or window.integer
-    return pa.array(values) if plain else pa.array(values).view(MOMENT)
+    return pa.array(values).view(kind)
 
 
-def window_value(value: int, window: Window) -> Any:
+def window_value(value: int, kind: pa.DataType) -> Any:
     """One window start or end as Python shows it."""
-    plain = isinstance(window, CountWindow) or window.integer
-    return value if plain else pa.scalar(value, MOMENT).as_py()
+    return pa.scalar(value, kind).as_py()

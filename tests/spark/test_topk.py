@@ -89,3 +89,22 @@ def test_streaming_is_monitor(spark: Any, tmp_path: Path) -> None:
             got = got.drop_columns(["exact", "bounds"])  # noqa: PLW2901
         assert got.column_names == want.column_names
         assert clusters.rows(got) == clusters.rows(want), (by, shards, changes)
+
+
+@pytest.mark.parametrize("kind", [MOMENT, pa.timestamp("us"), pa.date32()], ids=str)
+def test_window_edges_have_the_type_of_the_time_column(spark: Any, kind: pa.DataType) -> None:
+    from skyband.spark import rank
+
+    days = pa.array([20_000, 20_001, 20_003], pa.int32()).cast(pa.date32())
+    table = pa.table({"ts": days.cast(pa.timestamp("us")).cast(kind), "x": [1.0, 2.0, 3.0]})
+    query = sb.TopK(k=1, score="x", time="ts", window=sb.TimeWindow("2 days", slide="1 day"))
+    frame = spark.createDataFrame(table)
+    if kind == pa.timestamp("us"):  # which Spark takes for a time in the session's zone
+        frame = frame.withColumn("ts", frame["ts"].cast("timestamp_ntz"))
+    want = "timestamp" if kind == MOMENT else "timestamp_ntz"
+    for changes in (False, True):
+        found = dict(rank(frame, query, changes=changes).dtypes)
+        assert (found["window_start"], found["window_end"]) == (want, want)
+    got = rank(frame, query).toArrow()
+    assert clusters.rows(got) == clusters.rows(sb.rank(table, query))
+    assert got.schema.field("window_end").type.tz is None or kind == MOMENT

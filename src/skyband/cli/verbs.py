@@ -235,10 +235,8 @@ def _changes(answer: Answer) -> pa.Table:
     """The changes of an answer, with its window."""
     import pyarrow as pa
 
-    from skyband.times import MOMENT
-
     changes = answer.changes
-    kind = pa.int64() if isinstance(answer.end, int) else MOMENT
+    kind = answer.table.schema.field("window_end").type
     for place, value in enumerate((answer.start, answer.end)):
         name = ("window_start", "window_end")[place]
         column = pa.repeat(pa.scalar(value, kind), changes.num_rows)

@@ -33,6 +33,7 @@ def rank_on_spark(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",  # times in CSV without a zone have none
     }
     session = engine.session(master, **settings)
     try:

@@ -169,9 +169,9 @@ def measured(reports: pa.Table, window: int, k: int, spacing: int) -> Measured:
     kept: dict[str, list[int]] = {}
     for name, (algorithm, options) in SETTINGS.items():
         query = FusedTopK(
-            k=k, id="object", stream="stream", value="value", streams=streams, returns=False,
+            k=k, id="object", stream="stream", value="value", streams=streams,
             window=CountWindow(window, slide=SLIDE), algorithm=algorithm,
-            options=options,
+            options=options, returns=algorithm == "sla",
         )  # fmt: skip
         monitor = Monitor(query)
         seen[name], kept[name] = [], []

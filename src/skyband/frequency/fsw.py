@@ -69,7 +69,7 @@ class Fsw(CounterSketch):
     def __init__(self, query: HeavyHitters) -> None:
         super().__init__(query)
         self.cells = query.cells or 3 * self.capacity
-        self.ratio = (query.ratio or self.default_ratio) if self.default_ratio > 1 else 1
+        self.ratio = query.ratio or self.default_ratio
         self.filter_bits = 0
 
     def bind(self, source: str, schema: Any) -> Any:

@@ -56,7 +56,6 @@ class SketchSynopsis(FrequencySynopsis):
     """What sketches share: their sizes and their summaries."""
 
     exact = False
-    option_names = ("raw_rows",)
     max_panes = _MOST_PANES
 
     def __init__(self, query: HeavyHitters) -> None:

@@ -61,7 +61,6 @@ class EaaApprox(Eaa):
     """
 
     exact = False
-    option_names: ClassVar[tuple[str, ...]] = (*Eaa.option_names, "bitmaps", "sketch", "caution")
     usual_slack = STRETCH
 
     def __init__(self, query: FusedTopK) -> None:

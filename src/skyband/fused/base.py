@@ -37,8 +37,6 @@ Codes = npt.NDArray[np.int32]
 class FusedSynopsis(Synopsis[FusedTopK]):
     """Everything of FusedTopK but the state over sealed panes, and the guard of it."""
 
-    option_names: ClassVar[tuple[str, ...]] = ("guard",)
-
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
         self.counting = isinstance(query.window, CountWindow)

@@ -54,7 +54,6 @@ class Eaa(LiveReports):
     [{'car': 'a', 'score': 0.9}]
     """
 
-    option_names: ClassVar[tuple[str, ...]] = (*LiveReports.option_names, "slack")
     usual_slack: ClassVar[int] = STRETCH // 2
     """Reports that may gather beyond twice what the last sweep left."""
 

@@ -56,7 +56,6 @@ class LiveReports(FusedSynopsis):
     """A log of reports by pane, objects with dense codes, and windows read from a view."""
 
     shortens = True
-    option_names: ClassVar[tuple[str, ...]] = (*FusedSynopsis.option_names, "kmax")
     scans: ClassVar[bool] = True
     """Whether a view that has become too small is chosen by a scan of all scores."""
 

@@ -8,10 +8,12 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from skyband import registry
 from skyband.errors import EngineError, QueryError
+from skyband.query.functions import function_identity
 from skyband.window import CountWindow, TimeWindow, Window
 
 __all__ = ["Query", "column", "columns", "count", "from_spec", "number", "preferences"]
@@ -19,7 +21,9 @@ __all__ = ["Query", "column", "columns", "count", "from_spec", "number", "prefer
 RESERVED = ("window_start", "window_end", "rank")
 _KINDS: dict[str, type[Query]] = {}
 _FUNCTION = "a function of your own"
-"""Stands for a function where a query is written down."""
+"""Stands for a function where a query is written down: its name, for people to read."""
+_IDENTITY = "identity"
+"""Beside it, what tells it from other functions; snapshots of 0.1 lack it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +38,10 @@ class Query:
     ranked: ClassVar[bool] = True
     extra_columns: ClassVar[tuple[str, ...]] = ()
     """Names that the answer adds beside those of every query."""
+    settings: ClassVar[tuple[str, ...]] = ()
+    """Parameters that are refused where the algorithm does not use them; see ``registry``."""
+    kept_anyway: ClassVar[tuple[str, ...]] = ()
+    """Settings that any algorithm keeps to without using them: only a named one refuses them."""
 
     window: Window
     algorithm: str | None = None
@@ -68,6 +76,30 @@ class Query:
                 f"choose one of {', '.join(known)} or None"
             )
         self._validate()
+        self._check_settings()
+
+    def _check_settings(self) -> None:
+        chosen = registry.choose(self)
+        for name in self.settings:
+            default = next(f.default for f in fields(self) if f.name == name)
+            given = getattr(self, name) != default
+            if given and not _applies(type(self), self.algorithm, chosen, name):
+                known = registry.algorithms(self.kind)
+                takers = [each for each in known if name in registry.takes(self.kind, each)]
+                raise QueryError(
+                    f"{name}= does nothing for {chosen}{_why(self)}; leave it out, or use an "
+                    f"algorithm that takes it: {', '.join(takers)}"
+                )
+        for name in self.options:
+            has = registry.options(self.kind, chosen)
+            if name not in has:
+                known = registry.algorithms(self.kind)
+                takers = [each for each in known if name in registry.options(self.kind, each)]
+                more = f"; it belongs to {', '.join(takers)}" if takers else ""
+                raise QueryError(
+                    f"{chosen}{_why(self)} has no option {name!r}{more}. The options of {chosen} "
+                    f"are: {', '.join(has) or 'none'}"
+                )
 
     def _validate(self) -> None:
         """Checks of one query; raises QueryError."""
@@ -114,8 +146,9 @@ class Query:
 
     @property
     def fingerprint(self) -> str:
-        """The same for equal queries in every process."""
-        text = json.dumps(self.spec(), sort_keys=True)
+        """The same for equal queries in every process; a function counts by what it computes."""
+        found = {n: v[_IDENTITY] if _is_function(v) else v for n, v in self.spec().items()}
+        text = json.dumps(found, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -132,7 +165,8 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(name, item) for item in value]
     if callable(value):
-        return {_FUNCTION: getattr(value, "__qualname__", repr(type(value)))}
+        shown = getattr(value, "__qualname__", repr(type(value)))
+        return {_FUNCTION: shown, _IDENTITY: function_identity(name, value)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if hasattr(value, "item"):
@@ -140,11 +174,24 @@ def _plain(name: str, value: Any) -> Any:
     raise QueryError(f"{name}={value!r} cannot be written down; use plain numbers and strings")
 
 
-def from_spec(spec: Mapping[str, Any]) -> Query:
-    """The query that ``Query.spec`` wrote down."""
-    values = dict(spec)
+def _applies(kind: type[Query], named: str | None, chosen: str, setting: str) -> bool:
+    free = named is None and setting in kind.kept_anyway
+    return free or setting in registry.takes(kind.kind, chosen)
+
+
+def _why(query: Query) -> str:
+    return ", which this query gets" if query.algorithm is None else ""
+
+
+def _is_function(written: Any) -> bool:
+    return isinstance(written, Mapping) and _FUNCTION in written
+
+
+def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
+    """The query that ``Query.spec`` wrote down; ``given`` are the functions that it cannot hold."""
+    values = dict(spec) | given
     for name, value in values.items():
-        if isinstance(value, Mapping) and set(value) == {_FUNCTION}:
+        if _is_function(value):
             raise EngineError(
                 f"{name}= was a function of your own ({value[_FUNCTION]}), which cannot be part of "
                 f"a snapshot; give it again: Monitor.restore(blob, {name}=...)"
@@ -153,7 +200,37 @@ def from_spec(spec: Mapping[str, Any]) -> Query:
     window = values.pop("window")
     build: Any = TimeWindow if "time" in window else CountWindow
     (settings,) = window.values()
-    return kind(window=build(**settings), **values)
+    named = values["algorithm"]
+    chosen = registry.choose(SimpleNamespace(**values, kind=kind.kind))
+    for name in kind.settings:
+        # Version 0.1 took settings that did nothing; what it wrote down is read without them.
+        if not _applies(kind, named, chosen, name):
+            values.pop(name, None)
+    unknown = [name for name in given if name not in spec]
+    if unknown:
+        raise EngineError(f"the snapshot's {kind.kind} has no {unknown[0]}=")
+    query = kind(window=build(**settings), **values)
+    _check_given(query, spec, given)
+    return query
+
+
+def _check_given(query: Query, spec: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raise EngineError where something given is not what was written down."""
+    found = query.spec()
+    for name in given:
+        was, now = spec[name], found[name]
+        if not _is_function(was):
+            if json.dumps(was, sort_keys=True) != json.dumps(now, sort_keys=True):
+                raise EngineError(
+                    f"the snapshot has {name}={was!r}, not {now!r}; a state belongs to one query, "
+                    "so start a new Monitor for another one"
+                )
+        elif _IDENTITY in was and (not _is_function(now) or now[_IDENTITY] != was[_IDENTITY]):
+            raise EngineError(
+                f"{name}= is another function than that of the snapshot ({was[_FUNCTION]}): what "
+                "it computes differs. Give the function that the snapshot was taken with, or start "
+                "a new Monitor"
+            )
 
 
 # Checks that specs share -------------------------------------------------------------------------

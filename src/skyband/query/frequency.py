@@ -21,6 +21,7 @@ class HeavyHitters(Query):
 
     kind: ClassVar[str] = "HeavyHitters"
     extra_columns: ClassVar[tuple[str, ...]] = ("count", "error")
+    settings: ClassVar[tuple[str, ...]] = ("capacity", "cells", "ratio", "filter_bits")
 
     k: int
     item: str | tuple[str, ...]

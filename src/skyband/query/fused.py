@@ -12,6 +12,7 @@ import numpy as np
 
 from skyband.errors import QueryError
 from skyband.query.base import Query, column, columns, count
+from skyband.query.functions import function_identity
 from skyband.window import CountWindow
 
 __all__ = ["COMBINERS", "FusedTopK"]
@@ -44,6 +45,8 @@ class FusedTopK(Query):
 
     kind: ClassVar[str] = "FusedTopK"
     extra_columns: ClassVar[tuple[str, ...]] = ("score",)
+    settings: ClassVar[tuple[str, ...]] = ("returns",)
+    kept_anyway: ClassVar[tuple[str, ...]] = ("returns",)
 
     k: int
     id: str
@@ -79,7 +82,9 @@ class FusedTopK(Query):
         if isinstance(combine, str):
             if combine not in COMBINERS:
                 raise QueryError(f"combine must be one of {', '.join(COMBINERS)}, not {combine!r}")
-        elif not callable(combine):
+        elif callable(combine):
+            function_identity("combine", combine)
+        else:
             with _understood("combine", f"{', '.join(COMBINERS)}, weights or a function", combine):
                 weights = self.weights
             if weights is None or any(not math.isfinite(w) or w < 0 for w in weights):

@@ -44,6 +44,7 @@ class SkylineJoin(Query):
     """
 
     kind: ClassVar[str] = "SkylineJoin"
+    settings: ClassVar[tuple[str, ...]] = ("layers",)
     ranked: ClassVar[bool] = False
 
     left: str

@@ -25,6 +25,8 @@ class TopK(Query):
     """
 
     kind: ClassVar[str] = "TopK"
+    settings: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
+    kept_anyway: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
 
     k: int
     score: str

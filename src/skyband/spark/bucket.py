@@ -311,13 +311,12 @@ def answers_table(plan: Plan, answers: Answers) -> pa.Table:
 
 
 def _changelog(plan: Plan, answers: Answers) -> Iterator[pa.Table]:
-    window = plan.window
     for i in range(len(answers)):
         found = changes(answers.previous(i), answers.slice(i), plan.query)
         rows = found.num_rows
         if rows:
             edges = [
-                window_column(np.full(rows, int(edge[i])), window)
+                window_column(np.full(rows, int(edge[i])), answers.edge)
                 for edge in (answers.start, answers.end)
             ]
             columns = [*edges, *found.columns]

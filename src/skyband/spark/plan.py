@@ -17,7 +17,6 @@ import pyarrow as pa
 from skyband import registry
 from skyband.assembly import answer_schema
 from skyband.changes import changes_schema
-from skyband.errors import EngineError
 from skyband.fold import Fold, make_synopsis
 from skyband.groups import GroupTable
 from skyband.intake import Intake, TimeLimits, refuse
@@ -99,7 +98,7 @@ class Plan:
     @cached_property
     def answer(self) -> pa.Schema:
         """Columns of the tables."""
-        return answer_schema(self.query, self.groups(), self._bound().output())
+        return answer_schema(self.query, self.groups(), self._bound())
 
     @cached_property
     def output(self) -> pa.Schema:
@@ -119,21 +118,10 @@ class Plan:
         digest = hashlib.sha256(json.dumps(columns, sort_keys=True).encode()).hexdigest()[:16]
         return {
             "version": STATE_VERSION,
-            "query": _written(self.query),
+            "query": self.query.fingerprint,
             "algorithm": registry.choose(self.query),
             "columns": digest,
             "buckets": self.buckets,
             "shards": self.shards,
             "changes": self.changes,
         }
-
-
-def _written(query: Query) -> str:
-    """The fingerprint; a user's own function counts by its name and code."""
-    try:
-        return query.fingerprint
-    except EngineError:
-        combine: Any = query.combine  # type: ignore[attr-defined]
-        code = getattr(combine, "__code__", None)
-        text = f"{getattr(combine, '__qualname__', '')}{b'' if code is None else code.co_code!r}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -54,7 +54,6 @@ class Pabf(SingleGroup):
 
     exact = False
     shortens = True
-    option_names = ("filter", "preselect")
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
