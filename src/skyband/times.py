@@ -12,7 +12,7 @@ from skyband.columns import to_numpy
 from skyband.errors import DataError, SchemaError
 from skyband.window import CountWindow, TimeWindow, Window
 
-__all__ = ["MOMENT", "TimeAxis", "window_column", "window_value"]
+__all__ = ["MOMENT", "TimeAxis", "from_native", "window_column", "window_value"]
 
 Ints = npt.NDArray[np.int64]
 MOMENT = pa.timestamp("us", tz="UTC")
@@ -74,6 +74,12 @@ class TimeAxis:
             raise DataError(
                 f"time column {self.name!r} holds a value out of range: {problem}"
             ) from None
+
+
+def from_native(values: Ints, kind: pa.DataType) -> pa.Array:
+    """Values that ``TimeAxis.native`` gave, as the column they came from."""
+    narrow = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+    return pa.array(values).cast(narrow).cast(kind)
 
 
 def window_column(values: Ints, window: Window) -> pa.Array:

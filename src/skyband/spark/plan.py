@@ -23,9 +23,9 @@ from skyband.groups import GroupTable
 from skyband.intake import Intake, refuse
 from skyband.query.base import Query
 from skyband.synopsis import Faults, Synopsis
-from skyband.window import TimeWindow
+from skyband.window import CountWindow, TimeWindow
 
-__all__ = ["BUCKETS", "SHIFT_MS", "Plan"]
+__all__ = ["BUCKETS", "SHIFT_MS", "Plan", "check_window"]
 
 BUCKETS = 16
 """State keys that the groups are spread over; a key costs a millisecond or two a batch."""
@@ -45,6 +45,8 @@ class Plan:
     on_bad: str
     changes: bool
     streaming: bool
+    letters: bool = False
+    """Whether bad rows are wanted as dead letters, beside the answers."""
 
     @property
     def buckets(self) -> int:
@@ -124,3 +126,30 @@ def _written(query: Query) -> str:
         code = getattr(combine, "__code__", None)
         text = f"{getattr(combine, '__qualname__', '')}{b'' if code is None else code.co_code!r}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def check_window(query: Query, streaming: bool) -> None:
+    """Raise EngineError for a window that Spark has no watermark for."""
+    window = query.window
+    if isinstance(window, CountWindow):
+        raise EngineError(
+            "Spark has no order of arrival, so it cannot count arrivals; number the rows and use a "
+            "TimeWindow of integers over that column (time=, one unit a millisecond), or rank with "
+            "the embedded engine"
+        )
+    assert isinstance(window, TimeWindow)
+    if not streaming or window.integer:
+        return
+    panes = window.panes
+    given = {
+        "size": panes.size,
+        "slide": panes.slide,
+        "offset": panes.offset,
+        "lateness": window.lateness_ticks,
+    }
+    for name, ticks in given.items():
+        if ticks % 1_000:
+            raise EngineError(
+                f"the window's {name} is {ticks} microseconds; Spark's watermark counts whole "
+                "milliseconds, so give a multiple of 1 ms, or a batch DataFrame"
+            )
