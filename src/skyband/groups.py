@@ -14,7 +14,7 @@ from skyband.keys import KeyIndex, hash_columns
 from skyband.order import order_by_value
 from skyband.packing import under
 from skyband.runs import Runs
-from skyband.synopsis import Faults, Rows, Synopsis, Windows
+from skyband.synopsis import Faults, Refused, Rows, Synopsis, Windows
 
 __all__ = ["GroupTable", "PerGroup"]
 
@@ -149,6 +149,7 @@ class PerGroup(Synopsis[Any]):
             return runs, None
         mask = np.zeros(sum(len(part) for part in runs.parts.values()), np.bool_)
         found, kept = Faults(mask), []
+        late: list[tuple[int, Callable[[], Refused]]] = []
         for group, mine in self._split(runs):
             admitted, faults = self._member(group).admit(mine)
             kept.append(admitted)
@@ -156,8 +157,11 @@ class PerGroup(Synopsis[Any]):
                 # Only the count and the reasons are told; places differ between groups.
                 mask[found.count : found.count + faults.count] = True
                 found.reasons += faults.reasons
+                if faults.refused is not None:
+                    late.append((group, faults.refused))
         if not found.reasons:
             return runs, None
+        found.refused = lambda: Refused.concat([each().of_group(group) for group, each in late])
         return Runs.concat(kept).ordered(), found
 
     def push(self, panes: Runs) -> None:

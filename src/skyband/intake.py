@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from skyband.query.base import Query
 from skyband.runs import expand
 from skyband.synopsis import Faults, Rows, Synopsis
 from skyband.synopsis import faults as faults_of
-from skyband.times import TimeAxis
 from skyband.watermark import CountClock
 from skyband.window import TimeWindow
 
@@ -26,6 +25,7 @@ __all__ = ["Intake", "Taken", "TimeLimits", "as_table"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
 
 
 def as_table(data: Any) -> pa.Table:
@@ -77,30 +77,21 @@ class TimeLimits:
 
     least: int
     most: int
-    too_early: str
-    too_late: str
+    too_early: str = "the time is out of range"
+    too_late: str = "the time is out of range"
 
-    def check(self, axis: TimeAxis, batch: pa.RecordBatch, known: Faults | None) -> Faults | None:
-        """The bad rows of a batch, those of ``known`` and those whose time is outside."""
-        good = np.ones(batch.num_rows, np.bool_) if known is None else ~known.mask
-        rows = batch if known is None else batch.filter(pa.array(good))
-        if not rows.num_rows:
-            return known
-        ticks = axis.ticks(rows.column(axis.name))
-        if ticks.min() >= self.least and ticks.max() <= self.most:
-            return known
-        masks = []
-        for wrong in (ticks < self.least, ticks > self.most):
-            mask = np.zeros(batch.num_rows, np.bool_)
-            mask[np.flatnonzero(good)[wrong]] = True
-            masks.append(mask)
-        problems = (self.too_early, self.too_late)
-        tests = [(axis.name, told, mask) for told, mask in zip(problems, masks, strict=True)]
-        found = faults_of(batch, tests)
-        assert found is not None
-        if known is None:
-            return found
-        return Faults(known.mask | found.mask, [*known.reasons, *found.reasons])
+    def within(self, other: TimeLimits) -> TimeLimits:
+        """The limits that keep to both; where they differ, those of this one say why."""
+        return replace(self, least=max(self.least, other.least), most=min(self.most, other.most))
+
+    def holds(self, least: int, most: int) -> bool:
+        """Whether these ticks and all between them can be held."""
+        return self.least <= least and most <= self.most
+
+    def faults(self, name: str, batch: pa.RecordBatch, ticks: Ints, timed: Mask) -> Faults | None:
+        """The rows with a time outside; ``timed`` says which rows have a time at all."""
+        early, late = timed & (ticks < self.least), timed & (ticks > self.most)
+        return faults_of(batch, [(name, self.too_early, early), (name, self.too_late, late)])
 
 
 class Intake:
@@ -114,7 +105,9 @@ class Intake:
         self.in_order = False
         """Whether all that comes is known to be in order of time."""
         self.limits: TimeLimits | None = None
-        """Times that the engine can hold; rows outside are bad. None where it can hold all."""
+        """Times that the engine can hold; rows outside are bad. None for count windows."""
+        if isinstance(query.window, TimeWindow):
+            self.limits = TimeLimits(*query.window.reach)
 
     def bind(self, source: str, schema: pa.Schema) -> None:
         """Check the columns of a source; the first schema it shows is the one it keeps."""
@@ -150,46 +143,43 @@ class Intake:
             raise
         batch = _one_batch(table.select(self.bound[source].names))
         rows_in = batch.num_rows
-        batch, ticks, faults = self._judged(source, batch)
-        greatest, in_order = None, False
-        if ticks is not None:
-            in_order = self.in_order or is_sorted(ticks)
-            greatest = int(ticks[-1] if in_order else ticks.max())
-        return Taken(source, batch, ticks, rows_in, faults, greatest, in_order)
+        return self._judged(source, batch, rows_in)
 
-    def _judged(
-        self, source: str, batch: pa.RecordBatch
-    ) -> tuple[pa.RecordBatch, Ints | None, Faults | None]:
-        """The good rows, their times where there are any, and the bad rows."""
+    def _judged(self, source: str, batch: pa.RecordBatch, rows_in: int) -> Taken:
+        """The good rows and their times; the bad rows; how far the source has come.
+
+        The mark belongs to the source: every row whose time can be read moves it, bad ones too.
+        """
         faults = self.synopsis.validate(source, batch) if batch.num_rows else None
-        if self.limits is not None and batch.num_rows:
-            faults = self.limits.check(self.synopsis.axes[source], batch, faults)
-        good = batch if faults is None else batch.filter(pa.array(~faults.mask))
         axis = self.synopsis.axes.get(source)
-        if axis is None or not good.num_rows:
-            return good, None, faults
-        ticks = axis.ticks(good.column(axis.name))
-        far = self._far(ticks)
-        if far is None:
-            return good, ticks, faults
-        near = ~far
-        faults = _with_far(batch, axis.name, faults, far)
-        return good.filter(pa.array(near)), ticks[near] if near.any() else None, faults
-
-    def _far(self, ticks: Ints) -> npt.NDArray[np.bool_] | None:
-        """Where a window of a row would have an edge that is no time; None where none has."""
-        window = self.query.window
-        if not isinstance(window, TimeWindow):
-            return None
-        low, high = window.reach
-        if low <= ticks.min() and ticks.max() <= high:
-            return None
-        return np.asarray((ticks < low) | (ticks > high))
+        if axis is None or self.limits is None or not batch.num_rows:
+            return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)
+        ticks, timed = axis.ticks_of(batch.column(axis.name))
+        in_order = timed is None and (self.in_order or is_sorted(ticks))
+        known = ticks if timed is None else ticks[timed]
+        if not len(known):
+            return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)
+        ends = (known[0], known[-1]) if in_order else (known.min(), known.max())
+        greatest = int(ends[1])
+        if not self.limits.holds(*ends):
+            timed = np.ones(len(ticks), np.bool_) if timed is None else timed
+            outside = self.limits.faults(axis.name, batch, ticks, timed)
+            assert outside is not None
+            faults = outside if faults is None else faults.joined(outside)
+            inside = ticks[timed & ~outside.mask]
+            if not len(inside):
+                return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)
+            greatest = int(inside.max())
+        if faults is not None:
+            ticks, batch = ticks[~faults.mask], _without(batch, faults)
+        left = ticks if len(ticks) else None
+        return Taken(source, batch, left, rows_in, faults, greatest, in_order)
 
     def refuse_bad(self, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows."""
         ((source, schema),) = self.bound.items()
-        *_, faults = self._judged(source, _one_batch(table.select(schema.names)))
+        batch = _one_batch(table.select(schema.names))
+        faults = self._judged(source, batch, batch.num_rows).faults
         if faults is not None:
             refuse(faults)
 
@@ -319,17 +309,8 @@ class Intake:
         return groups.encode([batch.column(name) for name in groups.names])
 
 
-def _with_far(
-    batch: pa.RecordBatch, name: str, known: Faults | None, far: npt.NDArray[np.bool_]
-) -> Faults:
-    """The bad rows of a batch, and among the others those whose time is too far away."""
-    mask = np.zeros(batch.num_rows, np.bool_) if known is None else known.mask.copy()
-    rows = np.flatnonzero(~mask)[far]
-    mask[rows] = True
-    value = batch.column(name).cast(pa.int64())[int(rows[0])]
-    reason = f"column {name!r}, row {rows[0]}: the time is out of range ({value})"
-    more = f" (and {len(rows) - 1:,} more like it)" if len(rows) > 1 else ""
-    return Faults(mask, [*([] if known is None else known.reasons), reason + more])
+def _without(batch: pa.RecordBatch, faults: Faults | None) -> pa.RecordBatch:
+    return batch if faults is None else batch.filter(pa.array(~faults.mask))
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

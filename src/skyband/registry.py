@@ -102,7 +102,11 @@ register("HeavyHitters", "fsp", "skyband.frequency.fsp:Fsp", _CELLS, _SKETCH)
 register("HeavyHitters", "fsw", "skyband.frequency.fsw:Fsw", _CELLS, _SKETCH)
 register("HeavyHitters", "fsw-r", "skyband.frequency.fsw:FswR", (*_CELLS, "ratio"), _SKETCH)
 register(
-    "HeavyHitters", "fsw-f", "skyband.frequency.fsw:FswF", (*_CELLS, "ratio", "filter_bits"), _SKETCH
+    "HeavyHitters",
+    "fsw-f",
+    "skyband.frequency.fsw:FswF",
+    (*_CELLS, "ratio", "filter_bits"),
+    _SKETCH,
 )
 
 register("UncertainTopK", "bs", "skyband.uncertain.bs:BaseSynopsis")

@@ -20,7 +20,7 @@ the one that keeps it. ``docs/how_it_works.md`` says what each means for each fa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
@@ -37,7 +37,7 @@ from skyband.query.base import RESERVED, Query
 from skyband.runs import Part, Runs, offsets_of
 from skyband.times import TimeAxis
 
-__all__ = ["Faults", "Rows", "Synopsis", "Windows"]
+__all__ = ["Faults", "Refused", "Rows", "Synopsis", "Windows"]
 
 Q = TypeVar("Q", bound=Query)
 Ints = npt.NDArray[np.int64]
@@ -133,15 +133,60 @@ class Windows:
 
 
 @dataclass
+class Refused:
+    """Rows that were refused after they had been summarised: what is left of them."""
+
+    rows: pa.Table
+    """The query's columns, except the ``by`` columns."""
+    reasons: list[str]
+    """One per row."""
+    group: npt.NDArray[np.int32]
+    """The group of each row, by its code."""
+
+    def of_group(self, group: int) -> Refused:
+        """The same rows, all of one group."""
+        return Refused(self.rows, self.reasons, np.full(len(self.reasons), group, np.int32))
+
+    @staticmethod
+    def concat(many: Sequence[Refused]) -> Refused:
+        """All of them, in this order."""
+        return Refused(
+            pa.concat_tables([each.rows for each in many]),
+            [reason for each in many for reason in each.reasons],
+            np.concatenate([each.group for each in many]),
+        )
+
+
+@dataclass
 class Faults:
     """Bad rows of a batch, with the first one's reason."""
 
     mask: Mask
     reasons: list[str] = field(default_factory=list)
+    tests: list[tuple[str, str, Mask]] = field(default_factory=list)
+    """Which column, what is wrong with it, and the rows for which that is the first problem."""
+    refused: Callable[[], Refused] | None = None
+    """Makes the rows themselves, where they were refused late and are still wanted."""
 
     @property
     def count(self) -> int:
         return int(self.mask.sum())
+
+    def joined(self, more: Faults) -> Faults:
+        """These faults, and those of ``more`` for rows that had none."""
+        fresh = [(name, told, mask & ~self.mask) for name, told, mask in more.tests]
+        tests = [*self.tests, *(test for test in fresh if test[2].any())]
+        return Faults(self.mask | more.mask, [*self.reasons, *more.reasons], tests)
+
+    def each(self, batch: pa.RecordBatch | pa.Table) -> list[str]:
+        """The reason of each bad row of the batch that was judged, in the order of its rows."""
+        found: dict[int, str] = {}
+        for name, problem, mask in self.tests:
+            column = batch.column(name)
+            for row in np.flatnonzero(mask).tolist():
+                found[row] = f"column {name!r}: {problem} ({shown(column, row)})"
+        every = "; ".join(self.reasons)
+        return [found.get(row, every) for row in np.flatnonzero(self.mask).tolist()]
 
 
 class Synopsis(ABC, Generic[Q]):
@@ -363,12 +408,21 @@ def faults(batch: pa.RecordBatch, tests: Sequence[tuple[str, str, Any]]) -> Faul
         fresh = mask & ~found.mask
         if fresh.any():
             row = int(np.flatnonzero(fresh)[0])
-            value = batch.column(name)[row].as_py()
+            value = shown(batch.column(name), row)
             more = int(fresh.sum()) - 1
             others = f" (and {more:,} more like it)" if more else ""
-            found.reasons.append(f"column {name!r}, row {row}: {problem} ({value!r}){others}")
+            found.reasons.append(f"column {name!r}, row {row}: {problem} ({value}){others}")
+            found.tests.append((name, problem, fresh))
         found.mask |= mask
     return found if found is not None and found.mask.any() else None
+
+
+def shown(column: Any, row: int) -> str:
+    """One value as a message shows it; Python has no name for some times."""
+    try:
+        return repr(column[row].as_py())
+    except (ValueError, OverflowError):
+        return str(column.cast(pa.int64())[row])
 
 
 def null_mask(column: pa.Array) -> Mask | None:

@@ -13,10 +13,13 @@ from skyband.columns import to_numpy
 from skyband.errors import DataError, SchemaError
 from skyband.window import CountWindow, TimeWindow, Window
 
-__all__ = ["MOMENT", "TimeAxis", "edge_type", "window_column", "window_value"]
+__all__ = ["MOMENT", "TimeAxis", "edge_type", "from_native", "window_column", "window_value"]
 
 Ints = npt.NDArray[np.int64]
 MOMENT = pa.timestamp("us", tz="UTC")
+_MOST = np.iinfo(np.int64).max
+_SCALES = {"s": 1_000_000, "ms": 1_000}
+"""Microseconds in the units that are coarser than ours."""
 
 
 class TimeAxis:
@@ -68,6 +71,26 @@ class TimeAxis:
         zone = self.kind.tz
         return to_numpy(self._cast(column, pa.timestamp("us", tz=zone)))
 
+    def ticks_of(self, column: pa.Array) -> tuple[Ints, npt.NDArray[np.bool_] | None]:
+        """Ticks of a column that may be bad, and which rows have a time (None: all of them).
+
+        What 64 bits cannot hold becomes the nearest that they can.
+        """
+        if not column.null_count:
+            return self._nearest(column), None
+        timed = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+        ticks = np.zeros(len(column), np.int64)
+        ticks[timed] = self._nearest(column.drop_null())
+        return ticks, timed
+
+    def _nearest(self, column: pa.Array) -> Ints:
+        if pa.types.is_uint64(self.kind):
+            return np.minimum(to_numpy(column), np.uint64(_MOST)).astype(np.int64)
+        scale = _SCALES.get(self.kind.unit) if pa.types.is_timestamp(self.kind) else None
+        if scale is None:
+            return self.ticks(column)
+        return np.clip(to_numpy(column), -(_MOST // scale), _MOST // scale) * scale
+
     def _cast(self, column: pa.Array, kind: pa.DataType) -> pa.Array:
         try:
             return column.cast(kind)
@@ -86,6 +109,12 @@ def edge_type(window: Window, axes: Sequence[TimeAxis]) -> pa.DataType:
         return pa.int64()
     kind = axes[0].kind
     return pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)
+
+
+def from_native(values: Ints, kind: pa.DataType) -> pa.Array:
+    """Values that ``TimeAxis.native`` gave, as the column they came from."""
+    narrow = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+    return pa.array(values).cast(narrow).cast(kind)
 
 
 def window_column(values: Ints, kind: pa.DataType) -> pa.Array:

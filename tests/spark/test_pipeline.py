@@ -55,6 +55,22 @@ once = true
 """
 
 
+SOCKET = {
+    "kind": "socket",
+    "host": "127.0.0.1",
+    "port": 9999,
+    "path": None,
+    "files_per_batch": None,
+}
+POSTGRES = {"kind": "postgres", "path": None, "table": "t", "dsn": "host=127.0.0.1"}
+FUSED = {
+    "kind": "FusedTopK",
+    "value": "score",
+    "score": None,
+    "streams": ["r1", "r2"],
+}
+
+
 def job(**changes: Any) -> dict[str, Any]:
     """The job above with some tables changed; None takes one away."""
     told = tomllib.loads(JOB)
@@ -93,6 +109,30 @@ class TestRefused:
             ({"trigger": {"every": "1 s"}}, "either every or once"),
             ({"trigger": {"once": None, "every": "soon"}}, "not understood"),
             ({"metrics": {}}, "needs 'port'"),
+            ({"metrics": {"port": 65_536}}, r"\[metrics\] port must be from 1 to 65535"),
+            ({"shards": 0}, "shards must be a whole number of at least 1"),
+            ({"name": " "}, "name is empty"),
+            ({"source": {"files_per_batch": 0}}, "files_per_batch must be a whole number of at"),
+            ({"source": {"format": "xls"}}, r"\[source\] format must be one of parquet, csv"),
+            ({"source": {"options": {"mode": "DROPMALFORMED"}}}, "hides records"),
+            ({"source": {"columns": {"ts": 3}}}, "columns.ts must be an SQL expression"),
+            ({"source": SOCKET}, "JSON values need schema"),
+            ({"source": SOCKET | {"port": 0, "schema": "ts bigint"}}, "port must be from 1"),
+            ({"source": SOCKET | {"format": "yaml"}}, "format must be one of json, avro, text"),
+            ({"source": SOCKET | {"format": "avro"}}, "needs avro_schema"),
+            (
+                {"source": SOCKET | {"format": "avro", "avro_schema": "/nowhere.avsc"}},
+                "avro_schema '/nowhere.avsc' cannot be read",
+            ),
+            ({"sink": {"format": "xls"}}, r"\[sink\] format must be one of parquet, csv, json"),
+            ({"dead_letters": {"format": "xls"}}, r"\[dead_letters\] format must be one of"),
+            ({"dead_letters": {"path": "out"}}, "a folder of its own"),
+            ({"sink": {"kind": "postgres", "path": None, "table": "t"}}, "either dsn, or dsn_env"),
+            ({"sink": POSTGRES | {"table": "t; drop"}}, "table must be a plain name"),
+            ({"sink": POSTGRES | {"table": "a..b"}}, "table must be a plain name"),
+            ({"query": {"window": {"size": "1500 us"}}}, "whole milliseconds"),
+            ({"query": FUSED}, r"needs stream.*\[sources.r1\] and \[sources.r2\]"),
+            ({"trigger": {"once": None, "every": "0 s"}}, "must be above 0"),
             ({"source": None, "sources": {"a": {"kind": "files", "path": "x"}}}, "one source"),
         ],
     )
@@ -215,71 +255,3 @@ class TestRuns:
         assert sorted(row.record for row in letters) == ['{"ts": "soon"}', "{oops"]
         got = spark.read.parquet(str(tmp_path / "out"))
         assert got.count() > 0
-
-
-class TestPostgres:
-    def rows(self, end: int, names: str) -> pa.Table:
-        moment = pa.array([end] * len(names)).cast(pa.timestamp("us", tz="UTC"))
-        columns = {"window_start": moment, "window_end": moment, "id": list(names)}
-        return pa.table(columns | {"score": [1.5] * len(names), "n": [None] * len(names)}).cast(
-            pa.schema(
-                [
-                    ("window_start", moment.type),
-                    ("window_end", moment.type),
-                    ("id", pa.string()),
-                    ("score", pa.float64()),
-                    ("n", pa.int32()),
-                ]
-            )
-        )
-
-    def stored(self, dsn: str, table: str) -> list[Any]:
-        import psycopg
-
-        with psycopg.connect(dsn) as connection:
-            found = connection.execute(f"SELECT id FROM {table} ORDER BY window_end, id").fetchall()
-        return [row[0] for row in found]
-
-    def test_a_batch_tried_again_changes_nothing(self, dsn: str) -> None:
-        from skyband.spark.pipeline.postgres import Postgres
-
-        sink = Postgres(dsn, None, "again", "job")
-        sink.check()
-        batch = pa.concat_tables([self.rows(1_000_000, "ab"), self.rows(2_000_000, "c")])
-        assert sink.write(batch, 7) == 3
-        assert sink.write(batch, 7) == 0
-        assert sink.write(self.rows(3_000_000, "d"), 8) == 1
-        assert self.stored(dsn, "again") == ["a", "b", "c", "d"]
-
-    def test_a_new_checkpoint_replaces_windows(self, dsn: str) -> None:
-        from skyband.spark.pipeline.postgres import Postgres
-
-        sink = Postgres(dsn, None, "anew", "job")
-        sink.write(self.rows(1_000_000, "ab"), 3)
-        sink.write(self.rows(1_000_000, "xyz"), 0)
-        assert self.stored(dsn, "anew") == ["x", "y", "z"]
-
-    def test_a_failure_leaves_nothing(self, dsn: str) -> None:
-        from skyband.spark.pipeline.postgres import Postgres
-
-        sink = Postgres(dsn, None, "whole", "job")
-        sink.write(self.rows(1_000_000, "a"), 0)
-        wrong = self.rows(2_000_000, "b").append_column("more", pa.array([1]))
-        with pytest.raises(Exception, match="more"):
-            sink.write(wrong, 1)
-        assert sink.write(self.rows(2_000_000, "b"), 1) == 1
-        assert self.stored(dsn, "whole") == ["a", "b"]
-
-    def test_addresses(self, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        from skyband.spark.pipeline.postgres import Postgres
-
-        with pytest.raises(sb.QueryError, match="either dsn, or dsn_env"):
-            Postgres(None, None, "t", "job")
-        with pytest.raises(sb.QueryError, match="no variable 'NOWHERE'"):
-            Postgres(None, "NOWHERE", "t", "job")
-        with pytest.raises(sb.QueryError, match="plain name"):
-            Postgres(dsn, None, "t; drop table t", "job")
-        with pytest.raises(sb.EngineError, match="cannot be reached"):
-            Postgres("host=127.0.0.1 port=1 connect_timeout=2", None, "t", "job").check()
-        monkeypatch.setenv("HERE", dsn)
-        Postgres(None, "HERE", "t", "job").check()

@@ -38,6 +38,7 @@ def pipeline(
     found = jobs.load_job(job)
     if master is not None:
         found = replace(found, master=master)
+    jobs.check_ready(found)
     if explain:
         print(jobs.explain(found))
         return

@@ -8,7 +8,7 @@ report too many is a bad row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,18 @@ from skyband.keys import hash_array
 from skyband.order import id_ranks
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part, Runs, expand, offsets_of, pick
-from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric, plain_key
+from skyband.synopsis import (
+    Faults,
+    Refused,
+    Rows,
+    Synopsis,
+    faults,
+    nan_mask,
+    null_mask,
+    numeric,
+    plain_key,
+)
+from skyband.times import from_native
 from skyband.window import CountWindow
 
 __all__ = ["REPORTS", "FusedSynopsis"]
@@ -201,7 +212,8 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         order = np.lexsort((part["tie"], pane))
         bad = np.zeros(len(part), np.bool_)
         bad[order] = self.guard.bad(hashes[order], stream[order], pane, oldest)
-        return self._without(runs, bad), Faults(bad, [self._reason(part, bad)])
+        found = Faults(bad, [self._reason(part, bad)], refused=lambda: self._refused(runs, bad))
+        return self._without(runs, bad), found
 
     def _oldest(self, pane: Ints) -> Ints:
         """The oldest pane that some window covers together with this one."""
@@ -219,14 +231,36 @@ class FusedSynopsis(Synopsis[FusedTopK]):
 
     def _reason(self, part: Part, bad: npt.NDArray[np.bool_]) -> str:
         row, more = int(np.flatnonzero(bad)[0]), int(bad.sum()) - 1
+        others = f" (and {more:,} more like it)" if more else ""
+        return self._too_often(part, row) + others
+
+    def _too_often(self, part: Part, row: int) -> str:
         name, moment = part["id"][row].as_py(), int(part["tie"][row])
         when = f"arrival {moment}" if self.counting else f"time {moment}"
-        others = f" (and {more:,} more like it)" if more else ""
         return (
             f"column {self.query.id!r}: the object {name!r} reports too often in the stream "
             f"{self.query.streams[int(part['stream'][row])]!r} at {when}: recurrences="
-            f"{self.query.recurrences} is how many reports a window may hold{others}"
+            f"{self.query.recurrences} is how many reports a window may hold"
         )
+
+    def _refused(self, runs: Runs, bad: npt.NDArray[np.bool_]) -> Refused:
+        """The reports that are left out, in the query's columns."""
+        query, part = self.query, runs.parts[REPORTS]
+        rows = np.flatnonzero(bad)
+        streams = [query.streams[number] for number in part["stream"][rows].tolist()]
+        columns: dict[str, Any] = {
+            query.id: pick(part["id"], rows),
+            query.stream or "stream": pa.array(streams, pa.string()),
+            query.value: pa.array(part["value"][rows]),
+        }
+        if not self.counting:
+            # Sides may name their time differently; one name serves the record that is left.
+            source, schema = next(iter(self.schemas.items()))
+            time = query.time_of(source or None)
+            assert time is not None
+            columns[time] = from_native(part["tie"][rows], schema.field(time).type)
+        group = np.repeat(runs.group, part.lengths)[rows]
+        return Refused(pa.table(columns), [self._too_often(part, row) for row in rows], group)
 
     # Answers ----------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from skyband.groups import GroupTable
 from skyband.intake import refuse
 from skyband.packing import pack, unpack
 from skyband.runs import Runs
+from skyband.spark.letters import late_letters
 from skyband.spark.parcels import pack_runs, pack_table, slices, unpack_runs, unpack_table
 from skyband.spark.plan import Plan
 from skyband.spark.promises import of_changes, of_rows
@@ -82,6 +83,8 @@ class Outcome:
     windows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     payload: bytes | None = None
     """Finished rows; with several shards this shard's piece of them."""
+    letters: list[pa.Table] = field(default_factory=list)
+    """Rows that were refused when their panes were sealed, where they are wanted."""
     rows_late: int = 0
     rows_bad: int = 0
 
@@ -233,6 +236,9 @@ class Bucket:
         if self.plan.on_bad == "raise":
             refuse(faults)
         self._outcome.rows_bad += faults.count
+        if self.plan.letters and faults.refused is not None:
+            assert self._fold is not None
+            self._outcome.letters.append(late_letters(faults.refused(), self._fold.groups))
         self.head["counts"]["rows_bad"] += faults.count
 
     # Taking -------------------------------------------------------------------------------------

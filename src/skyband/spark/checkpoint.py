@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from skyband.errors import EngineError, SkybandError
 from skyband.packing import unpack
 from skyband.spark.plan import Plan
 
-__all__ = ["STATE_SCHEMA", "check_checkpoint", "mark_checkpoint", "read_state"]
+__all__ = ["STATE_SCHEMA", "Claim", "read_state"]
 
 STATE_SCHEMA = pa.schema(
     [
@@ -31,6 +33,7 @@ STATE_SCHEMA = pa.schema(
     ]
 )
 _MARK = "skyband.json"
+_REMOTE = "skyband-run"
 
 
 def read_state(session: Any, checkpoint: str, operator: int = 0) -> pa.Table:
@@ -66,41 +69,109 @@ def read_state(session: Any, checkpoint: str, operator: int = 0) -> pa.Table:
     return pa.Table.from_pylist(told, schema=STATE_SCHEMA)
 
 
-def check_checkpoint(folder: str, plan: Plan) -> None:
-    """Raise EngineError where a local checkpoint was not made by this query.
+class Claim:
+    """Whose a job's checkpoint folder is, and the run that it belongs to.
 
-    Workers find the same when they read their state; this says it before the job starts.
+    A run is all that happens from one checkpoint; sinks know by it what they hold already. The
+    folder is claimed when the first batch has been computed: what a first start leaves behind that
+    failed before keeps no other query out.
     """
-    path = Path(folder)
-    if not path.is_dir() or not any(path.iterdir()):
-        return
-    mark = path / _MARK
-    if not mark.exists():
-        raise EngineError(
-            f"{folder!r} is not empty and no Skyband pipeline made it; give an empty folder as "
-            "checkpoint, or the one that this pipeline was started with"
-        )
-    from skyband.spark.bucket import check_identity
 
-    try:
-        found = json.loads(mark.read_text(encoding="utf-8"))
-    except ValueError as problem:
-        raise EngineError(
-            f"{mark} is damaged ({problem}); restore the checkpoint from a copy, or start from a "
-            "new one"
-        ) from problem
-    try:
-        check_identity(found, plan.identity)
-    except SkybandError as problem:
-        raise EngineError(f"checkpoint {folder!r}: {problem}") from None
+    def __init__(self, folder: str, plan: Plan, session: Any) -> None:
+        self.folder = folder
+        self.plan = plan
+        self.session = session
+        self.local = "://" not in folder
+        self.run = uuid.uuid4().hex[:16]
+        self.claimed = False
+        self.new = True
+        """Whether nothing stood there before."""
+        found = self._found()
+        if found is not None:
+            self._take(found)
 
+    @property
+    def mark(self) -> Path:
+        return Path(self.folder) / _MARK
 
-def mark_checkpoint(folder: str, plan: Plan) -> None:
-    """Write down whose checkpoint a new local folder is."""
-    path = Path(folder)
-    path.mkdir(parents=True, exist_ok=True)
-    mark = path / _MARK
-    if not mark.exists():
-        draft = path / f"{_MARK}.part"
-        draft.write_text(json.dumps(plan.identity, indent=1), encoding="utf-8")
-        draft.replace(mark)
+    def prepare(self) -> None:
+        """Write down the run, before the first batch may begin."""
+        if self.new:
+            self._write()
+
+    def confirm(self) -> None:
+        """A batch has been computed: from now on the folder is this query's."""
+        if not self.claimed:
+            self.claimed = True
+            if self.local:
+                self._write()
+
+    def withdraw(self) -> None:
+        """The start has failed: leave nothing where nothing was."""
+        if self.new and self.local and not self.claimed:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _found(self) -> Any:
+        """What is written down in the folder; None for a new one."""
+        if not self.local:
+            return self._found_by_spark()
+        path = Path(self.folder)
+        if not path.is_dir() or not any(path.iterdir()):
+            return None
+        if not self.mark.exists():
+            raise EngineError(
+                f"{self.folder!r} is not empty and no Skyband pipeline made it; give an empty "
+                "folder as checkpoint, or the one that this pipeline was started with"
+            )
+        return self._parsed(self.mark.read_text(encoding="utf-8"))
+
+    def _parsed(self, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError as problem:
+            raise EngineError(
+                f"{self.mark} is damaged ({problem}); restore the checkpoint from a copy, or start "
+                "from a new one"
+            ) from problem
+
+    def _take(self, found: Any) -> None:
+        from skyband.spark.bucket import check_identity
+
+        if not isinstance(found, dict) or "run" not in found:
+            raise EngineError(
+                f"the checkpoint {self.folder!r} is of a job of Skyband 0.1, which kept no run in "
+                "it; give a new folder: the job then reads its source again"
+            )
+        try:
+            check_identity(found.get("identity"), self.plan.identity)
+        except SkybandError as problem:
+            if self.local and not found.get("claimed"):
+                # A first start that failed left this; no batch of it was ever written.
+                shutil.rmtree(self.folder)
+                return
+            raise EngineError(f"checkpoint {self.folder!r}: {problem}") from None
+        self.run, self.new = str(found["run"]), False
+        self.claimed = bool(found.get("claimed"))
+
+    def _write(self) -> None:
+        told = {"run": self.run, "claimed": self.claimed, "identity": self.plan.identity}
+        if not self.local:
+            frame = self.session.createDataFrame([(json.dumps(told),)], "value string")
+            frame.coalesce(1).write.text(f"{self.folder}/{_REMOTE}")
+            return
+        Path(self.folder).mkdir(parents=True, exist_ok=True)
+        draft = self.mark.with_name(f"{_MARK}.part")
+        draft.write_text(json.dumps(told, indent=1), encoding="utf-8")
+        draft.replace(self.mark)
+
+    def _found_by_spark(self) -> Any:
+        """As ``_found``, on a file system that only Spark knows."""
+        try:
+            rows = self.session.read.text(f"{self.folder}/{_REMOTE}").collect()
+        except Exception as problem:
+            if "PATH_NOT_FOUND" in str(problem):
+                return None
+            raise EngineError(
+                f"the checkpoint {self.folder!r} cannot be read: {str(problem).splitlines()[0]}"
+            ) from problem
+        return self._parsed(rows[0][0])

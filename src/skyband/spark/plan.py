@@ -17,15 +17,16 @@ import pyarrow as pa
 from skyband import registry
 from skyband.assembly import answer_schema
 from skyband.changes import changes_schema
+from skyband.errors import EngineError
 from skyband.fold import Fold, make_synopsis
 from skyband.groups import GroupTable
 from skyband.intake import Intake, TimeLimits, refuse
 from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
 from skyband.synopsis import Faults, Synopsis
-from skyband.window import TimeWindow
+from skyband.window import CountWindow, TimeWindow
 
-__all__ = ["BUCKETS", "SHIFT_MS", "Plan"]
+__all__ = ["BUCKETS", "SHIFT_MS", "Plan", "check_window"]
 
 BUCKETS = 16
 """State keys that the groups are spread over; a key costs a millisecond or two a batch."""
@@ -54,6 +55,8 @@ class Plan:
     streaming: bool
     bounds: bool = False
     """Whether rows carry what their answer promises; no part of the state's identity."""
+    letters: bool = False
+    """Whether bad rows are wanted as dead letters, beside the answers."""
 
     @property
     def buckets(self) -> int:
@@ -76,7 +79,9 @@ class Plan:
         """A reader of rows, bound to every source."""
         intake = Intake(self.query, make_synopsis(self.query))
         if self.streaming:
-            intake.limits = TimeLimits(0, (_LAST_MS + 1) * self.tick_ms - 1, _EARLY, _FAR)
+            assert intake.limits is not None
+            spark = TimeLimits(0, (_LAST_MS + 1) * self.tick_ms - 1, _EARLY, _FAR)
+            intake.limits = spark.within(intake.limits)
         for source, schema in self.schemas.items():
             intake.bind(source, schema)
         return intake
@@ -125,3 +130,30 @@ class Plan:
             "shards": self.shards,
             "changes": self.changes,
         }
+
+
+def check_window(query: Query, streaming: bool) -> None:
+    """Raise EngineError for a window that Spark has no watermark for."""
+    window = query.window
+    if isinstance(window, CountWindow):
+        raise EngineError(
+            "Spark has no order of arrival, so it cannot count arrivals; number the rows and use a "
+            "TimeWindow of integers over that column (time=, one unit a millisecond), or rank with "
+            "the embedded engine"
+        )
+    assert isinstance(window, TimeWindow)
+    if not streaming or window.integer:
+        return
+    panes = window.panes
+    given = {
+        "size": panes.size,
+        "slide": panes.slide,
+        "offset": panes.offset,
+        "lateness": window.lateness_ticks,
+    }
+    for name, ticks in given.items():
+        if ticks % 1_000:
+            raise EngineError(
+                f"the window's {name} is {ticks} microseconds; Spark's watermark counts whole "
+                "milliseconds, so give a multiple of 1 ms, or a batch DataFrame"
+            )

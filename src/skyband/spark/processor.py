@@ -16,9 +16,9 @@ from skyband.spark.plan import Plan
 __all__ = ["ANSWERED_DDL", "BucketProcessor", "ChangesProcessor"]
 
 ANSWERED_DDL = (
-    "bucket int, shard int, windows binary, payload binary, rows_late bigint, rows_bad bigint, "
-    "windows_out bigint, marks binary, unmarked bigint, retained bigint, retained_more bigint, "
-    "state_bytes bigint, state_bytes_more bigint"
+    "bucket int, shard int, windows binary, payload binary, letters binary, "
+    "rows_late bigint, rows_bad bigint, windows_out bigint, marks binary, unmarked bigint, "
+    "retained bigint, retained_more bigint, state_bytes bigint, state_bytes_more bigint"
 )
 
 
@@ -70,7 +70,12 @@ class BucketProcessor(StatefulProcessor):
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """Summaries have come: seal to the watermark first, then take them."""
-        blobs = [bytes(blob) for frame in rows for blob in frame["payload"] if blob is not None]
+        blobs: list[bytes] = []
+        for frame in rows:
+            blobs += [bytes(blob) for blob in frame["payload"] if blob is not None]
+            for letters in frame["letters"]:
+                if letters is not None:
+                    yield _answered(key, letters=bytes(letters))
         yield from self._step(key, blobs, timerValues.getCurrentWatermarkInMs(), fired=False)
 
     def handleExpiredTimer(  # noqa: N802
@@ -103,23 +108,36 @@ class BucketProcessor(StatefulProcessor):
         bucket.save(timer)
         marks, unmarked = outcome.marks(bucket.panes.last_window_ending_by(watermark))
         retained, state_bytes = bucket.retained, bucket.state_bytes
-        yield pd.DataFrame(
-            {
-                "bucket": np.array([key[0]], np.int32),
-                "shard": np.array([key[1]], np.int32),
-                "windows": [outcome.windows.tobytes()],
-                "payload": [outcome.payload],
-                "rows_late": np.array([outcome.rows_late], np.int64),
-                "rows_bad": np.array([outcome.rows_bad], np.int64),
-                "windows_out": np.array([len(outcome.windows)], np.int64),
-                "marks": [marks],
-                "unmarked": np.array([unmarked], np.int64),
-                "retained": np.array([retained], np.int64),
-                "retained_more": np.array([retained - bucket.known[0]], np.int64),
-                "state_bytes": np.array([state_bytes], np.int64),
-                "state_bytes_more": np.array([state_bytes - bucket.known[1]], np.int64),
-            }
+        for letters in outcome.letters:
+            yield _answered(key, letters=pack_table(letters))
+        yield _answered(
+            key,
+            windows=outcome.windows.tobytes(),
+            payload=outcome.payload,
+            rows_late=outcome.rows_late,
+            rows_bad=outcome.rows_bad,
+            windows_out=len(outcome.windows),
+            marks=marks,
+            unmarked=unmarked,
+            retained=retained,
+            retained_more=retained - bucket.known[0],
+            state_bytes=state_bytes,
+            state_bytes_more=state_bytes - bucket.known[1],
         )
+
+
+def _answered(key: Any, **told: Any) -> pd.DataFrame:
+    """One row of ``ANSWERED_DDL``; what is not told is empty, or nought."""
+    told |= {"bucket": key[0], "shard": key[1]}
+    columns: dict[str, Any] = {}
+    for each in ANSWERED_DDL.split(", "):
+        name, kind = each.split(" ")
+        if kind == "binary":
+            empty = None if name in ("payload", "letters") else b""
+            columns[name] = [told.get(name, empty)]
+        else:
+            columns[name] = np.array([told.get(name, 0)], np.int32 if kind == "int" else np.int64)
+    return pd.DataFrame(columns)
 
 
 class ChangesProcessor(StatefulProcessor):
@@ -139,20 +157,21 @@ class ChangesProcessor(StatefulProcessor):
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """All pieces of a window come in the same batch, for there is one watermark."""
-        pieces = [
-            (int(shard), np.frombuffer(windows, np.int64), payload)
-            for frame in rows
-            for shard, windows, payload in zip(
-                frame["shard"], frame["windows"], frame["payload"], strict=True
-            )
-        ]
+        pieces = []
+        for frame in rows:
+            for letters in frame["letters"]:
+                if letters is not None:
+                    yield pd.DataFrame({"payload": [None], "letters": [bytes(letters)]})
+            columns = (frame[name] for name in ("shard", "windows", "payload"))
+            for shard, windows, payload in zip(*columns, strict=True):
+                pieces.append((int(shard), np.frombuffer(windows, np.int64), payload))
         found = self.before.get()
         before = None if found is None else unpack_table(bytes(found[0]))
         table, last = finish(self.plan, pieces, before=before)
         if last is not None and last is not before:
             self.before.update((pack_table(last),))
         payload = pack_table(table) if table.num_rows else None
-        yield pd.DataFrame({"payload": [payload]})
+        yield pd.DataFrame({"payload": [payload], "letters": [None]})
 
     def close(self) -> None:
         """Nothing to give back."""

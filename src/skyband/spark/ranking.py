@@ -19,15 +19,24 @@ from skyband.intake import Intake
 from skyband.monitor import ONLY
 from skyband.query.base import Query, count
 from skyband.spark import metrics
-from skyband.spark.plan import SHIFT_MS, Plan
+from skyband.spark.letters import Carried
+from skyband.spark.plan import SHIFT_MS, Plan, check_window
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
 from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import check_session
-from skyband.spark.stages import PIECE_DDL, batch_finisher, batch_folder, finisher, unpacker
-from skyband.spark.summarise import PACKED_DDL, summariser
-from skyband.window import CountWindow, TimeWindow
+from skyband.spark.stages import (
+    GIVEN_DDL,
+    PIECE_DDL,
+    batch_finisher,
+    batch_folder,
+    finisher,
+    unpacker,
+)
+from skyband.spark.summarise import NOTHING, PACKED_DDL, summariser
 
-__all__ = ["plan_of", "ranked"]
+__all__ = ["given", "plan_of", "ranked", "spark_schema"]
+
+NONE: Mapping[str, Carried] = {}
 
 
 def ranked(
@@ -43,11 +52,22 @@ def ranked(
     plan = plan_of(frames, query, shards, on_bad, changes, bounds)
     session = next(iter(frames.values())).sparkSession
     check_session(session, plan.streaming)
-    packed = {name: _packed(frame, plan, name) for name, frame in frames.items()}
     if not plan.streaming:
+        packed = {name: _packed(frame, plan, name) for name, frame in frames.items()}
         return _batch(packed, plan)
-    label = f"{query.kind}-{uuid.uuid4().hex[:8]}"
-    return _streaming(packed, plan, label)
+    return given(frames, plan).mapInArrow(unpacker(plan.output), spark_schema(plan.output))
+
+
+def given(frames: Mapping[str, Any], plan: Plan, carried: Mapping[str, Carried] = NONE) -> Any:
+    """What a streaming query gives, still packed: columns ``payload`` and ``letters``.
+
+    ``carried`` says which columns of a source travel beside the query's own.
+    """
+    packed = {
+        name: _packed(frame, plan, name, carried.get(name, NOTHING))
+        for name, frame in frames.items()
+    }
+    return _streaming(packed, plan, f"{plan.query.kind}-{uuid.uuid4().hex[:8]}")
 
 
 def plan_of(
@@ -66,7 +86,7 @@ def plan_of(
     if len(streaming) > 1:
         raise EngineError("some of the sources are streaming and some are not; make them all alike")
     (is_streaming,) = streaming
-    _check_window(query, is_streaming)
+    check_window(query, is_streaming)
     if is_streaming:
         for frame in frames.values():
             _check_no_watermark(frame)
@@ -108,32 +128,6 @@ def _frames(given: Any, query: Query) -> dict[str, Any]:
     return frames
 
 
-def _check_window(query: Query, streaming: bool) -> None:
-    window = query.window
-    if isinstance(window, CountWindow):
-        raise EngineError(
-            "Spark has no order of arrival, so it cannot count arrivals; number the rows and use a "
-            "TimeWindow of integers over that column (time=, one unit a millisecond), or rank with "
-            "the embedded engine"
-        )
-    assert isinstance(window, TimeWindow)
-    if not streaming or window.integer:
-        return
-    panes = window.panes
-    given = {
-        "size": panes.size,
-        "slide": panes.slide,
-        "offset": panes.offset,
-        "lateness": window.lateness_ticks,
-    }
-    for name, ticks in given.items():
-        if ticks % 1_000:
-            raise EngineError(
-                f"the window's {name} is {ticks} microseconds; Spark's watermark counts whole "
-                "milliseconds, so give a multiple of 1 ms, or a batch DataFrame"
-            )
-
-
 def _check_names(plan: Plan) -> None:
     """Raise SchemaError where a column of the answer has the name of one that bounds=True adds."""
     names = plan.output.names
@@ -171,17 +165,19 @@ def _arrow_schema(frame: Any) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _spark_schema(schema: pa.Schema) -> Any:
+def spark_schema(schema: pa.Schema) -> Any:
+    """Arrow columns in Spark's types."""
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
 # The plan in Spark's terms ------------------------------------------------------------------------
 
 
-def _packed(frame: Any, plan: Plan, source: str) -> Any:
+def _packed(frame: Any, plan: Plan, source: str, carried: Carried = NOTHING) -> Any:
     """One packed row for each bucket and shard that a partition has rows for."""
-    names = [F.col(f"`{name}`") for name in plan.schemas[source].names]
-    return frame.select(*names).mapInArrow(summariser(plan, source), PACKED_DDL)
+    names = dict.fromkeys([*plan.schemas[source].names, *carried.names])
+    columns = [F.col(f"`{name}`") for name in names]
+    return frame.select(*columns).mapInArrow(summariser(plan, source, carried), PACKED_DDL)
 
 
 def _union(packed: Mapping[str, Any]) -> Any:
@@ -190,7 +186,7 @@ def _union(packed: Mapping[str, Any]) -> Any:
 
 def _batch(packed: Mapping[str, Any], plan: Plan) -> Any:
     pieces = _union(packed).groupBy("bucket", "shard").applyInArrow(batch_folder(plan), PIECE_DDL)
-    return pieces.repartition(1).mapInArrow(batch_finisher(plan), _spark_schema(plan.output))
+    return pieces.repartition(1).mapInArrow(batch_finisher(plan), spark_schema(plan.output))
 
 
 def _streaming(packed: Mapping[str, Any], plan: Plan, label: str) -> Any:
@@ -207,13 +203,9 @@ def _streaming(packed: Mapping[str, Any], plan: Plan, label: str) -> Any:
         .transformWithStateInPandas(BucketProcessor(plan), ANSWERED_DDL, "append", "eventTime")
     )
     stepped = metrics.observe_steps(stepped, label)
-    schema = _spark_schema(plan.output)
     if plan.shards == 1:
-        return stepped.mapInArrow(unpacker(plan), schema)
-    by_bucket = stepped.where("windows_out > 0").groupBy("bucket")
+        return stepped.select("payload", "letters")
+    by_bucket = stepped.where("windows_out > 0 OR letters IS NOT NULL").groupBy("bucket")
     if not plan.changes:
-        return by_bucket.applyInArrow(finisher(plan), schema)
-    finished = by_bucket.transformWithStateInPandas(
-        ChangesProcessor(plan), "payload binary", "append", "none"
-    )
-    return finished.mapInArrow(unpacker(plan), schema)
+        return by_bucket.applyInArrow(finisher(plan), GIVEN_DDL)
+    return by_bucket.transformWithStateInPandas(ChangesProcessor(plan), GIVEN_DDL, "append", "none")

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.spark.bucket import finish
-from skyband.spark.parcels import pack_runs, unpack_runs, unpack_table
+from skyband.spark.parcels import pack_runs, pack_table, unpack_runs, unpack_table
 from skyband.spark.plan import Plan
 
 __all__ = [
+    "GIVEN_DDL",
     "PIECE_DDL",
     "batch_finisher",
     "batch_folder",
@@ -20,6 +21,9 @@ __all__ = [
     "unpacker",
 ]
 
+GIVEN_DDL = "payload binary, letters binary"
+"""What a streaming query gives: packed answers, packed dead letters."""
+_GIVEN = pa.schema([("payload", pa.binary()), ("letters", pa.binary())])
 PIECE_DDL = "shard int, seen bigint, windows binary, payload binary"
 _PIECE = pa.schema(
     [
@@ -32,24 +36,28 @@ _PIECE = pa.schema(
 Batches = Iterator[pa.RecordBatch]
 
 
-def unpacker(plan: Plan) -> Callable[[Batches], Batches]:
-    """Packed answers to rows."""
+def unpacker(schema: pa.Schema, column: str = "payload") -> Callable[[Batches], Batches]:
+    """Packed answers (or letters) to rows."""
 
     def run(batches: Batches) -> Batches:
         for batch in batches:
-            for blob in batch.column("payload"):
+            for blob in batch.column(column):
                 if blob.is_valid:
-                    yield from unpack_table(blob.as_py()).cast(plan.output).to_batches()
+                    yield from unpack_table(blob.as_py()).cast(schema).to_batches()
 
     return run
 
 
 def finisher(plan: Plan) -> Callable[[pa.Table], pa.Table]:
-    """Pieces of all shards of a bucket, of one batch, to rows."""
+    """Pieces of all shards of a bucket, of one batch, to packed answers; letters pass."""
 
     def run(pieces: pa.Table) -> pa.Table:
         found, _ = finish(plan, _pieces(pieces))
-        return found.cast(plan.output)
+        letters = pieces.column("letters").drop_null().to_pylist()
+        answers = [pack_table(found)] if found.num_rows else []
+        blobs = {"payload": answers + [None] * len(letters)}
+        blobs["letters"] = [None] * len(answers) + letters
+        return pa.table(blobs, schema=_GIVEN)
 
     return run
 

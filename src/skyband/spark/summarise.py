@@ -1,9 +1,11 @@
 """Rows to packed summaries, where the rows are: what runs inside ``mapInArrow``.
 
-One packed row for each (bucket, shard) that a partition has rows for, with all panes in it:
+One packed row for each (bucket, shard) that a partition has rows for, with all panes in it. Bad
+records that are wanted as dead letters travel in rows of their own:
 
-    bucket shard seen                payload          rows_in  rows_bad  rows_unused
-    0      0     2124-07-01 10:09    runs of panes       9,431        2            0
+    bucket shard seen                payload          letters     rows_in  rows_bad  rows_unused
+    0      0     2124-07-01 10:09    runs of panes    null          9,431        2            0
+    0      0     2124-07-01 10:09    null             2 letters         0        0            0
 """
 
 from __future__ import annotations
@@ -13,10 +15,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skyband.intake import Taken, refuse
-from skyband.spark.parcels import by_bucket, pack_runs
+from skyband.spark import letters
+from skyband.spark.letters import UNREAD, Carried
+from skyband.spark.parcels import by_bucket, pack_runs, pack_table
 from skyband.spark.plan import SHIFT_MS, Plan
+from skyband.synopsis import Faults
 from skyband.times import MOMENT
 from skyband.watermark import NEVER
 
@@ -28,13 +34,14 @@ PACKED = pa.schema(
         ("shard", pa.int32()),
         ("seen", MOMENT),
         ("payload", pa.binary()),
+        ("letters", pa.binary()),
         ("rows_in", pa.int64()),
         ("rows_bad", pa.int64()),
         ("rows_unused", pa.int64()),
     ]
 )
 PACKED_DDL = (
-    "bucket int, shard int, seen timestamp, payload binary, "
+    "bucket int, shard int, seen timestamp, payload binary, letters binary, "
     "rows_in bigint, rows_bad bigint, rows_unused bigint"
 )
 CHUNK_ROWS = 1 << 17
@@ -42,15 +49,16 @@ CHUNK_ROWS = 1 << 17
 FLUSH_BYTES = 32 << 20
 """Summaries held back before they are sent on."""
 
+NOTHING = Carried()
 Batches = Iterator[pa.RecordBatch]
 
 
-def summariser(plan: Plan, source: str) -> Callable[[Batches], Batches]:
+def summariser(plan: Plan, source: str, carried: Carried = NOTHING) -> Callable[[Batches], Batches]:
     """The function that Spark runs over the partitions of a source."""
 
     def run(batches: Batches) -> Batches:
-        worker = Summariser(plan, source)
-        for chunk in chunks(batches, plan.schemas[source]):
+        worker = Summariser(plan, source, carried)
+        for chunk in chunks(batches, plan.schemas[source], carried.names):
             worker.take(chunk)
             if worker.nbytes > FLUSH_BYTES:
                 yield worker.flush()
@@ -59,12 +67,14 @@ def summariser(plan: Plan, source: str) -> Callable[[Batches], Batches]:
     return run
 
 
-def chunks(batches: Batches, schema: pa.Schema) -> Iterator[pa.Table]:
+def chunks(
+    batches: Batches, schema: pa.Schema, carried: tuple[str, ...] = ()
+) -> Iterator[pa.Table]:
     """Batches gathered to a size worth a call, in the types that the driver bound."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        held.append(conform(batch, schema))
+        held.append(conform(batch, schema, carried))
         rows += batch.num_rows
         if rows >= CHUNK_ROWS:
             yield pa.Table.from_batches(held)
@@ -73,24 +83,35 @@ def chunks(batches: Batches, schema: pa.Schema) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The needed columns in the bound types: a session's time zone may differ from ours."""
+def conform(
+    batch: pa.RecordBatch, schema: pa.Schema, carried: tuple[str, ...] = ()
+) -> pa.RecordBatch:
+    """The needed columns in the bound types: a session's time zone may differ from ours.
+
+    Carried columns follow as they came.
+    """
     columns = [batch.column(field.name) for field in schema]
+    more = [name for name in carried if name not in schema.names]
     return pa.record_batch(
         [
-            column if column.type == field.type else column.cast(field.type)
-            for column, field in zip(columns, schema, strict=True)
+            *(
+                column if column.type == field.type else column.cast(field.type)
+                for column, field in zip(columns, schema, strict=True)
+            ),
+            *(batch.column(name) for name in more),
         ],
-        schema=schema,
+        schema=pa.schema([*schema, *(batch.schema.field(name) for name in more)]),
     )
 
 
 class Summariser:
     """Summaries of one partition."""
 
-    def __init__(self, plan: Plan, source: str) -> None:
+    def __init__(self, plan: Plan, source: str, carried: Carried = NOTHING) -> None:
         self.plan = plan
         self.source = source
+        self.carried = carried
+        self.letters: list[pa.Table] = []
         self.intake = plan.intake()
         self.folds = [plan.fold() for _ in range(plan.shards)]
         for fold in self.folds:
@@ -100,25 +121,58 @@ class Summariser:
 
     @property
     def nbytes(self) -> int:
-        return sum(runs.nbytes for fold in self.folds for runs in fold.open)
+        held = sum(runs.nbytes for fold in self.folds for runs in fold.open)
+        return held + sum(letters.nbytes for letters in self.letters)
 
     def take(self, chunk: pa.Table) -> None:
         """Summarise some rows."""
+        chunk = self._readable(chunk)
         taken = self.intake.take(self.source, chunk)
         if taken.faults is not None:
-            if self.plan.on_bad == "raise":
-                refuse(taken.faults)
-            self.counts["rows_bad"] += taken.faults.count
+            self._judge(chunk, taken.faults)
         self.counts["rows_in"] += taken.rows_in
         if taken.greatest is None:
             return
         self.seen = taken.greatest if self.seen is None else max(self.seen, taken.greatest)
+        if taken.ticks is None:
+            return  # bad rows only: they move the mark, and that is all
         for shard, part in enumerate(self._shards(taken)):
             fold = self.folds[shard]
             placed = self.intake.place(part, fold.groups, NEVER)
             self.counts["rows_unused"] += placed.unused
             if placed.rows is not None:
                 fold.take(self.intake.synopsis.summarise(placed.rows))
+
+    def _readable(self, chunk: pa.Table) -> pa.Table:
+        """The rows whose records could be read; the others are bad rows."""
+        if self.carried.unreadable is None:
+            return chunk
+        flags = chunk.column(UNREAD)
+        count = pc.sum(flags).as_py()
+        if not count:
+            return chunk
+        bad = chunk.filter(flags)
+        if self.plan.on_bad == "raise":
+            letters.refuse(letters.unread(self.source, self.carried, bad.slice(0, 1)), count)
+        self.counts["rows_in"] += count
+        self.counts["rows_bad"] += count
+        if self.carried.letters:
+            self.letters.append(letters.unread(self.source, self.carried, bad))
+        return chunk.filter(pc.invert(flags))
+
+    def _judge(self, chunk: pa.Table, faults: Faults) -> None:
+        """Count bad rows and keep them as letters, or raise."""
+        told = self.carried.letters or self.carried.origin
+        if self.plan.on_bad == "raise" and not told:
+            refuse(faults)
+        self.counts["rows_bad"] += faults.count
+        if told:
+            bad = chunk.filter(pa.array(faults.mask))
+            found = letters.row_letters(self.source, self.carried, bad, faults.each(chunk))
+            if self.plan.on_bad == "raise":
+                letters.refuse(found, faults.count)
+            if self.carried.letters:
+                self.letters.append(found)
 
     def _shards(self, taken: Taken) -> list[Taken]:
         shards = self.plan.shards
@@ -137,8 +191,10 @@ class Summariser:
                     blob = pack_runs(mine, fold.groups)
                     rows.append({"bucket": bucket, "shard": shard, "payload": blob})
             fold.open = []
+        rows += [{"bucket": 0, "shard": 0, "letters": pack_table(table)} for table in self.letters]
+        self.letters = []
         if not rows and any(self.counts.values()):
-            rows.append({"bucket": 0, "shard": 0, "payload": None})
+            rows.append({"bucket": 0, "shard": 0})
         seen = self.seen
         if self.plan.streaming:
             seen = ((seen or 0) // self.plan.tick_ms + SHIFT_MS) * 1_000
@@ -150,7 +206,7 @@ class Summariser:
         columns = [
             pa.array([row[field.name] for row in rows], pa.int64()).view(MOMENT)
             if field.name == "seen"
-            else pa.array([row[field.name] for row in rows], field.type)
+            else pa.array([row.get(field.name) for row in rows], field.type)
             for field in PACKED
         ]
         return pa.record_batch(columns, schema=PACKED)

@@ -11,6 +11,7 @@ from typing import Any
 from skyband.errors import QueryError
 from skyband.query import Query
 from skyband.query.base import _KINDS
+from skyband.spark.pipeline.checks import check_job
 from skyband.spark.pipeline.keys import (
     DEAD_LETTERS,
     JOB,
@@ -20,7 +21,7 @@ from skyband.spark.pipeline.keys import (
     TRIGGER,
     Keys,
 )
-from skyband.window import TimeWindow, parse_duration
+from skyband.window import TimeWindow
 
 __all__ = ["Job", "Section", "explain", "load_job", "parse_job"]
 
@@ -63,6 +64,8 @@ def load_job(path: str | Path) -> Job:
         text = path.read_text(encoding="utf-8")
     except OSError as problem:
         raise QueryError(f"{path} cannot be read ({problem.strerror}); give a job file") from None
+    except UnicodeDecodeError as problem:
+        raise QueryError(f"{path} is not TOML: it is not UTF-8 text ({problem.reason})") from None
     try:
         return parse_job(tomllib.loads(text), path.parent)
     except tomllib.TOMLDecodeError as problem:
@@ -91,15 +94,13 @@ def parse_job(told: Mapping[str, Any], folder: Path | None = None) -> Job:
         )
     trigger = told.get("trigger", {})
     TRIGGER.check("[trigger]", trigger)
-    if "every" in trigger:
-        if trigger.get("once"):
-            raise QueryError("[trigger]: give either every or once")
-        parse_duration(trigger["every"], "[trigger] every")
+    if "every" in trigger and trigger.get("once"):
+        raise QueryError("[trigger]: give either every or once")
     if "metrics" in told:
         METRICS.check("[metrics]", told["metrics"])
     letters = told.get("dead_letters")
     spark = told.get("spark", {})
-    return Job(
+    job = Job(
         name=told["name"],
         checkpoint=_path(told["checkpoint"], folder),
         query=query,
@@ -116,6 +117,8 @@ def parse_job(told: Mapping[str, Any], folder: Path | None = None) -> Job:
         master=told.get("master"),
         spark={name: str(value) for name, value in _flat(spark)},
     )
+    check_job(job)
+    return job
 
 
 def _section(where: str, told: Any, kinds: Mapping[str, Keys], folder: Path | None) -> Section:
@@ -191,10 +194,12 @@ def explain(job: Job) -> str:
     lines = [f"pipeline {job.name}"]
     for name, source in job.sources.items():
         lines.append(f"  read   {f'{name}: ' if name else ''}{_told(source)}")
-    if job.dead_letters is not None:
-        lines.append(f"  bad    {_told(job.dead_letters)}; bad rows of good records: {job.on_bad}")
+    if job.on_bad == "raise":
+        lines.append("  bad    the first bad record stops the job")
+    elif job.dead_letters is not None:
+        lines.append(f"  bad    dead letters to {_told(job.dead_letters)}")
     else:
-        lines.append(f"  bad    no dead letters; bad rows: {job.on_bad}")
+        lines.append("  bad    counted and left out; no dead letters")
     shards = job.shards or 1
     lines += [
         f"  panes  {window.panes.per_window} a window, {window.panes.per_slide} a slide; summaries "

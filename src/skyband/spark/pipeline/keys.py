@@ -75,7 +75,7 @@ SOURCES = {
 }
 SINKS = {
     "console": Keys(optional={"rows": int}),
-    "files": Keys({"path": str}, {"format": str, "options": dict}, ("path",)),
+    "files": Keys({"path": str}, {"format": str}, ("path",)),
     "kafka": Keys({"servers": str, "topic": str}, {"key": str, "options": dict}),
     "postgres": Keys({"table": str}, {"dsn": str, "dsn_env": str}),
 }

@@ -1,18 +1,27 @@
-"""A sink for PostgreSQL that takes each window once, however often a batch is tried.
+"""A sink for PostgreSQL that holds each window once, with the newest run's rows.
 
-One transaction a batch. A ledger remembers which batch brought a window: the same batch again is
-skipped, another one (a new checkpoint over old data) replaces the window's rows.
+One transaction per batch. A ledger (``skyband_runs``) knows the runs that write a table, in the
+order in which they were first started, and the greatest window end that each has written:
+
+    query    target   run     number  batch  upto
+    busiest  busiest  4f0c…   1       371    10:20       the first run
+    busiest  busiest  9be1…   2       12     10:05       a newer one, from a new checkpoint
+
+A batch adds the windows that its run has not written yet, and first removes what older runs wrote
+up to its greatest end: corrections replace, and a window that became empty loses its rows. A batch
+that is tried again finds its windows written. What a newer run has written stays as it is.
 """
 
 from __future__ import annotations
 
-import os
-import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
-from skyband.errors import EngineError, QueryError
+from skyband.errors import EngineError
+from skyband.spark.pipeline.batches import Rows
+from skyband.spark.pipeline.places import check_table, dsn_of
 
 __all__ = ["Postgres", "column_type"]
 
@@ -46,9 +55,11 @@ def column_type(kind: pa.DataType) -> str:
 
 
 class Postgres:
-    """Writes the batches of one query; called by ``foreachBatch``."""
+    """Writes the batches of one query into one table."""
 
-    def __init__(self, dsn: str | None, dsn_env: str | None, table: str, name: str) -> None:
+    def __init__(
+        self, dsn: str | None, dsn_env: str | None, table: str, query: str, where: str = "[sink]"
+    ) -> None:
         try:
             import psycopg
         except ImportError as problem:
@@ -56,83 +67,137 @@ class Postgres:
                 "the PostgreSQL sink needs psycopg: pip install 'skyband[postgres]'"
             ) from problem
         self._connect = psycopg.connect
-        if (dsn is None) == (dsn_env is None):
-            raise QueryError("[sink] give either dsn, or dsn_env (the variable that holds it)")
-        if dsn_env is not None and dsn_env not in os.environ:
-            raise QueryError(f"[sink] the environment has no variable {dsn_env!r}")
-        self.dsn = os.environ[dsn_env] if dsn_env is not None else dsn or ""
-        if not re.fullmatch(r"[A-Za-z_][\w.]*", table):
-            raise QueryError(f"[sink] table must be a plain name, not {table!r}")
+        self.where = where
+        self.dsn = dsn_of(where, dsn, dsn_env)
+        check_table(where, table)
         self.table = table
-        self.name = name
+        self.query = query
+        self.run = ""
 
-    def check(self) -> None:
-        """Connect once, so that a wrong address is told before the job starts."""
+    def open(self, run: str) -> None:
+        """Enter the run into the ledger; a wrong address is told before the job starts."""
         import psycopg
 
+        self.run = run
         try:
-            with self._connect(self.dsn):
-                pass
+            with self._connect(self.dsn) as connection, connection.cursor() as cursor:
+                self._lock(cursor)
+                self._register(cursor)
         except psycopg.Error as problem:
-            raise EngineError(f"[sink] PostgreSQL cannot be reached: {problem}") from problem
+            raise EngineError(f"{self.where} PostgreSQL cannot be reached: {problem}") from problem
 
-    def __call__(self, frame: Any, batch: int) -> None:
-        """Write one batch, all of it or nothing."""
-        self.write(frame.toArrow(), batch)
+    def write(self, batch: int, rows: Rows) -> None:
+        """Write the rows of whole windows, all or nothing."""
+        if rows:
+            self.write_tables(batch, list(rows.tables()))
 
-    def write(self, rows: pa.Table, batch: int) -> int:
+    def write_tables(self, batch: int, tables: list[pa.Table]) -> int:
         """Write rows of whole windows; returns how many were new."""
         from psycopg import sql
 
-        if not rows.num_rows:
+        found = pa.concat_tables(tables)
+        if not found.num_rows:
             return 0
         table = sql.Identifier(*self.table.split("."))
+        ends = _ticks(found["window_end"])
         with self._connect(self.dsn) as connection, connection.cursor() as cursor:
-            self._prepare(cursor, sql, table, rows.schema)
-            fresh = set()
-            for end in rows["window_end"].unique().to_pylist():
-                if self._is_fresh(cursor, sql, table, str(end), end, batch):
-                    fresh.add(end)
-            names = sql.SQL(", ").join(sql.Identifier(name) for name in rows.column_names)
-            into = sql.SQL("COPY {} ({}) FROM STDIN").format(table, names)
-            taken = 0
-            with cursor.copy(into) as copy:
-                ends = rows["window_end"].to_pylist()
-                columns = [column.to_pylist() for column in rows.columns]
-                for end, row in zip(ends, zip(*columns, strict=True), strict=True):
-                    if end in fresh:
-                        copy.write_row(row)
-                        taken += 1
-        return taken
+            self._lock(cursor)
+            own, newer = self._register(cursor)
+            self._create(cursor, table, found.schema)
+            first = max((end for end in (own, newer) if end is not None), default=None)
+            fresh = found if first is None else found.filter(pa.compute.greater(ends, first))
+            if not fresh.num_rows:
+                return 0
+            upto = pa.compute.max(ends).as_py()
+            self._remove(cursor, table, first, upto, found.schema.field("window_end").type)
+            names = sql.SQL(", ").join(sql.Identifier(name) for name in fresh.column_names)
+            with cursor.copy(sql.SQL("COPY {} ({}) FROM STDIN").format(table, names)) as copy:
+                columns = [column.to_pylist() for column in fresh.columns]
+                for row in zip(*columns, strict=True):
+                    copy.write_row(row)
+            cursor.execute(
+                "UPDATE skyband_runs SET batch = %s, upto = %s "
+                "WHERE query = %s AND target = %s AND run = %s",
+                [batch, upto, self.query, self.table, self.run],
+            )
+        return int(fresh.num_rows)
 
-    def _prepare(self, cursor: Any, sql: Any, table: Any, schema: pa.Schema) -> None:
+    def _lock(self, cursor: Any) -> None:
+        # Naive times count as UTC everywhere; and one writer of a table at a time.
+        cursor.execute("SET LOCAL TIME ZONE 'UTC'")
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('skyband_runs'))")
+        cursor.execute(
+            "CREATE TABLE IF NOT EXISTS skyband_runs (query text, target text, run text, "
+            "number bigint, batch bigint, upto bigint, PRIMARY KEY (query, target, run))"
+        )
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self.table])
+
+    def _register(self, cursor: Any) -> tuple[int | None, int | None]:
+        """The greatest end that this run has written, and the greatest of newer runs."""
+        self._adopt(cursor)
+        cursor.execute(
+            "SELECT query, run, number, upto FROM skyband_runs WHERE target = %s", [self.table]
+        )
+        known = cursor.fetchall()
+        others = sorted({query for query, *_ in known if query != self.query})
+        if others:
+            raise EngineError(
+                f"{self.where} the table {self.table!r} is written by the job {others[0]!r}; give "
+                f"this one ({self.query!r}) a table of its own, or remove the rows of the other "
+                "from skyband_runs"
+            )
+        mine = [(number, upto) for _, run, number, upto in known if run == self.run]
+        if not mine:
+            number = max((number for _, _, number, _ in known), default=0) + 1
+            cursor.execute(
+                "INSERT INTO skyband_runs VALUES (%s, %s, %s, %s, NULL, NULL)",
+                [self.query, self.table, self.run, number],
+            )
+            return None, None
+        ((number, own),) = mine
+        newer = [upto for _, _, other, upto in known if other > number and upto is not None]
+        return own, max(newer, default=None)
+
+    def _adopt(self, cursor: Any) -> None:
+        """Turn the ledger of Skyband 0.1 into a run without an end, older than all others."""
+        cursor.execute("SELECT to_regclass('skyband_windows') IS NOT NULL")
+        if not cursor.fetchone()[0]:
+            return
+        cursor.execute(
+            "INSERT INTO skyband_runs SELECT DISTINCT query, target, '0.1', 0, NULL::bigint, "
+            "NULL::bigint FROM skyband_windows WHERE target = %s ON CONFLICT DO NOTHING",
+            [self.table],
+        )
+        cursor.execute("DELETE FROM skyband_windows WHERE target = %s", [self.table])
+
+    def _create(self, cursor: Any, table: Any, schema: pa.Schema) -> None:
+        from psycopg import sql
+
         columns = sql.SQL(", ").join(
             sql.SQL("{} {}").format(sql.Identifier(f.name), sql.SQL(column_type(f.type)))
             for f in schema
         )
         cursor.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(table, columns))
-        cursor.execute(
-            "CREATE TABLE IF NOT EXISTS skyband_windows (query text, target text, "
-            "window_end text, batch bigint, PRIMARY KEY (query, target, window_end))"
-        )
 
-    def _is_fresh(self, cursor: Any, sql: Any, table: Any, text: str, end: Any, batch: int) -> bool:
-        key = [self.name, self.table, text]
-        cursor.execute(
-            "SELECT batch FROM skyband_windows "
-            "WHERE query = %s AND target = %s AND window_end = %s",
-            key,
-        )
-        found = cursor.fetchone()
-        if found is not None and found[0] == batch:
-            return False
-        if found is not None:
-            gone = sql.SQL("DELETE FROM {} WHERE window_end = %s").format(table)
-            cursor.execute(gone, [end])
-        cursor.execute(
-            "INSERT INTO skyband_windows VALUES (%s, %s, %s, %s) "
-            "ON CONFLICT (query, target, window_end) DO UPDATE SET batch = excluded.batch",
-            [*key, batch],
-        )
-        return True
+    def _remove(self, cursor: Any, table: Any, after: int | None, upto: int, kind: Any) -> None:
+        """Delete what older runs wrote between two ends; this run has written nothing there."""
+        from psycopg import sql
+
+        within, ends = sql.SQL("window_end <= %s"), [_moment(upto, kind)]
+        if after is not None:
+            within, ends = sql.SQL("window_end > %s AND ") + within, [_moment(after, kind), *ends]
+        cursor.execute(sql.SQL("DELETE FROM {} WHERE ").format(table) + within, ends)
+
+
+def _ticks(ends: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Window ends as integers, times in microseconds."""
+    if pa.types.is_timestamp(ends.type):
+        ends = ends.cast(pa.timestamp("us", tz=ends.type.tz))
+    return ends.cast(pa.int64())
+
+
+def _moment(ticks: int, kind: pa.DataType) -> Any:
+    if not pa.types.is_timestamp(kind):
+        return ticks
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ticks)
+    return moment if kind.tz else moment.replace(tzinfo=None)

@@ -1,153 +1,166 @@
-"""The sources of a job as DataFrames, and the records of them that cannot be read."""
+"""The sources of a job as DataFrames; records that cannot be read stay in them, marked.
+
+A row of an unreadable record has nulls in all columns, ``True`` in the column ``UNREAD`` and the
+record itself in ``RAW``. Where a record came from stands beside it. The workers judge such rows
+with all others (``skyband.spark.summarise``), so nothing is filtered out on the way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
+from pyspark.sql.types import StringType, StructType
 
-from skyband.errors import EngineError, QueryError, SchemaError
+from skyband.errors import EngineError, SchemaError
+from skyband.spark.letters import RAW, UNREAD, Carried
 from skyband.spark.pipeline.job import Section
-from skyband.spark.plan import Plan
 from skyband.spark.requirements import in_utc
-from skyband.spark.summarise import chunks
 
-__all__ = ["LETTER_DDL", "invalid_rows", "read_source"]
+__all__ = ["packages_of", "read_source"]
 
-LETTER_DDL = "source string, reason string, record string"
-_CORRUPT = "_corrupt_record"
+_ORIGIN = "_skyband_"
+"""What the names of columns begin with that say where a record came from."""
+_CORRUPT = "_skyband_corrupt"
 _UTC = {"timeZone": "UTC"}
 """How readers take a time without a zone, whatever the zone of the session."""
 
 
-def read_source(session: Any, name: str, source: Section) -> tuple[Any, Any | None]:
-    """The good records of a source as columns, and the others as dead letters (or None)."""
+def read_source(session: Any, name: str, source: Section, letters: bool) -> tuple[Any, Carried]:
+    """The records of a source as columns, and which columns travel beside the query's own."""
     try:
         with in_utc(session):
-            frame, letters = _READERS[source.kind](session, name, source)
-            return _chosen(frame, source), letters
+            frame, carried = _READERS[source.kind](session, source, letters)
+            frame = _chosen(frame, source, carried)
+        record = tuple(n for n in frame.columns if n not in carried.hidden) if letters else ()
+        frame = _carriable(frame, record)
     except PySparkException as problem:
         where = f"[sources.{name}]" if name else "[source]"
         raise SchemaError(f"{where} cannot be read: {str(problem).splitlines()[0]}") from problem
+    return frame, Carried(carried.unreadable, carried.origin, record, letters)
 
 
-def _chosen(frame: Any, source: Section) -> Any:
+def _chosen(frame: Any, source: Section, carried: Carried) -> Any:
     columns = source["columns"]
     if not columns:
         return frame
-    return frame.select(*(F.expr(str(text)).alias(name) for name, text in columns.items()))
+    chosen = [F.expr(str(text)).alias(name) for name, text in columns.items()]
+    return frame.select(*chosen, *carried.hidden)
 
 
-def _files(session: Any, name: str, source: Section) -> tuple[Any, None]:
+def _carriable(frame: Any, record: tuple[str, ...]) -> Any:
+    """Columns that Arrow has no type for, as text: they are in a letter, never in a query."""
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    for name in record:
+        try:
+            to_arrow_type(frame.schema[name].dataType)
+        except PySparkException:
+            frame = frame.withColumn(name, F.col(f"`{name}`").cast("string"))
+    return frame
+
+
+# Sources ------------------------------------------------------------------------------------------
+
+
+def _files(session: Any, source: Section, letters: bool) -> tuple[Any, Carried]:
     kind = source["format"] or "parquet"
     options = _UTC | (source["options"] or {})
-    reader = session.readStream.format(kind).options(**options)
-    if source["files_per_batch"]:
-        reader = reader.option("maxFilesPerTrigger", source["files_per_batch"])
     schema = source["schema"]
     if schema is None:
         # Streams want a schema; files that are there already show one.
-        reader_now = session.read.format(kind).options(**options)
-        schema = reader_now.load(source["path"]).schema
-    return reader.schema(schema).load(source["path"]), None
+        schema = session.read.format(kind).options(**options).load(source["path"]).schema
+    elif kind != "text":
+        schema = StructType.fromDDL(schema)
+    lines = kind in ("csv", "json")
+    if lines:
+        schema = StructType([*schema.fields]).add(RAW, StringType())
+        options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": RAW}
+    reader = session.readStream.format(kind).options(**options)
+    if source["files_per_batch"]:
+        reader = reader.option("maxFilesPerTrigger", source["files_per_batch"])
+    frame = reader.schema(schema).load(source["path"])
+    origin = {}
+    if letters or lines:
+        origin = {"file": f"{_ORIGIN}file"}
+        frame = frame.select("*", F.col("_metadata.file_path").alias(origin["file"]))
+    if lines:
+        frame = frame.withColumn(UNREAD, F.col(RAW).isNotNull())
+    unreadable = f"not a {kind.upper()} record of the schema" if lines else None
+    return frame, Carried(unreadable, origin)
 
 
-def _rate(session: Any, name: str, source: Section) -> tuple[Any, None]:
+def _rate(session: Any, source: Section, letters: bool) -> tuple[Any, Carried]:
     if source["rows_per_batch"]:
         reader = session.readStream.format("rate-micro-batch")
-        return reader.option("rowsPerBatch", source["rows_per_batch"]).load(), None
+        return reader.option("rowsPerBatch", source["rows_per_batch"]).load(), Carried()
     rows = source["rows_per_second"] or 1
-    return session.readStream.format("rate").option("rowsPerSecond", rows).load(), None
+    return session.readStream.format("rate").option("rowsPerSecond", rows).load(), Carried()
 
 
-def _socket(session: Any, name: str, source: Section) -> tuple[Any, Any | None]:
+def _socket(session: Any, source: Section, letters: bool) -> tuple[Any, Carried]:
     reader = session.readStream.format("socket")
     lines = reader.option("host", source["host"]).option("port", source["port"]).load()
-    return _parsed(lines, name, source)
+    return _parsed(lines, source, {})
 
 
-def _kafka(session: Any, name: str, source: Section) -> tuple[Any, Any | None]:
+def _kafka(session: Any, source: Section, letters: bool) -> tuple[Any, Carried]:
     reader = session.readStream.format("kafka").options(**(source["options"] or {}))
     reader = reader.option("kafka.bootstrap.servers", source["servers"])
     reader = reader.option("subscribe", source["topic"])
     reader = reader.option("startingOffsets", source["starting"] or "earliest")
     if source["rows_per_batch"]:
         reader = reader.option("maxOffsetsPerTrigger", source["rows_per_batch"])
-    return _parsed(reader.load(), name, source)
+    origin = {name: f"{_ORIGIN}{name}" for name in ("topic", "partition", "offset")}
+    return _parsed(reader.load().withColumnsRenamed(origin), source, origin)
 
 
-def _parsed(frame: Any, name: str, source: Section) -> tuple[Any, Any | None]:
-    """Values as columns; a record that is not what the schema says is a dead letter."""
+def _parsed(frame: Any, source: Section, origin: dict[str, str]) -> tuple[Any, Carried]:
+    """Values as columns; a record that is not what the schema says is marked."""
     kind = source["format"] or "json"
+    beside = list(origin.values())
+    if kind == "text":
+        value = F.col("value").cast("string").alias("value")
+        return frame.select(value, *beside), Carried(None, origin)
+    parsed = (_avro if kind == "avro" else _json)(source)
+    whole = frame.select(parsed.alias("parsed"), "value", *beside)
+    names = [name for name in whole.schema["parsed"].dataType.names if name != _CORRUPT]
     if kind == "avro":
-        if source["avro_schema"] is None:
-            raise QueryError("format='avro' needs avro_schema, a file with the Avro schema")
-        from pyspark.sql.avro.functions import from_avro
-
-        text = Path(source["avro_schema"]).read_text(encoding="utf-8")
-        value = from_avro(F.col("value"), text, {"mode": "PERMISSIVE"})
-        parsed = frame.withColumn("parsed", value)
         # A record that cannot be read comes back with nothing in it.
-        fields = parsed.schema["parsed"].dataType.names
-        empty = F.lit(True)
-        for field in fields:
-            empty = empty & F.col("parsed").getField(field).isNull()
-        bad = F.col("parsed").isNull() | empty
-    elif kind == "json":
-        if source["schema"] is None:
-            raise QueryError("JSON values need schema, for example 'ts timestamp, id string'")
-        options = _UTC | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-        schema = f"{source['schema']}, {_CORRUPT} string"
-        value = F.from_json(F.col("value").cast("string"), schema, options)
-        parsed = frame.withColumn("parsed", value)
-        bad = F.col("parsed").isNull() | F.col(f"parsed.{_CORRUPT}").isNotNull()
-    elif kind == "text":
-        return frame.select(F.col("value").cast("string").alias("value")), None
+        bad = reduce(lambda one, more: one & more, (_field(name).isNull() for name in names))
     else:
-        raise QueryError(f"format must be json, avro or text, not {kind!r}")
-    bad = F.coalesce(bad, F.lit(True))
-    record = F.base64(F.col("value")) if kind == "avro" else F.col("value").cast("string")
-    letters = parsed.where(bad).select(
-        F.lit(name).alias("source"),
-        F.lit(f"not {'an Avro record' if kind == 'avro' else 'JSON'} of the schema").alias(
-            "reason"
-        ),
-        record.alias("record"),
-    )
-    return parsed.where(~bad).select("parsed.*").drop(_CORRUPT), letters
+        bad = _field(_CORRUPT).isNotNull()
+    bad = F.coalesce(F.col("parsed").isNull() | bad, F.lit(True))
+    # A record that is read in part is not read: its columns are all null.
+    columns = [F.when(~F.col(UNREAD), _field(name)).alias(name) for name in names]
+    raw = F.when(F.col(UNREAD), F.col("value").cast("binary")).alias(RAW)
+    marked = whole.withColumn(UNREAD, bad).select(*columns, UNREAD, raw, *beside)
+    article = "an Avro record" if kind == "avro" else "JSON"
+    return marked, Carried(f"not {article} of the schema", origin)
 
 
-def invalid_rows(plan: Plan, source: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Rows that the query refuses, as dead letters; runs inside ``mapInArrow``."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import json
-
-        synopsis = plan.intake().synopsis
-        for chunk in chunks(batches, plan.schemas[source]):
-            for batch in chunk.combine_chunks().to_batches():
-                found = synopsis.validate(source, batch)
-                if found is None:
-                    continue
-                rows = batch.filter(pa.array(found.mask)).to_pylist()
-                reason = "; ".join(found.reasons)
-                yield pa.record_batch(
-                    [
-                        pa.array([source] * len(rows)),
-                        pa.array([reason] * len(rows)),
-                        pa.array([json.dumps(row, default=str) for row in rows]),
-                    ],
-                    names=["source", "reason", "record"],
-                )
-
-    return run
+def _field(name: str) -> Any:
+    return F.col("parsed").getField(name)
 
 
-_READERS: dict[str, Callable[[Any, str, Section], tuple[Any, Any | None]]] = {
+def _json(source: Section) -> Any:
+    options = _UTC | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    schema = f"{source['schema']}, {_CORRUPT} string"
+    return F.from_json(F.col("value").cast("string"), schema, options)
+
+
+def _avro(source: Section) -> Any:
+    from pyspark.sql.avro.functions import from_avro
+
+    text = Path(source["avro_schema"]).read_text(encoding="utf-8")
+    return from_avro(F.col("value"), text, {"mode": "PERMISSIVE"})
+
+
+_READERS: dict[str, Callable[[Any, Section, bool], tuple[Any, Carried]]] = {
     "files": _files,
     "kafka": _kafka,
     "rate": _rate,

@@ -1,67 +1,73 @@
-"""Starting a job: session, sources, query, sinks."""
+"""Starting a job: session, sources, query, sinks; and ending it."""
 
 from __future__ import annotations
 
-from functools import reduce
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 
 from skyband.errors import EngineError
-from skyband.spark.checkpoint import check_checkpoint, mark_checkpoint
+from skyband.spark.checkpoint import Claim
+from skyband.spark.letters import LETTERS
 from skyband.spark.metrics import Progress, log, serve
-from skyband.spark.pipeline.job import Job, Section
-from skyband.spark.pipeline.postgres import Postgres
-from skyband.spark.pipeline.reading import LETTER_DDL, invalid_rows, packages_of, read_source
-from skyband.spark.plan import Plan
-from skyband.spark.ranking import plan_of, ranked
-from skyband.spark.requirements import start_session
+from skyband.spark.pipeline.batches import Writer
+from skyband.spark.pipeline.job import Job
+from skyband.spark.pipeline.reading import packages_of, read_source
+from skyband.spark.pipeline.sinks import make_sink
+from skyband.spark.pipeline.stopping import Stop
+from skyband.spark.ranking import given, plan_of
+from skyband.spark.requirements import check_session, start_session
 
 __all__ = ["run", "start_job"]
 
 _SLOW_START = "Python worker failed to connect back"
 """What Spark says when a worker has not started within its fixed ten seconds: a busy machine."""
 _ATTEMPTS = 5
+_LOOK = 0.25
+"""Seconds between looks at whether the job is to end."""
+_STOP = "spark.sql.streaming.stopTimeout"
 
 
 def run(job: Job, session: Any = None) -> None:
     """What ``skyband.spark.pipeline.run_job`` does, once Spark is known to be there."""
     own = session is None
-    if session is None:
-        session = session_of(job)
+    with Stop() as stop:
+        try:
+            if session is None:
+                session = session_of(job)
+            stop.listen()
+            _run(job, session, stop)
+        except (Exception, KeyboardInterrupt):
+            # Whatever breaks while a job is being stopped is the stopping.
+            if not stop.asked:
+                raise
+        finally:
+            if own and session is not None:
+                with suppress(Exception):
+                    session.stop()
+
+
+def _run(job: Job, session: Any, stop: Stop) -> None:
     attempts = _ATTEMPTS
-    try:
-        while True:
-            attempts -= 1
-            try:
-                return _run_once(job, session)
-            except StreamingQueryException as problem:
-                if _SLOW_START not in str(problem) or not attempts:
-                    raise EngineError(
-                        f"the pipeline stopped: {cause_of(problem)}. Mend the cause and start it "
-                        f"again: it goes on from {job.checkpoint!r}; if the checkpoint itself is "
-                        "damaged, use a copy of it or an empty folder"
-                    ) from problem
-                log.warning("%s: a Python worker was too slow to start; again", job.name)
-    finally:
-        if own:
-            session.stop()
-
-
-def _run_once(job: Job, session: Any) -> None:
-    queries, server = start_job(job, session)
-    try:
-        for query in queries:
-            query.awaitTermination()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        for query in queries:
-            query.stop()
-        if server is not None:
-            server.shutdown()
-            server.server_close()
+    while not stop.asked:
+        attempts -= 1
+        running = _start(job, session)
+        try:
+            while not stop.asked and not running.query.awaitTermination(_LOOK):
+                pass
+            return
+        except StreamingQueryException as problem:
+            if _SLOW_START not in str(problem) or not attempts:
+                raise EngineError(
+                    f"the pipeline stopped: {running.problem(problem)}. Mend the cause and start "
+                    f"it again: it goes on from {job.checkpoint!r}; if the checkpoint itself is "
+                    "damaged, use a copy of it or an empty folder"
+                ) from problem
+            log.warning("%s: a Python worker was too slow to start; again", job.name)
+        finally:
+            running.close()
 
 
 def cause_of(problem: Exception) -> str:
@@ -81,73 +87,94 @@ def session_of(job: Job) -> Any:
     needed = packages_of({section.kind for section in sections}, formats)
     if needed and not ({"spark.jars", "spark.jars.packages"} & set(settings)):
         settings["spark.jars.packages"] = ",".join(needed)
+    settings.setdefault(_STOP, "10s")
     return start_session(job.master, job.name, settings)
 
 
-def start_job(job: Job, session: Any) -> tuple[list[Any], Any | None]:
-    """Start the streaming queries of a job; gives them and the metrics server, if any."""
-    read = {name: read_source(session, name, source) for name, source in job.sources.items()}
+class Metrics:
+    """The listener and the page of a job."""
+
+    def __init__(self, job: Job, session: Any) -> None:
+        self.streams = session.streams
+        self.listener = Progress()
+        port, host = job.metrics["port"], job.metrics.get("host", "127.0.0.1")
+        try:
+            self.server = serve(self.listener, port, host)
+        except OSError as problem:
+            raise EngineError(
+                f"[metrics] {host}:{port} cannot be opened: {problem.strerror}"
+            ) from problem
+        self.streams.addListener(self.listener)
+
+    def close(self) -> None:
+        """Take both away again."""
+        self.server.shutdown()
+        self.server.server_close()
+        self.streams.removeListener(self.listener)
+
+
+@dataclass
+class Running:
+    """A job under way."""
+
+    query: Any
+    writer: Writer
+    metrics: Metrics | None
+
+    def problem(self, found: Exception) -> str:
+        """What stopped it."""
+        return str(self.writer.problem) if self.writer.problem is not None else cause_of(found)
+
+    def close(self) -> None:
+        """Stop it; the batch it is at is finished, or abandoned and done again by the next run."""
+        try:
+            self.query.stop()
+        finally:
+            if self.metrics is not None:
+                self.metrics.close()
+
+
+def start_job(job: Job, session: Any) -> tuple[list[Any], Metrics | None]:
+    """Start the streaming query of a job; gives it in a list, and the metrics, if any."""
+    running = _start(job, session)
+    return [running.query], running.metrics
+
+
+def _start(job: Job, session: Any) -> Running:
+    letters = job.dead_letters is not None and job.on_bad == "skip"
+    read = {name: read_source(session, name, each, letters) for name, each in job.sources.items()}
+    carried = {name: beside for name, (_, beside) in read.items()}
     frames = {name: frame for name, (frame, _) in read.items()}
-    plan = plan_of(frames, job.query, job.shards, job.on_bad, job.changes)
-    local = "://" not in job.checkpoint
-    if local:
-        check_checkpoint(job.checkpoint, plan)
-        mark_checkpoint(job.checkpoint, plan)
-    given = frames if set(frames) != {""} else frames[""]
-    answers = ranked(given, job.query, job.shards, job.on_bad, job.changes)
-    server = None
-    if job.metrics:
-        listener = Progress()
-        session.streams.addListener(listener)
-        server = serve(listener, job.metrics["port"], job.metrics.get("host", "127.0.0.1"))
-    queries = [_written(answers, job.sink, job, job.name, f"{job.checkpoint}/answers")]
-    letters = _letters(read, plan, job)
-    if letters is not None:
-        assert job.dead_letters is not None
-        name, folder = f"{job.name}-dead-letters", f"{job.checkpoint}/dead-letters"
-        queries.append(_written(letters, job.dead_letters, job, name, folder))
-    return queries, server
-
-
-def _letters(read: dict[str, tuple[Any, Any | None]], plan: Plan, job: Job) -> Any | None:
-    """Records that could not be read, and rows that the query refuses."""
-    if job.dead_letters is None:
-        return None
-    found = []
-    for name, (frame, unread) in read.items():
-        if unread is not None:
-            found.append(unread)
-        names = [F.col(f"`{column}`") for column in plan.schemas[name].names]
-        found.append(frame.select(*names).mapInArrow(invalid_rows(plan, name), LETTER_DDL))
-    return reduce(lambda one, other: one.unionByName(other), found)
-
-
-def _written(frame: Any, sink: Section, job: Job, name: str, checkpoint: str) -> Any:
-    if sink.kind == "kafka":
-        columns = [F.to_json(F.struct("*")).alias("value")]
-        if sink["key"]:
-            columns.append(F.col(sink["key"]).cast("string").alias("key"))
-        frame = frame.select(*columns)
-    writer = frame.writeStream.queryName(name).outputMode("append")
-    writer = writer.option("checkpointLocation", checkpoint).options(**(sink["options"] or {}))
-    if job.trigger.get("once"):
-        writer = writer.trigger(availableNow=True)
-    elif "every" in job.trigger:
-        writer = writer.trigger(processingTime=job.trigger["every"])
-    if sink.kind == "console":
-        writer = writer.format("console").option("truncate", "false")
-        writer = writer.option("numRows", sink["rows"] or 20)
-    elif sink.kind == "files":
-        writer = writer.format(sink["format"] or "parquet").option("path", sink["path"])
-    elif sink.kind == "kafka":
-        writer = writer.format("kafka").option("kafka.bootstrap.servers", sink["servers"])
-        writer = writer.option("topic", sink["topic"])
-    else:
-        target = Postgres(sink["dsn"], sink["dsn_env"], sink["table"], job.name)
-        target.check()
-        writer = writer.foreachBatch(target)
+    shown = {name: frame.drop(*carried[name].hidden) for name, frame in frames.items()}
+    plan = plan_of(shown, job.query, job.shards, job.on_bad, job.changes)
+    plan = replace(plan, letters=letters)
+    check_session(session, streaming=True)
+    claim = Claim(job.checkpoint, plan, session)
+    sink = make_sink(job.sink, "[sink]", job.name)
+    dead = None
+    if letters and job.dead_letters is not None:
+        dead = make_sink(job.dead_letters, "[dead_letters]", f"{job.name}-dead-letters", "json")
+        dead.open(claim.run)
+    sink.open(claim.run)
+    writer = Writer(sink, plan.output, dead, LETTERS, claim.confirm)
+    metrics = Metrics(job, session) if job.metrics else None
     try:
-        return writer.start()
+        claim.prepare()
+        query = _started(job, given(frames, plan, carried), writer)
     except Exception as problem:
+        if metrics is not None:
+            metrics.close()
+        claim.withdraw()
         told = str(problem).splitlines()[0]
-        raise EngineError(f"the query {name!r} could not be started: {told}") from problem
+        raise EngineError(f"the job {job.name!r} could not be started: {told}") from problem
+    return Running(query, writer, metrics)
+
+
+def _started(job: Job, frame: Any, writer: Writer) -> Any:
+    stream = frame.writeStream.queryName(job.name).outputMode("append").foreachBatch(writer)
+    stream = stream.option("checkpointLocation", f"{job.checkpoint}/answers")
+    if job.trigger.get("once"):
+        stream = stream.trigger(availableNow=True)
+    elif "every" in job.trigger:
+        stream = stream.trigger(processingTime=job.trigger["every"])
+    return stream.start()

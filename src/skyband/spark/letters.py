@@ -1,0 +1,177 @@
+"""Dead letters: each bad record once, with its reason, its origin, and what is left of it.
+
+    source reason                                     topic partition offset file  record   encoding
+    ""     not JSON of the schema                     flows         0     17 null  {oops    text
+    ""     column 'score': the score is null (None)   flows         1      4 null  {"ts"…   json
+
+A record that could not be read is kept as it came (``text``, or ``base64`` where it is not UTF-8).
+A row that was judged before it was summarised is kept with all its columns, one that was refused
+later with the query's columns; both as a JSON object in which NaN and the infinities are text.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from skyband.errors import DataError
+from skyband.groups import GroupTable
+from skyband.synopsis import Refused
+
+__all__ = ["LETTERS", "RAW", "UNREAD", "Carried", "late_letters", "refuse", "row_letters", "unread"]
+
+LETTERS = pa.schema(
+    [
+        ("source", pa.string()),
+        ("reason", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("file", pa.string()),
+        ("record", pa.string()),
+        ("encoding", pa.string()),
+    ]
+)
+UNREAD = "_skyband_unread"
+"""True where a record could not be read: all columns of its row are null then."""
+RAW = "_skyband_raw"
+"""The bytes of a record that could not be read."""
+_SHOWN = 300
+"""Characters of a record that an error message shows."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Columns of a source that travel beside the query's own, so that bad records stay whole."""
+
+    unreadable: str | None = None
+    """What is wrong with a record that cannot be read; None where every record can be."""
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """From a letter's column (``topic``, ``file``, ...) to the column that holds it."""
+    record: tuple[str, ...] = ()
+    """All columns of a row, where rows become letters."""
+    letters: bool = False
+    """Whether letters are wanted; otherwise bad records are only counted, or raised."""
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The columns that are no part of the record."""
+        flags = () if self.unreadable is None else (UNREAD, RAW)
+        return (*flags, *self.origin.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everything that travels, each once."""
+        return tuple(dict.fromkeys((*self.record, *self.hidden)))
+
+
+def unread(source: str, carried: Carried, rows: pa.Table) -> pa.Table:
+    """Letters of records that could not be read."""
+    records, encodings = [], []
+    for raw in rows.column(RAW).to_pylist():
+        record, encoding = _text(raw)
+        records.append(record)
+        encodings.append(encoding)
+    reasons = [carried.unreadable] * rows.num_rows
+    return _letters(source, carried, rows, reasons, records, encodings)
+
+
+def row_letters(
+    source: str, carried: Carried, rows: pa.Table, reasons: Sequence[str | None]
+) -> pa.Table:
+    """Letters of rows that a query refused before it summarised them."""
+    names = carried.record or tuple(n for n in rows.column_names if n not in carried.hidden)
+    records = [_json(row) for row in rows.select(names).to_pylist()]
+    return _letters(source, carried, rows, reasons, records, ["json"] * rows.num_rows)
+
+
+def late_letters(refused: Refused, groups: GroupTable) -> pa.Table:
+    """Letters of rows that a query refused when their panes were sealed."""
+    rows = refused.rows
+    if groups.names:
+        keys = groups.gather(refused.group)
+        for name, column in zip(groups.names, keys, strict=True):
+            rows = rows.append_column(name, column)
+    records = [_json(row) for row in rows.to_pylist()]
+    return _letters("", Carried(), rows, refused.reasons, records, ["json"] * rows.num_rows)
+
+
+def refuse(letters: pa.Table, count: int) -> None:
+    """Raise DataError for bad records, showing the first of them and its place."""
+    first = letters.slice(0, 1).to_pylist()[0]
+    places = [
+        f"{name} {first[name]!r}" if name in ("topic", "file") else f"{name} {first[name]}"
+        for name in ("topic", "partition", "offset", "file")
+        if first[name] is not None
+    ]
+    where = f"{', '.join(places)}: " if places else ""
+    record = first["record"]
+    shown = "an empty record" if record is None else record[:_SHOWN]
+    raise DataError(
+        f"{count:,} bad row{'s' if count != 1 else ''}: {where}{first['reason']}: {shown} . "
+        "Nothing of this batch was applied; mend the rows, or pass on_bad='skip' to leave them out"
+    )
+
+
+def _letters(
+    source: str,
+    carried: Carried,
+    rows: pa.Table,
+    reasons: Sequence[str | None],
+    records: Sequence[str | None],
+    encodings: Sequence[str],
+) -> pa.Table:
+    told: dict[str, Any] = {
+        "source": [source] * rows.num_rows,
+        "reason": reasons,
+        "record": records,
+        "encoding": encodings,
+    }
+    columns = []
+    for letter in LETTERS:
+        known = carried.origin.get(letter.name)
+        if known is not None:
+            columns.append(rows.column(known).cast(letter.type))
+        else:
+            columns.append(pa.array(told.get(letter.name, [None] * rows.num_rows), letter.type))
+    return pa.Table.from_arrays(columns, schema=LETTERS)
+
+
+def _text(raw: bytes | str | None) -> tuple[str | None, str]:
+    if raw is None or isinstance(raw, str):
+        return raw, "text"
+    try:
+        return raw.decode("utf-8"), "text"
+    except UnicodeDecodeError:
+        return base64.b64encode(raw).decode("ascii"), "base64"
+
+
+def _json(row: Mapping[str, Any]) -> str:
+    return json.dumps(plain(row), ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can say it.
+
+    >>> plain({"score": float("nan"), "id": b"abc", "n": 3})
+    {'score': 'NaN', 'id': 'YWJj', 'n': 3}
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "NaN"
+        return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

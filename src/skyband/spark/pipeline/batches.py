@@ -1,0 +1,113 @@
+"""What a job does with a batch: the one ``foreachBatch``.
+
+persist ─► evaluate, always ─► claim the checkpoint ─► each sink ─► dead letters ─► unpersist
+
+A batch that fails on the way is tried again with the same number, and every sink takes it once, by
+the run (kept in the checkpoint) and that number. A batch that nobody evaluates would stop the
+stream, and two actions without ``persist`` would run the whole plan twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
+
+from skyband.errors import EngineError, SkybandError
+from skyband.spark.parcels import unpack_table
+from skyband.spark.ranking import spark_schema
+from skyband.spark.stages import unpacker
+
+__all__ = ["Rows", "Sink", "Writer"]
+
+_AT_ONCE = 64 << 20
+"""Bytes that the driver fetches in one go; more than that comes partition by partition."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one query in one batch, or its letters: here, or as a DataFrame."""
+
+    given: Any
+    """The persisted DataFrame of the batch."""
+    column: str
+    schema: pa.Schema
+    nbytes: int
+
+    def __bool__(self) -> bool:
+        return self.nbytes > 0
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows, fetched to the driver table by table."""
+        if not self:
+            return
+        packed = self.given.select(self.column).where(F.col(self.column).isNotNull())
+        rows = packed.collect() if self.nbytes <= _AT_ONCE else packed.toLocalIterator()
+        for row in rows:
+            yield unpack_table(bytes(row[0])).cast(self.schema)
+
+    def frame(self) -> Any:
+        """The rows where they are."""
+        packed = self.given.select(self.column).where(F.col(self.column).isNotNull())
+        return packed.mapInArrow(unpacker(self.schema, self.column), spark_schema(self.schema))
+
+
+class Sink(Protocol):
+    """A place for rows. ``write`` may be called again with the same batch after a failure."""
+
+    where: str
+    """How messages name it."""
+
+    def open(self, run: str) -> None:
+        """Called once before the first batch; raises where it cannot be written to."""
+
+    def write(self, batch: int, rows: Rows) -> None:
+        """Write the rows of a batch, all of them or none."""
+
+
+class Writer:
+    """Called by Spark with each batch of a job."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        schema: pa.Schema,
+        letters: Sink | None,
+        letter_schema: pa.Schema,
+        claim: Callable[[], None],
+    ) -> None:
+        self.targets = [(sink, "payload", schema)]
+        if letters is not None:
+            self.targets.append((letters, "letters", letter_schema))
+        self.claim = claim
+        self.problem: Exception | None = None
+        """What stopped the job, if a sink did."""
+
+    def __call__(self, given: Any, batch: int) -> None:
+        """Write one batch."""
+        given.persist()
+        try:
+            size = {
+                column: F.coalesce(F.sum(F.length(column)), F.lit(0)).alias(column)
+                for _, column, _ in self.targets
+            }
+            found = given.agg(*size.values()).collect()[0]
+            self.claim()
+            for sink, column, schema in self.targets:
+                self._write(sink, batch, Rows(given, column, schema, int(found[column])))
+        finally:
+            given.unpersist()
+
+    def _write(self, sink: Sink, batch: int, rows: Rows) -> None:
+        try:
+            sink.write(batch, rows)
+        except SkybandError as problem:
+            self.problem = problem
+            raise
+        except Exception as problem:
+            told = str(problem).strip().splitlines() or [type(problem).__name__]
+            self.problem = EngineError(f"{sink.where} batch {batch} was not written: {told[0]}")
+            raise self.problem from problem

@@ -1,0 +1,128 @@
+"""What a job file may say that cannot run: refused before anything starts."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from skyband.errors import EngineError, QueryError
+from skyband.query.base import count
+from skyband.query.fused import FusedTopK
+from skyband.spark.pipeline.places import check_avro, check_folder, check_table, dsn_of, folder_of
+from skyband.spark.plan import check_window
+from skyband.window import parse_duration
+
+if TYPE_CHECKING:
+    from skyband.spark.pipeline.job import Job, Section
+
+__all__ = ["check_job", "check_ready"]
+
+FILES_IN = ("parquet", "csv", "json", "orc", "avro", "text")
+VALUES = ("json", "avro", "text")
+FILES_OUT = ("parquet", "csv", "json")
+_COUNTS = ("files_per_batch", "rows_per_batch", "rows_per_second", "rows")
+_MODE = "permissive"
+
+
+def check_job(job: Job) -> None:
+    """Raise QueryError for a job that cannot run, wherever it is started."""
+    if not job.name.strip():
+        raise QueryError("name is empty; the job's files and metrics are named by it")
+    count("shards", job.shards, optional=True)
+    try:
+        check_window(job.query, streaming=True)
+    except EngineError as problem:
+        raise QueryError(f"[query.window] {problem}") from None
+    query = job.query
+    fused = isinstance(query, FusedTopK) and "" in job.sources
+    if fused and query.stream is None and len(query.streams) > 1:
+        raise QueryError(
+            "[query] needs stream, the column that names the stream of a row; or give "
+            + " and ".join(f"[sources.{name}]" for name in query.streams)
+        )
+    for name, source in job.sources.items():
+        check_source(f"[sources.{name}]" if name else "[source]", source)
+    check_sink("[sink]", job.sink)
+    letters = job.dead_letters
+    if letters is not None:
+        check_sink("[dead_letters]", letters)
+        if letters.kind == job.sink.kind == "files" and letters["path"] == job.sink["path"]:
+            raise QueryError("[dead_letters] path is that of [sink]; give it a folder of its own")
+    if job.metrics:
+        _port("[metrics]", job.metrics["port"])
+    if "every" in job.trigger and parse_duration(job.trigger["every"], "[trigger] every") <= 0:
+        raise QueryError(f"[trigger] every must be above 0, not {job.trigger['every']!r}")
+
+
+def check_source(where: str, source: Section) -> None:
+    """Raise QueryError for a source that cannot be read."""
+    _counts(where, source.settings)
+    known = {"files": FILES_IN, "kafka": VALUES, "socket": VALUES}.get(source.kind, ())
+    form = _format(where, source, known) or {"files": "parquet"}.get(source.kind, "json")
+    if source.kind in ("kafka", "socket"):
+        if form == "json" and not (source["schema"] or "").strip():
+            raise QueryError(
+                f"{where} JSON values need schema, for example 'ts timestamp, id string'"
+            )
+        if form == "avro":
+            check_avro(where, source["avro_schema"])
+    if source.kind == "socket":
+        _port(where, source["port"])
+    for name, text in (source["columns"] or {}).items():
+        if not isinstance(text, str):
+            raise QueryError(f"{where} columns.{name} must be an SQL expression, not {text!r}")
+    mode = (source["options"] or {}).get("mode")
+    if mode is not None and str(mode).lower() != _MODE:
+        raise QueryError(
+            f"{where} options.mode {mode!r} hides records that cannot be read; leave it out: "
+            "on_bad and [dead_letters] say what becomes of them"
+        )
+
+
+def check_sink(where: str, sink: Section) -> None:
+    """Raise QueryError for a sink that cannot be written to."""
+    _counts(where, sink.settings)
+    if sink.kind == "files":
+        _format(where, sink, FILES_OUT)
+        folder_of(where, sink["path"])
+    if sink.kind == "postgres":
+        if (sink["dsn"] is None) == (sink["dsn_env"] is None):
+            raise QueryError(f"{where} give either dsn, or dsn_env (the variable that holds it)")
+        check_table(where, sink["table"])
+
+
+def check_ready(job: Job) -> None:
+    """Raise where this machine lacks what a good job needs to run."""
+    from skyband.fold import make_synopsis
+
+    make_synopsis(job.query)
+    sinks = {"[sink]": job.sink} | (
+        {} if job.dead_letters is None else {"[dead_letters]": job.dead_letters}
+    )
+    for where, sink in sinks.items():
+        if sink.kind == "files":
+            check_folder(where, *folder_of(where, sink["path"]))
+        if sink.kind == "postgres":
+            dsn_of(where, sink["dsn"], sink["dsn_env"])
+            if importlib.util.find_spec("psycopg") is None:
+                raise EngineError(
+                    "the PostgreSQL sink needs psycopg: pip install 'skyband[postgres]'"
+                )
+
+
+def _format(where: str, section: Section, known: tuple[str, ...]) -> str | None:
+    form = section["format"]
+    if form is not None and form not in known:
+        raise QueryError(f"{where} format must be one of {', '.join(known)}; got {form!r}")
+    return None if form is None else str(form)
+
+
+def _counts(where: str, settings: Mapping[str, Any]) -> None:
+    for name in _COUNTS:
+        count(f"{where} {name}", settings.get(name), optional=True)
+
+
+def _port(where: str, port: int) -> None:
+    if not 1 <= port <= 65_535:
+        raise QueryError(f"{where} port must be from 1 to 65535, not {port}")

@@ -1,0 +1,72 @@
+"""Where a job's files, tables and schemas are: checks that need the machine, not Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+
+from skyband.errors import EngineError, QueryError
+
+__all__ = ["check_avro", "check_folder", "check_table", "dsn_of", "folder_of"]
+
+
+def folder_of(where: str, path: str) -> tuple[Any, str]:
+    """The file system of a folder, and the folder's name there."""
+    if "://" not in path:
+        return pa.fs.LocalFileSystem(), str(Path(path).absolute())
+    try:
+        system, folder = pa.fs.FileSystem.from_uri(re.sub("^s3[an]:", "s3:", path))
+    except (pa.ArrowException, OSError, ValueError) as problem:
+        raise QueryError(f"{where} path {path!r} cannot be written to: {problem}") from None
+    return system, folder
+
+
+def check_folder(where: str, system: Any, folder: str) -> None:
+    """Raise EngineError for a folder in which Spark would not see our files."""
+    metadata = system.get_file_info(f"{folder}/_spark_metadata")
+    if metadata.type != pa.fs.FileType.NotFound:
+        raise EngineError(
+            f"{where} the folder {folder!r} has a _spark_metadata of Spark's own file sink "
+            "(Skyband 0.1 wrote through it), and Spark ignores all other files there; give "
+            "another folder"
+        )
+
+
+def check_avro(where: str, path: str | None) -> None:
+    """Raise QueryError where an Avro schema is not given, not there, or no schema."""
+    if path is None:
+        raise QueryError(f"{where} format 'avro' needs avro_schema, a file with the Avro schema")
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise QueryError(
+            f"{where} avro_schema {path!r} cannot be read ({problem.strerror})"
+        ) from None
+    except ValueError as problem:
+        raise QueryError(f"{where} avro_schema {path!r} is not JSON: {problem}") from None
+    if not isinstance(found, dict) or found.get("type") != "record":
+        raise QueryError(f"{where} avro_schema {path!r} must describe a record")
+
+
+def check_table(where: str, table: str) -> None:
+    """Raise QueryError for what is no plain name of a table."""
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", table, re.ASCII):
+        raise QueryError(f"{where} table must be a plain name, or schema.name, not {table!r}")
+
+
+def dsn_of(where: str, dsn: str | None, dsn_env: str | None) -> str:
+    """The connection string of a PostgreSQL sink."""
+    if (dsn is None) == (dsn_env is None):
+        raise QueryError(f"{where} give either dsn, or dsn_env (the variable that holds it)")
+    found = dsn if dsn_env is None else os.environ.get(dsn_env)
+    if found is None:
+        raise QueryError(f"{where} the environment has no variable {dsn_env!r}")
+    if not found.strip():
+        raise QueryError(f"{where} the connection string is empty")
+    return found

@@ -1,0 +1,174 @@
+"""Sinks of a job: files, Kafka, the console; PostgreSQL has a module of its own.
+
+| sink     | how                                                            | promise          |
+|----------|----------------------------------------------------------------|------------------|
+| files    | one file per query, run and batch; written aside, then renamed | each window once |
+| postgres | a ledger by run in the transaction that writes the rows        | each window once |
+| kafka    | Spark's own writer                                             | at least once    |
+| console  | the rows as a table                                            | at least once    |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.fs
+import pyarrow.parquet
+from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
+
+from skyband.errors import EngineError
+from skyband.spark.letters import plain
+from skyband.spark.pipeline.batches import Rows, Sink
+from skyband.spark.pipeline.job import Section
+from skyband.spark.pipeline.places import check_folder, folder_of
+from skyband.spark.pipeline.postgres import Postgres
+
+__all__ = ["Console", "Files", "Kafka", "make_sink"]
+
+
+def make_sink(section: Section, where: str, query: str, form: str = "parquet") -> Sink:
+    """The sink that a job describes; ``form`` is the format of files where none is given."""
+    if section.kind == "console":
+        return Console(where, section["rows"] or 20)
+    if section.kind == "kafka":
+        return Kafka(where, section)
+    if section.kind == "postgres":
+        return Postgres(section["dsn"], section["dsn_env"], section["table"], query, where)
+    return Files(where, section["path"], query, section["format"] or form)
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+class Files:
+    """A folder with one file per query, run and batch.
+
+    A file is written under a hidden name, synced, and renamed: readers see all of a batch or
+    nothing, and a batch that is tried again replaces its file.
+    """
+
+    def __init__(self, where: str, path: str, query: str, form: str) -> None:
+        self.where = where
+        self.query = quote(query, safe="")
+        self.form = form
+        self.run = ""
+        self.system, self.folder = folder_of(where, path)
+        self._tidy = False
+
+    def open(self, run: str) -> None:
+        """Make the folder; raises where Spark's file sink has been at work."""
+        check_folder(self.where, self.system, self.folder)
+        self.run = run
+        try:
+            self.system.create_dir(self.folder, recursive=True)
+        except OSError as problem:
+            raise EngineError(
+                f"{self.where} the folder {self.folder!r} cannot be made: {problem}"
+            ) from problem
+
+    def write(self, batch: int, rows: Rows) -> None:
+        """Write the file of a batch; a batch without rows has none."""
+        if not self._tidy:
+            self._forget_after(batch)
+            self._tidy = True
+        if not rows:
+            return
+        name = f"{self.query}-{self.run}-{batch:08}.{self.form}"
+        draft = f"{self.folder}/.{name}.part"
+        with self.system.open_output_stream(draft) as out:
+            _FORMS[self.form](out, rows)
+        self._sync(draft)
+        self.system.move(draft, f"{self.folder}/{name}")
+        self._sync(self.folder)
+
+    def _sync(self, path: str) -> None:
+        """Make it last through a loss of power, where that is this machine's to do."""
+        if isinstance(self.system, pa.fs.LocalFileSystem):
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def _forget_after(self, batch: int) -> None:
+        """Remove what this run wrote in later batches: its checkpoint was restored from a copy."""
+        mine = re.compile(re.escape(f"{self.query}-{self.run}-") + rf"(\d+)\.{self.form}")
+        for found in self.system.get_file_info(pa.fs.FileSelector(self.folder)):
+            name = mine.fullmatch(found.base_name)
+            if name is not None and int(name.group(1)) > batch:
+                self.system.delete_file(found.path)
+
+
+def _parquet(out: Any, rows: Rows) -> None:
+    with pa.parquet.ParquetWriter(out, rows.schema) as writer:
+        for table in rows.tables():
+            writer.write_table(table)
+
+
+def _csv(out: Any, rows: Rows) -> None:
+    with pa.csv.CSVWriter(out, rows.schema) as writer:
+        for table in rows.tables():
+            writer.write_table(table)
+
+
+def _json(out: Any, rows: Rows) -> None:
+    for table in rows.tables():
+        for row in table.to_pylist():
+            line = json.dumps(plain(row), ensure_ascii=False, allow_nan=False)
+            out.write(line.encode() + b"\n")
+
+
+_FORMS: Mapping[str, Callable[[Any, Rows], None]] = {
+    "parquet": _parquet,
+    "csv": _csv,
+    "json": _json,
+}
+
+
+# Kafka and the console ----------------------------------------------------------------------------
+
+
+class Kafka:
+    """A topic, a JSON object per row; at least once: a batch that is tried again comes again."""
+
+    def __init__(self, where: str, section: Section) -> None:
+        self.where = where
+        self.section = section
+
+    def open(self, run: str) -> None:
+        """Nothing to prepare: the first batch finds out whether the brokers answer."""
+
+    def write(self, batch: int, rows: Rows) -> None:
+        """Send the rows of a batch."""
+        if not rows:
+            return
+        columns = [F.to_json(F.struct("*")).alias("value")]
+        if self.section["key"]:
+            columns.append(F.col(self.section["key"]).cast("string").alias("key"))
+        writer = rows.frame().select(*columns).write.format("kafka")
+        writer = writer.options(**(self.section["options"] or {}))
+        writer = writer.option("kafka.bootstrap.servers", self.section["servers"])
+        writer.option("topic", self.section["topic"]).save()
+
+
+class Console:
+    """Standard output; at least once."""
+
+    def __init__(self, where: str, most: int) -> None:
+        self.where = where
+        self.most = most
+
+    def open(self, run: str) -> None:
+        """Nothing to prepare."""
+
+    def write(self, batch: int, rows: Rows) -> None:
+        """Show the rows of a batch."""
+        if rows:
+            rows.frame().show(self.most, truncate=False)

@@ -1,0 +1,51 @@
+"""Ctrl-C and SIGTERM: a job ends within seconds, and its checkpoint stays whole."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+__all__ = ["Stop"]
+
+
+class Stop:
+    """Hears the signals that ask a job to end; to be used as a context.
+
+    Until ``listen`` is called a signal raises KeyboardInterrupt. After that it is only noted: an
+    exception in the middle of a call to Spark would leave that call's reply behind. Look at
+    ``asked`` between short waits. A second signal raises all the same.
+    """
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._noting = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Stop:
+        self._set()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def listen(self) -> None:
+        """From now on note signals; called again because Spark's session puts its own in place."""
+        self._noting = True
+        self._set()
+
+    def _set(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # signals are the main thread's
+        for number in self.signals:
+            found = signal.signal(number, self._heard)
+            self._before.setdefault(number, found)
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:
+        again, self.asked = self.asked, True
+        if again or not self._noting:
+            raise KeyboardInterrupt
