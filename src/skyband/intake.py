@@ -142,20 +142,20 @@ class Intake:
             self.bound.pop(source, None) if source not in self.synopsis.schemas else None
             raise
         batch = _one_batch(table.select(self.bound[source].names))
-        rows_in = batch.num_rows
-        return self._judged(source, batch, rows_in)
+        return self._judged(source, batch, self.in_order)
 
-    def _judged(self, source: str, batch: pa.RecordBatch, rows_in: int) -> Taken:
+    def _judged(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> Taken:
         """The good rows and their times; the bad rows; how far the source has come.
 
         The mark belongs to the source: every row whose time can be read moves it, bad ones too.
         """
-        faults = self.synopsis.validate(source, batch) if batch.num_rows else None
+        rows_in = batch.num_rows
+        faults = self.synopsis.validate(source, batch) if rows_in else None
         axis = self.synopsis.axes.get(source)
-        if axis is None or self.limits is None or not batch.num_rows:
+        if axis is None or self.limits is None or not rows_in:
             return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)
         ticks, timed = axis.ticks_of(batch.column(axis.name))
-        in_order = timed is None and (self.in_order or is_sorted(ticks))
+        in_order = timed is None and (sorted_before or is_sorted(ticks))
         known = ticks if timed is None else ticks[timed]
         if not len(known):
             return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)
@@ -172,6 +172,7 @@ class Intake:
             greatest = int(inside.max())
         if faults is not None:
             ticks, batch = ticks[~faults.mask], _without(batch, faults)
+            in_order = in_order or is_sorted(ticks)
         left = ticks if len(ticks) else None
         return Taken(source, batch, left, rows_in, faults, greatest, in_order)
 
@@ -179,7 +180,7 @@ class Intake:
         """Raise DataError if a table has bad rows."""
         ((source, schema),) = self.bound.items()
         batch = _one_batch(table.select(schema.names))
-        faults = self._judged(source, batch, batch.num_rows).faults
+        faults = self._judged(source, batch, sorted_before=False).faults
         if faults is not None:
             refuse(faults)
 

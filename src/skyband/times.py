@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.columns import to_numpy
-from skyband.errors import DataError, SchemaError
+from skyband.errors import SchemaError
 from skyband.window import CountWindow, TimeWindow, Window
 
 __all__ = ["MOMENT", "TimeAxis", "edge_type", "from_native", "window_column", "window_value"]
@@ -18,8 +18,6 @@ __all__ = ["MOMENT", "TimeAxis", "edge_type", "from_native", "window_column", "w
 Ints = npt.NDArray[np.int64]
 MOMENT = pa.timestamp("us", tz="UTC")
 _MOST = np.iinfo(np.int64).max
-_SCALES = {"s": 1_000_000, "ms": 1_000}
-"""Microseconds in the units that are coarser than ours."""
 
 
 class TimeAxis:
@@ -53,51 +51,35 @@ class TimeAxis:
     def native(self, column: pa.Array) -> Ints:
         """Values that order the rows of one column by time."""
         if pa.types.is_uint64(self.kind):
-            return np.asarray(self._cast(column, pa.int64()))
+            return np.minimum(to_numpy(column), np.uint64(_MOST)).astype(np.int64)
         return to_numpy(column).astype(np.int64, copy=False)
 
     def ticks(self, column: pa.Array) -> Ints:
-        """Values that panes are cut from."""
+        """Values that panes are cut from. What 64 bits cannot hold becomes the nearest they can."""
         if self.integer:
             return self.native(column)
-        if pa.types.is_timestamp(self.kind) and self.kind.unit == "us":
-            return to_numpy(column)
-        if pa.types.is_timestamp(self.kind) and self.kind.unit == "ns":
-            return np.asarray(np.floor_divide(to_numpy(column), 1000))
         if pa.types.is_date32(self.kind):
             return to_numpy(column).astype(np.int64) * 86_400_000_000
         if pa.types.is_date64(self.kind):
-            return to_numpy(column) * 1000
-        zone = self.kind.tz
-        return to_numpy(self._cast(column, pa.timestamp("us", tz=zone)))
+            return _scaled(to_numpy(column), 1_000)
+        if self.kind.unit == "us":
+            return to_numpy(column)
+        if self.kind.unit == "ns":
+            return np.asarray(np.floor_divide(to_numpy(column), 1000))
+        return _scaled(to_numpy(column), 1_000_000 if self.kind.unit == "s" else 1_000)
 
     def ticks_of(self, column: pa.Array) -> tuple[Ints, npt.NDArray[np.bool_] | None]:
-        """Ticks of a column that may be bad, and which rows have a time (None: all of them).
-
-        What 64 bits cannot hold becomes the nearest that they can.
-        """
+        """Ticks of a column that may hold nulls, and which rows have a time (None: all of them)."""
         if not column.null_count:
-            return self._nearest(column), None
+            return self.ticks(column), None
         timed = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
         ticks = np.zeros(len(column), np.int64)
-        ticks[timed] = self._nearest(column.drop_null())
+        ticks[timed] = self.ticks(column.drop_null())
         return ticks, timed
 
-    def _nearest(self, column: pa.Array) -> Ints:
-        if pa.types.is_uint64(self.kind):
-            return np.minimum(to_numpy(column), np.uint64(_MOST)).astype(np.int64)
-        scale = _SCALES.get(self.kind.unit) if pa.types.is_timestamp(self.kind) else None
-        if scale is None:
-            return self.ticks(column)
-        return np.clip(to_numpy(column), -(_MOST // scale), _MOST // scale) * scale
 
-    def _cast(self, column: pa.Array, kind: pa.DataType) -> pa.Array:
-        try:
-            return column.cast(kind)
-        except pa.ArrowInvalid as problem:
-            raise DataError(
-                f"time column {self.name!r} holds a value out of range: {problem}"
-            ) from None
+def _scaled(values: Ints, scale: int) -> Ints:
+    return np.clip(values, -(_MOST // scale), _MOST // scale) * scale
 
 
 def edge_type(window: Window, axes: Sequence[TimeAxis]) -> pa.DataType:
