@@ -85,7 +85,7 @@ def test_before_any_pane_is_sealed() -> None:
 
 def test_mintopk_keeps_too_little() -> None:
     monitor = watching(sb.TimeWindow(2, slide=1), algorithm="mintopk")
-    with pytest.raises(sb.EngineError, match="mintopk keeps too little for peek.*'skyband'"):
+    with pytest.raises(sb.EngineError, match=r"mintopk keeps too little for peek.*'skyband'"):
         monitor.peek()
     grouped = sb.Monitor(
         sb.TopK(k=1, score="x", by=("g",), window=sb.CountWindow(2), algorithm="mintopk")
