@@ -1,4 +1,4 @@
-"""No registered algorithm is left out of a shared suite, and no kind of query is without settings."""
+"""No registered algorithm is left out of a shared suite, no kind of query is without settings."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ class Fsw(CounterSketch):
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         if arrays and len(arrays["control"]) == LOST:
-            # Version 0.1 did not know of items left out at weight 0; without weights there are none.
+            # Version 0.1 did not note items left out at weight 0; without weights there are none.
             lost = NEVER if self.query.weight is None else arrays["held"].max()
             arrays = {**arrays, "control": np.append(arrays["control"], lost)}
         super().restore(arrays)

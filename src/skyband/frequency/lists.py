@@ -274,7 +274,7 @@ class PaneLists(FrequencySynopsis):
             low = np.searchsorted(key, (groups << _PANE_BITS) + windows.first)
             high = np.searchsorted(key, (groups << _PANE_BITS) + windows.end)
             answers = self._recounted(windows, code, value, low, high)
-            # What the last window of a group covered is needed until the next: it may be read again.
+            # What the last window of a group covered may be read again until its next one.
             needed = np.zeros(int(max(owner.max(initial=0), groups.max())) + 1, np.int64)
             np.maximum.at(needed, groups, windows.first)
             live = stamp >= needed[owner]

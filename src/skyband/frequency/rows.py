@@ -3,10 +3,10 @@
 The sketches work row by row, and what they keep depends on the order of the rows. So a pane's
 summary is its rows (hash, weight, item), without a copy of the items. A pane that stays open must
 not grow without bound, though: whenever ``raw_rows`` rows have gathered, they are counted by item
-into the ``known`` part, and where that exceeds half of ``raw_rows`` items, the least are cut off
-and ``missing`` says how often what was cut may have occurred. Rows are taken in blocks of exactly
-``raw_rows``, so the outcome does not depend on how they came in batches. docs/decisions/0009 says
-why.
+into the ``known`` part, and where that exceeds half of ``raw_rows`` items and what a sketch can
+hold, the least are cut off and ``missing`` says how often what was cut may have occurred. Rows are
+taken in blocks of exactly ``raw_rows``, so the outcome does not depend on how they came in batches.
+docs/decisions/0009 says why.
 """
 
 from __future__ import annotations
