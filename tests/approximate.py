@@ -62,8 +62,8 @@ def _scores(query: sb.TopK, got: Rows, truth: Rows, bounds: Mapping[str, float])
 
 def _fused(query: sb.FusedTopK, got: Rows, truth: Rows, bounds: Mapping[str, float]) -> None:
     """No score is too high; ``missed`` bounds what was left out or is shown with too little."""
-    missed, last = bounds["missed"], got[-1]["score"]
-    shown = {row[query.id]: row["score"] for row in got}
+    missed, last = bounds["missed"], float(got[-1]["score"])
+    shown: dict[Any, float] = {row[query.id]: row["score"] for row in got}
     for row in truth:
         true, score = row["score"], shown.get(row[query.id], last)
         slack = 1e-9 * max(1.0, abs(true))

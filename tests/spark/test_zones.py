@@ -88,8 +88,7 @@ def reports(stream: str) -> pa.Table:
 def written(folder: Path) -> dict[str, pa.Table]:
     """The three sources of the job as files, one of each format."""
     tables = {name: reports(name) for name in "abc"}
-    lines = {name: [] for name in tables}
-    lines["a"].append("ts,car,v")
+    lines: dict[str, list[str]] = {"a": ["ts,car,v"], "b": [], "c": []}
     shapes = {"a": "{0:%Y-%m-%d %H:%M:%S},{1},{2}", "c": "{0:%Y-%m-%d %H:%M:%S};{1};{2}"}
     shapes["b"] = '{{"ts": "{0:%Y-%m-%dT%H:%M:%S}", "car": "{1}", "v": {2}}}'
     for name, table in tables.items():
