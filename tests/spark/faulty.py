@@ -101,7 +101,8 @@ def main(folder: Path, shapes: list[str]) -> None:
     # A task that lost its worker is tried again, as on a cluster.
     session = clusters.local_session(master="local[2,4]")
     with ThreadPoolExecutor(len(shapes)) as pool:
-        run = lambda name: clusters.run_out(lambda: start(session, folder, name))  # noqa: E731
+        # So many workers start at once that a busy machine may take several attempts.
+        run = lambda name: clusters.run_out(lambda: start(session, folder, name), 20)  # noqa: E731
         list(pool.map(run, shapes))
     session.stop()
 

@@ -176,6 +176,41 @@ def test_columns_with_and_without_a_zone(spark: Any, tmp_path: Path) -> None:
     assert in_utc(rank(batch, query).toArrow()) == in_utc(sb.rank(whole, query))
 
 
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_verbs_read_text_as_utc(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The command line's own session is in UTC; here it is the tests' one, asked to be."""
+    pytest.importorskip("typer", reason="the command line is an extra")
+    from command_line import good
+
+    zone = "spark.sql.session.timeZone"
+
+    class Kept:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(spark, name)
+
+        def stop(self) -> None:
+            """The other tests go on with it."""
+
+    def session(master: str | None = None, name: str = "skyband", **settings: Any) -> Kept:
+        spark.conf.set(zone, settings[zone])
+        return Kept()
+
+    monkeypatch.setattr("skyband.spark.session", session)
+    written(tmp_path)
+    (source,) = (tmp_path / {"csv": "a", "json": "b"}[kind]).iterdir()
+    path = source.rename(tmp_path / f"rows.{kind}")
+    window = ("--time", "ts", "--window", "20 minutes", "--slide", "10 minutes")
+    command = ("topk", path, "-k", 2, "--score", "v", "--id", "car", *window, "--format", "csv")
+    want = good(*command)
+    assert want.count("\n") > 20
+    try:
+        assert good(*command, "--engine", "spark", "--master", "local[2]") == want
+    finally:
+        spark.conf.set(zone, ZONE)
+
+
 def test_dates(spark: Any) -> None:
     from skyband.spark import rank
 

@@ -89,4 +89,6 @@ def _read(session: Any, paths: str | list[str]) -> Any:
     if kind == "csv":
         tabs = Path(files[0]).suffix.lower() == ".tsv"
         reader = reader.options(header=True, inferSchema=True, sep="\t" if tabs else ",")
+    elif kind == "json":
+        reader = reader.options(inferTimestamp=True)  # as the embedded engine does
     return reader.format(kind).load([str(path) for path in files])
