@@ -180,11 +180,11 @@ def test_columns_with_and_without_a_zone(spark: Any, tmp_path: Path) -> None:
 def test_verbs_read_text_as_utc(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The command line's own session is in UTC; here it is the tests' one, asked to be."""
+    """In the tests' session, with the settings that the command line asks for."""
     pytest.importorskip("typer", reason="the command line is an extra")
     from command_line import good
 
-    zone = "spark.sql.session.timeZone"
+    before: dict[str, str] = {}
 
     class Kept:
         def __getattr__(self, name: str) -> Any:
@@ -194,7 +194,9 @@ def test_verbs_read_text_as_utc(
             """The other tests go on with it."""
 
     def session(master: str | None = None, name: str = "skyband", **settings: Any) -> Kept:
-        spark.conf.set(zone, settings[zone])
+        for key in [key for key in settings if key.startswith("spark.sql.")]:
+            before[key] = spark.conf.get(key)
+            spark.conf.set(key, settings[key])
         return Kept()
 
     monkeypatch.setattr("skyband.spark.session", session)
@@ -208,7 +210,9 @@ def test_verbs_read_text_as_utc(
     try:
         assert good(*command, "--engine", "spark", "--master", "local[2]") == want
     finally:
-        spark.conf.set(zone, ZONE)
+        for key, value in before.items():
+            spark.conf.set(key, value)
+    assert before["spark.sql.session.timeZone"] == ZONE
 
 
 def test_dates(spark: Any) -> None:

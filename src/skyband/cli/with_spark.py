@@ -33,6 +33,8 @@ def rank_on_spark(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
         "spark.sql.session.timeZone": "UTC",
+        # Text without a zone becomes a time without one, as in the embedded engine.
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
     }
     session = engine.session(master, **settings)
     try:
