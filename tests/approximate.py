@@ -65,7 +65,7 @@ def _scores(query: sb.TopK, got: Rows, truth: Rows, bounds: Mapping[str, float])
 def _fused(query: sb.FusedTopK, got: Rows, truth: Rows, bounds: Mapping[str, float]) -> None:
     """No score is too high; ``missed`` bounds what was left out or is shown with too little."""
     missed = bounds["missed"]
-    shown = {row[query.id]: row["score"] for row in got}
+    shown: dict[Any, float] = {row[query.id]: row["score"] for row in got}
     last = min(shown.values()) if len(shown) == query.k else -math.inf
     for row in truth:
         true, score = row["score"], shown.get(row[query.id], last)

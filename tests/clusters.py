@@ -112,9 +112,8 @@ def collect_all(frames: Sequence[Any], folder: Path) -> tuple[list[pa.Table], li
     return found, progress
 
 
-def run_out(start: Callable[[], Any]) -> list[Any]:
+def run_out(start: Callable[[], Any], attempts: int = 5) -> list[Any]:
     """Run a query until its source is exhausted; again where a worker was too slow to start."""
-    attempts = 5
     while True:
         query = start()
         try:

@@ -54,9 +54,9 @@ def test_rows_say_what_the_answer_says(
     rows = given(query, pushes)
     monitor = sb.Monitor(query)
     answers = [answer for push in pushes for answer in monitor.push(push)]
-    told = {row["window_end"]: [] for row in rows}
+    told: dict[int, list[tuple[bool, dict[str, float]]]] = {}
     for row in rows:
-        told[row["window_end"]].append((row["exact"], dict(row["bounds"])))
+        told.setdefault(row["window_end"], []).append((row["exact"], dict(row["bounds"])))
     full = [answer for answer in answers if answer.table.num_rows]
     assert len(full) == len(told) > 5
     for answer in full:

@@ -60,8 +60,7 @@ def answers_of(
         kind = schema.field("window_end").type
         window = [window_column(np.repeat(edge, counts), kind) for edge in edges]
         table = _table(query, groups, finished, schema, window)
-        proven = finished.scalars.get("exact", np.full(len(finished), synopsis.exact))
-        proven = proven.astype(np.bool_) | (rows.lengths == 0)
+        proven = _proven(finished, synopsis.exact)
         exact = _every(proven, first, last)
         prefix = "bound:"
         own = {n[len(prefix) :]: v for n, v in finished.scalars.items() if n.startswith(prefix)}
@@ -99,7 +98,18 @@ def runs_of(finished: Runs | None, windows: Windows) -> tuple[Ints, Ints]:
     return np.searchsorted(runs, asked), np.searchsorted(runs, asked, side="right")
 
 
-def _every(values: npt.NDArray[Any], first: Ints, last: Ints) -> npt.NDArray[np.bool_]:
+def _proven(finished: Runs, default: bool) -> npt.NDArray[np.bool_]:
+    """Whether each run is proven exact; one without rows always is."""
+    told = finished.scalars.get("exact")
+    if told is None and default:
+        return np.ones(len(finished), np.bool_)
+    empty = finished.parts["rows"].lengths == 0
+    return empty if told is None else np.asarray(told.astype(np.bool_) | empty)
+
+
+def _every(values: npt.NDArray[np.bool_], first: Ints, last: Ints) -> npt.NDArray[np.bool_]:
+    if values.all():
+        return np.ones(len(first), np.bool_)
     wrong = np.append(0, np.cumsum(~values))
     return np.asarray(wrong[last] == wrong[first])
 

@@ -7,9 +7,11 @@ one kill hits all of them.
 from __future__ import annotations
 
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -48,7 +50,8 @@ SHAPES = {
     "shards": Shape(shards=3),
     "changes": Shape(changes=True),
     "sharded-changes": Shape(shards=2, changes=True),
-    "join": Shape(JOIN, shards=2),
+    "join": Shape(JOIN),
+    "sharded-join": Shape(JOIN, shards=2),
 }
 
 
@@ -100,9 +103,18 @@ def start(session: Any, folder: Path, name: str) -> Any:
 def main(folder: Path, shapes: list[str]) -> None:
     # A task that lost its worker is tried again, as on a cluster.
     session = clusters.local_session(master="local[2,4]")
+    alone = Lock()
+
+    def begun(name: str) -> Any:
+        # One after another: Spark gives a worker ten seconds to start, however many others do.
+        with alone:
+            query = start(session, folder, name)
+            while query.isActive and query.lastProgress is None:
+                time.sleep(0.1)
+            return query
+
     with ThreadPoolExecutor(len(shapes)) as pool:
-        run = lambda name: clusters.run_out(lambda: start(session, folder, name))  # noqa: E731
-        list(pool.map(run, shapes))
+        list(pool.map(lambda name: clusters.run_out(lambda: begun(name), attempts=20), shapes))
     session.stop()
 
 

@@ -16,16 +16,20 @@ Ready = Callable[[subprocess.Popen[bytes]], bool]
 """Waits for the moment of a kill; False where the process ended before it."""
 
 
-def launch(*arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-    """Python with these arguments, in a process group of its own, with our modules on its path."""
+def launch(log: Path, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    """Python with these arguments, in a process group of its own, with our modules on its path.
+
+    What it says goes to the end of a file.
+    """
     path = os.pathsep.join(p for p in sys.path if p)
-    return subprocess.Popen(
-        [sys.executable, *arguments],
-        env=os.environ | {"PYTHONPATH": path} | environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    with log.open("ab") as told:
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            env=os.environ | {"PYTHONPATH": path} | environment,
+            stdout=told,
+            stderr=told,
+            start_new_session=True,
+        )
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
@@ -71,6 +75,7 @@ def after_commits(checkpoints: Sequence[Path], rng: random.Random) -> Callable[[
 
 
 def run_with_kills(
+    log: Path,
     start: Callable[[], subprocess.Popen[bytes]],
     prepare: Sequence[Callable[[], Ready]],
     killed: Callable[[], None] = lambda: None,
@@ -88,6 +93,7 @@ def run_with_kills(
                 continue
             if process.wait() == 0:
                 return done
-            raise AssertionError(f"the job failed by itself with {process.returncode}")
+            told = log.read_text(errors="replace")[-3000:]
+            raise AssertionError(f"the job failed by itself with {process.returncode}: {told}")
         finally:
             kill(process)

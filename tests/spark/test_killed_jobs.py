@@ -111,17 +111,17 @@ def test_postgres_has_each_window_once(
         pytest.skip(reason)
     table = f"killed_{shards}_{int(changes)}"
     faulty.write_inputs(tmp_path, ["one"], batches)
-    job = tmp_path / "job.toml"
+    job, log = tmp_path / "job.toml", tmp_path / "log"
     job.write_text(JOB.format(shards=shards, changes=str(changes).lower(), table=table))
-    start = partial(kills.launch, "-m", "skyband", "pipeline", str(job), SKYBAND_TEST_DSN=dsn)
+    start = partial(kills.launch, log, "-m", "skyband", "pipeline", str(job), SKYBAND_TEST_DSN=dsn)
     written = after_writing(dsn, table)
     committed = kills.after_commits([tmp_path / "state"], random.Random(times))
     ways = [committed if n % 4 == 1 else written for n in range(times)]
-    assert kills.run_with_kills(start, ways) == times
+    assert kills.run_with_kills(log, start, ways) == times
     want, _ = clusters.embedded(faulty.QUERY, faulty.flows(batches), changes=changes)
     assert want.num_rows > 5 * batches
     got = stored(dsn, table).select(want.column_names)
     assert clusters.rows(got) == clusters.rows(want)
     if times > 2:  # once more, with nothing new to read: nothing is written again
-        assert kills.run_with_kills(start, []) == 0
+        assert kills.run_with_kills(log, start, []) == 0
         assert rows_in(dsn, table) == want.num_rows

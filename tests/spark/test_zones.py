@@ -88,8 +88,7 @@ def reports(stream: str) -> pa.Table:
 def written(folder: Path) -> dict[str, pa.Table]:
     """The three sources of the job as files, one of each format."""
     tables = {name: reports(name) for name in "abc"}
-    lines = {name: [] for name in tables}
-    lines["a"].append("ts,car,v")
+    lines: dict[str, list[str]] = {"a": ["ts,car,v"], "b": [], "c": []}
     shapes = {"a": "{0:%Y-%m-%d %H:%M:%S},{1},{2}", "c": "{0:%Y-%m-%d %H:%M:%S};{1};{2}"}
     shapes["b"] = '{{"ts": "{0:%Y-%m-%dT%H:%M:%S}", "car": "{1}", "v": {2}}}'
     for name, table in tables.items():
@@ -175,6 +174,45 @@ def test_columns_with_and_without_a_zone(spark: Any, tmp_path: Path) -> None:
     batch = {name: spark.read.parquet(str(tmp_path / name)) for name in sides}
     whole = {name: pa.concat_tables(tables) for name, tables in sides.items()}
     assert in_utc(rank(batch, query).toArrow()) == in_utc(sb.rank(whole, query))
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_verbs_read_text_as_utc(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """In the tests' session, with the settings that the command line asks for."""
+    pytest.importorskip("typer", reason="the command line is an extra")
+    from command_line import good
+
+    before: dict[str, str] = {}
+
+    class Kept:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(spark, name)
+
+        def stop(self) -> None:
+            """The other tests go on with it."""
+
+    def session(master: str | None = None, name: str = "skyband", **settings: Any) -> Kept:
+        for key in [key for key in settings if key.startswith("spark.sql.")]:
+            before[key] = spark.conf.get(key)
+            spark.conf.set(key, settings[key])
+        return Kept()
+
+    monkeypatch.setattr("skyband.spark.session", session)
+    written(tmp_path)
+    (source,) = (tmp_path / {"csv": "a", "json": "b"}[kind]).iterdir()
+    path = source.rename(tmp_path / f"rows.{kind}")
+    window = ("--time", "ts", "--window", "20 minutes", "--slide", "10 minutes")
+    command = ("topk", path, "-k", 2, "--score", "v", "--id", "car", *window, "--format", "csv")
+    want = good(*command)
+    assert want.count("\n") > 20
+    try:
+        assert good(*command, "--engine", "spark", "--master", "local[2]") == want
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+    assert before["spark.sql.session.timeZone"] == ZONE
 
 
 def test_dates(spark: Any) -> None:

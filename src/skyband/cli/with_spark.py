@@ -33,7 +33,8 @@ def rank_on_spark(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.timestampType": "TIMESTAMP_NTZ",  # times in CSV without a zone have none
+        # Text without a zone becomes a time without one, as in the embedded engine.
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
     }
     session = engine.session(master, **settings)
     try:
@@ -90,4 +91,6 @@ def _read(session: Any, paths: str | list[str]) -> Any:
     if kind == "csv":
         tabs = Path(files[0]).suffix.lower() == ".tsv"
         reader = reader.options(header=True, inferSchema=True, sep="\t" if tabs else ",")
+    elif kind == "json":
+        reader = reader.options(inferTimestamp=True)  # as the embedded engine does
     return reader.format(kind).load([str(path) for path in files])
