@@ -29,7 +29,7 @@ def lsj(number: int, sharing: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("number", range(len(conformance.SETTINGS["SkylineJoin"])))
 @pytest.mark.parametrize("sharing", SHARING)
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_lsj_is_right_with_sharing_on_and_off(
     number: int, sharing: str, data: st.DataObject
 ) -> None:
@@ -39,15 +39,12 @@ def test_lsj_is_right_with_sharing_on_and_off(
     conformance.compare("SkylineJoin", window, lsj(number, sharing), stream, restarts)
 
 
-@pytest.mark.parametrize("pattern", streams.PATTERNS)
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("sharing", SHARING)
-def test_lsj_shares_where_told_to_and_nowhere_else(
-    pattern: str, restarts: bool, sharing: str
-) -> None:
-    window = oracle.TimeWindow(60, 4, lateness=5)
+def test_lsj_shares_where_told_to_and_nowhere_else(restarts: bool, sharing: str) -> None:
+    window = oracle.TimeWindow(30, 7, lateness=5)
     chosen = lsj(0, sharing)
-    stream = conformance.long_stream("SkylineJoin", chosen, window, pattern)
+    stream = conformance.long_stream("SkylineJoin", chosen, window, "uniform")
     conformance.compare("SkylineJoin", window, chosen, stream, restarts)
     tables, _, table = conformance.sent(stream, chosen)
     query = conformance.query_of("SkylineJoin", window, chosen, table)
@@ -59,20 +56,21 @@ def test_lsj_shares_where_told_to_and_nowhere_else(
         # Both sides of every window with pairs; layer 1 never starts again.
         assert stats["graph_reads"] >= 2 * (stats["windows_out"] - 4) > 0
         assert stats["graph_edges"] > 0
-        assert stats["layers_shared"] > 0
 
 
 def test_lsj_saves_comparisons_by_sharing() -> None:
+    """Two attributes a side make layers above the first, where rows are parked."""
     rng = np.random.default_rng(4)
     sides = {
         name: pa.table({
-            "ts": np.arange(900), "key": rng.integers(0, 20, 900),
-            f"{name}_x": rng.random(900), f"{name}_y": rng.random(900),
+            "ts": np.arange(600), "key": rng.integers(0, 20, 600),
+            f"{name}_x": rng.random(600), f"{name}_y": rng.random(600),
         })
         for name in ("a", "b")
     }  # fmt: skip
     prefer = {f"{name}_{axis}": "min" for name in "ab" for axis in "xy"}
     found: dict[str, dict[str, Any]] = {}
+    answers = []
     for sharing in SHARING:
         monitor = sb.Monitor(
             sb.SkylineJoin(
@@ -86,8 +84,10 @@ def test_lsj_saves_comparisons_by_sharing() -> None:
                 options=SHARING[sharing],
             )
         )
-        monitor.push(sides)
+        answers.append([answer.table for answer in monitor.push(sides)])
+        monitor._check()
         found[sharing] = monitor.stats()
+    assert answers[0] == answers[1]
     assert found["on"]["layers_shared"] > 10 * found["off"]["layers_shared"] == 0
     assert found["on"]["local_comparisons"] < 0.5 * found["off"]["local_comparisons"]
 
@@ -153,8 +153,8 @@ def test_pabf_empties_full_buckets_into_the_next() -> None:
 def test_pabf_refills_its_results_when_they_expire() -> None:
     falling = -np.arange(300 * SLIDE) / 100.0
     stats = pabf(falling)
-    # The best are the oldest; of 2 K results a pane takes at least one, often all K of a refill.
-    assert stats["refills"] >= 300 - SIZE // SLIDE - 2 * K
+    # The best are the oldest. A refill finds 2 K results, the rows of two panes, and K must be there.
+    assert stats["refills"] == (300 - SIZE // SLIDE) // 2
     assert stats["rows_refilled"] > 0
     assert pabf(-falling)["refills"] == 0
 
