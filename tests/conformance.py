@@ -81,6 +81,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "sla": {"kmax": 3},
     "eaa": {"kmax": 3, "slack": 0},
     "eaa-approx": {"kmax": 3, "slack": 0},
+    "lsj": {"share_from": 0},
 }
 
 Sent = streams.Stream | Mapping[str, streams.Stream]

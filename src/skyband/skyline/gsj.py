@@ -137,6 +137,8 @@ class GroupSkylines(JoinSynopsis):
         self.parked: Ints = np.zeros((0, 3), np.int64)
         """Pairs put aside: slots left and right, the pane up to which they stay dominated."""
         self.counts = np.zeros(len(_COUNTS), np.int64)
+        self.kept = 0
+        """Rows of both sides that are in lists."""
 
     @property
     def members(self) -> tuple[_Members, _Members]:
@@ -175,6 +177,7 @@ class GroupSkylines(JoinSynopsis):
         )  # fmt: skip
         top, top_points, tops, parked, waiting, pairs, offsets = made
         self.top, self.top_points, self.parked = top[:tops], top_points[:tops], parked[:waiting]
+        self.kept = sum(len(side.live) for side in self.members)
         return pairs, offsets
 
     def _forget_keys(self) -> None:
@@ -230,12 +233,13 @@ class GroupSkylines(JoinSynopsis):
         self.top, self.top_points = arrays["top"].copy(), arrays["top_points"].copy()
         self.parked, self.counts = arrays["parked"].copy(), arrays["counts"].copy()
         self.known_keys = int(arrays["known_keys"][0])
+        self.kept = sum(len(side.live) for side in self.members)
 
     def stats(self) -> dict[str, int | float]:
         sides = self._members or ()
         pairs = self.top.nbytes + self.top_points.nbytes + self.parked.nbytes
         return {
-            "retained": sum(len(side.live) for side in sides),
+            "retained": self.kept,
             "state_bytes": pairs + self.keys.nbytes + sum(side.nbytes for side in sides),
             "parked": len(self.parked),
             **dict(zip(_COUNTS, self.counts.tolist(), strict=True)),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.errors import QueryError
 from skyband.kernels.layers import common, local_update
 from skyband.packing import under
 from skyband.query.skyline import SkylineJoin
@@ -23,6 +24,8 @@ _FEW = 64
 """Rows that are sorted and filtered as fast as they are matched with those before."""
 _FEW_LIVE = 1536
 """Live rows of a side that are sorted and filtered as fast as a dominance graph is kept."""
+_COUNTS = ("graph_reads", "layers_shared", "layers_recomputed")
+"""Local skylines of windows: from a dominance graph, from the window before, from the start."""
 
 
 class _LocalSky:
@@ -37,9 +40,12 @@ class _LocalSky:
         self.parents: Ints | None = None
         """The number of each row's parent, -1 on the skyline; None while only rows are known."""
 
-    def pays(self, active: Ints, expired: int) -> bool:
-        """Whether to go on from the window before; if not, only notes the rows, if worth it."""
-        known, few = self.known, len(active) < _FEW
+    def pays(self, active: Ints, expired: int, least: int) -> bool:
+        """Whether to go on from the window before; if not, only notes the rows, if worth it.
+
+        It is never worth it for fewer rows than ``least``.
+        """
+        known, few = self.known, len(active) < least
         numbers = known[:0] if few else active + expired
         if not few and common(known, numbers) >= _PAYS * len(numbers):
             return True
@@ -65,6 +71,8 @@ class Lsj(Isj):
     every row stays, parked under one dominator. ``layers`` says how many layers share;
     ``layers=None`` shares in all of them, but recomputes from the first layer on that is small or
     has less than half of its rows in common with the window before; then it is isj and one look.
+    Option ``share_from`` (1536): with ``layers=None``, the live rows of a side below which nothing
+    is shared; layers above the first need as many, or 64 where that is less.
 
     Time: that of isj, but the sort-filter of a shared layer gives way to O(r s) comparisons, r
     being the rows that are new there or lost their parent and s its skyline. State: all live rows,
@@ -90,8 +98,15 @@ class Lsj(Isj):
     ['a', 'b']
     """
 
+    option_names = ("share_from",)
+
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
+        least = query.options.get("share_from", _FEW_LIVE)
+        if isinstance(least, bool) or not isinstance(least, int) or least < 0:
+            raise QueryError(f"option 'share_from' must be an integer of at least 0: {least!r}")
+        self.few_live, self.few = least, min(least, _FEW)
+        self.shares = np.zeros(len(_COUNTS), np.int64)
         self._graphs: tuple[DominanceGraph, DominanceGraph] | None = None
         self.fabric: list[tuple[_LocalSky, _LocalSky]] = []
         """Layers 2, 3, ... of both sides."""
@@ -119,15 +134,19 @@ class Lsj(Isj):
     def local(self, layer: int, at: int, active: Ints, first: int) -> Ints:
         side = self.live[at]
         if layer == 1 and self._graph_serves(at, active, first):
+            self.shares[0] += self.folding
             return self.graphs[at].read(first) - side.expired
         if not self.folding or layer >= self.stop:
+            self.shares[2] += self.folding
             return super().local(layer, at, active, first)
         if len(self.fabric) < layer - 1:
             self.fabric.append((_LocalSky(), _LocalSky()))
         sky = self.fabric[layer - 2][at]
-        if self.query.layers is None and not sky.pays(active, side.expired):
+        if self.query.layers is None and not sky.pays(active, side.expired, self.few):
             self.stop = layer
+            self.shares[2] += 1
             return super().local(layer, at, active, first)
+        self.shares[2 if sky.parents is None else 1] += 1
         return sky.update(side.points, side.segment, active, side.expired, self.local_counts)
 
     def _graph_serves(self, at: int, active: Ints, first: int) -> bool:
@@ -135,7 +154,7 @@ class Lsj(Isj):
         side = self.live[at]
         if not self.folding:
             return self.linked[at] == side.expired + len(side)
-        if self.stop == 1 or (self.query.layers is None and len(active) < _FEW_LIVE):
+        if self.stop == 1 or (self.query.layers is None and len(active) < self.few_live):
             self.stop = 1
             return False
         start = max(self.linked[at] - side.expired, 0)
@@ -151,6 +170,7 @@ class Lsj(Isj):
         for at, graph in enumerate(self.graphs):
             arrays |= {f"graph{at}/{n}": value for n, value in graph.state().items()}
         arrays["fabric"] = np.array([len(self.fabric), *self.linked])
+        arrays["shares"] = self.shares.copy()
         for layer, both in enumerate(self.fabric):
             for at, sky in enumerate(both):
                 arrays[f"fabric{layer}/{at}/known"] = sky.known
@@ -162,6 +182,8 @@ class Lsj(Isj):
         super().restore_known(arrays)
         for at, graph in enumerate(self.graphs):
             graph.restore(under(arrays, f"graph{at}/"))
+        if "shares" in arrays:  # 0.1 did not count
+            self.shares = arrays["shares"].copy()
         layers, *self.linked = (int(n) for n in arrays["fabric"])
         self.fabric = [(_LocalSky(), _LocalSky()) for _ in range(layers)]
         for layer, both in enumerate(self.fabric):
@@ -178,7 +200,13 @@ class Lsj(Isj):
             found["state_bytes"] += sum(graph.nbytes for graph in self._graphs)
         kept = [sky for both in self.fabric for sky in both]
         found["state_bytes"] += sum(16 * len(sky.known) for sky in kept)
-        return found | {"fabric_rows": sum(len(sky.known) for sky in kept)}
+        graphs = self._graphs or ()
+        return found | {
+            "fabric_rows": sum(len(sky.known) for sky in kept),
+            "graph_rows": sum(len(graph) for graph in graphs),
+            "graph_edges": sum(int(graph.counts[3]) for graph in graphs),
+            **dict(zip(_COUNTS, self.shares.tolist(), strict=True)),
+        }
 
     def _check(self) -> None:
         super()._check()
