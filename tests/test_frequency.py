@@ -83,9 +83,9 @@ def check_promises(
 
 
 def small(algorithm: str, k: int, capacity: int, window: Any, table: pa.Table, **more: Any) -> Any:
-    sizes = {"capacity": capacity, **more}
-    if algorithm != "ss":
-        sizes["cells"] = 2 * capacity
+    given = {"capacity": capacity, "cells": 2 * capacity}
+    taken = registry.takes("HeavyHitters", algorithm)
+    sizes = {name: size for name, size in given.items() if name in taken} | more
     if algorithm in ("fsw-r", "fsw-f"):
         sizes["ratio"] = 2
     if algorithm == "fsw-f":

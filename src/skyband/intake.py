@@ -16,7 +16,7 @@ from skyband.kernels.arrange import arrival_numbers, counting_order, split_by_co
 from skyband.kernels.scan import is_sorted
 from skyband.query.base import Query
 from skyband.runs import expand
-from skyband.synopsis import Faults, Rows, Synopsis
+from skyband.synopsis import Faults, Rows, Synopsis, check_names
 from skyband.synopsis import faults as faults_of
 from skyband.watermark import CountClock
 from skyband.window import TimeWindow
@@ -102,6 +102,8 @@ class Intake:
         self.panes = query.window.panes
         self.synopsis = synopsis
         self.bound: dict[str, pa.Schema] = {}
+        self.untyped: dict[str, pa.Schema] = {}
+        """Columns of sources that have shown no row and no types yet."""
         self.in_order = False
         """Whether all that comes is known to be in order of time."""
         self.limits: TimeLimits | None = None
@@ -132,6 +134,20 @@ class Intake:
                     f"column {field.name!r} had type {field.type} in earlier batches and has {now} "
                     "now; cast it so that all batches agree"
                 )
+
+    def says_nothing(self, source: str, table: pa.Table) -> bool:
+        """Whether a batch has no rows and lacks types, so that only its names can be checked.
+
+        An empty CSV file is like that, and so is an empty DataFrame with a column of objects.
+        """
+        if table.num_rows:
+            return False
+        names = self.synopsis.columns(source, table.schema)
+        check_names(source, table.schema, names)
+        if not any(pa.types.is_null(table.schema.field(name).type) for name in names):
+            return False
+        self.untyped[source] = table.schema
+        return True
 
     def take(self, source: str, data: Any) -> Taken:
         """The good rows of a batch; bad ones are told apart, not yet counted or refused."""

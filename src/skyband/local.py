@@ -46,10 +46,8 @@ def rank(
 def rank_with(monitor: Monitor, source: Any, progress: Progress | None = None) -> pa.Table:
     """As ``rank``, with a fresh Monitor of the caller's, whose stats tell what was left out."""
     query = monitor.query
-    tables = [answers.table for answers in _run(source, monitor, progress)]
-    if monitor._fold is None:
-        return _unbound(query)
-    schema = monitor._fold.schema()
+    tables = [answers.table for answers in _run(source, monitor, progress) if len(answers.table)]
+    schema = _schema(monitor)
     table = (
         pa.concat_tables([t.cast(schema) if t.schema != schema else t for t in tables])
         if (tables)
@@ -120,7 +118,7 @@ def _single(source: Any, monitor: Monitor) -> Iterator[Any]:
 
 def _in_time(table: pa.Table, query: Query, source: str | None) -> pa.Table:
     """A table in order of time, where the query's windows are of time."""
-    if isinstance(query.window, CountWindow):
+    if isinstance(query.window, CountWindow) or not table.num_rows:
         return table
     name = query.time_of(source)
     if name is None or table.schema.get_field_index(name) < 0:  # absent, or there twice
@@ -177,8 +175,18 @@ def _several(sources: Mapping[str, Any], monitor: Monitor) -> Iterator[Any]:
             ended = []
 
 
-def _unbound(query: Query) -> pa.Table:
-    """The answer over a source that showed no column at all."""
-    rank_column = ("rank",) if query.ranked else ()
-    names = dict.fromkeys(("window_start", "window_end", *query.groups, *rank_column, *query.key))
-    return pa.table({name: pa.nulls(0) for name in names})
+def _schema(monitor: Monitor) -> pa.Schema:
+    """Columns of the answers; where a source has shown no types they are of type null.
+
+    Of a source without any batch an answer has the columns that the query names.
+    """
+    query, fold, intake = monitor.query, monitor._fold, monitor._intake
+    if fold is not None and not (query.needs_mapping and set(query.sources) - set(intake.bound)):
+        return fold.schema()
+    known = {} if fold is None else {field.name: field.type for field in fold.schema()}
+    known["rank"] = pa.int32()
+    if isinstance(query.window, CountWindow) or query.window.integer:
+        known |= {"window_start": pa.int64(), "window_end": pa.int64()}
+    seen = [name for schema in intake.untyped.values() for name in schema.names]
+    names = query.answer_names(seen)
+    return pa.schema([(name, known.get(name, pa.null())) for name in names])

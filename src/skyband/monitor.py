@@ -14,7 +14,7 @@ from skyband.answer import Answer, Answers
 from skyband.errors import DataError, EngineError, QueryError, SchemaError
 from skyband.fold import Fold, make_synopsis
 from skyband.groups import GroupTable
-from skyband.intake import Intake, Taken, refuse
+from skyband.intake import Intake, Taken, as_table, refuse
 from skyband.packing import pack, schema_from_array, schema_to_array, unpack
 from skyband.peek import peek
 from skyband.query import Query, from_spec
@@ -89,10 +89,14 @@ class Monitor:
         return Answer(peek(self._fold, size), 0)
 
     def _push(self, data: Any) -> Answers | None:
-        batches = self._by_source(data)
-        taken = [self._intake.take(source, batch) for source, batch in batches.items()]
+        batches = {source: as_table(batch) for source, batch in self._by_source(data).items()}
+        taken = [
+            self._intake.take(source, table)
+            for source, table in batches.items()
+            if not self._intake.says_nothing(source, table)
+        ]
         if not taken:
-            return None  # a mapping without any source
+            return None
         bad = 0
         for each in taken:
             if each.faults is not None:

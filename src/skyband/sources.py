@@ -116,6 +116,7 @@ def _open(path: Path, kind: str) -> Batches:
 
         options = csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
         with csv.open_csv(path, parse_options=options) as reader:
+            yield reader.schema.empty_table()
             for batch in reader:
                 yield pa.Table.from_batches([batch])
     elif kind == "json":

@@ -37,7 +37,7 @@ from skyband.query.base import RESERVED, Query
 from skyband.runs import Part, Runs, offsets_of
 from skyband.times import TimeAxis
 
-__all__ = ["Faults", "Refused", "Rows", "Synopsis", "Windows"]
+__all__ = ["Faults", "Refused", "Rows", "Synopsis", "Windows", "check_names"]
 
 Q = TypeVar("Q", bound=Query)
 Ints = npt.NDArray[np.int64]
@@ -224,13 +224,7 @@ class Synopsis(ABC, Generic[Q]):
     def bind(self, source: str, schema: pa.Schema) -> pa.Schema:
         """Remember a source's schema; returns the part of it that is needed."""
         names = self.columns(source, schema)
-        for name in names:
-            if schema.get_field_index(name) < 0:
-                there = ", ".join(schema.names) or "none"
-                twice = len(schema.get_all_field_indices(name)) > 1
-                problem = "is there twice" if twice else "is missing"
-                where = f" of source {source!r}" if source else ""
-                raise SchemaError(f"column {name!r}{where} {problem}; the columns are: {there}")
+        check_names(source, schema, names)
         answer_names = (*RESERVED, *self.query.extra_columns)
         for name in self.shown(source, schema):
             if name in answer_names:
@@ -378,6 +372,17 @@ class Synopsis(ABC, Generic[Q]):
 
 
 # Checks that families share ----------------------------------------------------------------------
+
+
+def check_names(source: str, schema: pa.Schema, names: Sequence[str]) -> None:
+    """Raise SchemaError where a schema does not have each of these columns once."""
+    for name in names:
+        if schema.get_field_index(name) < 0:
+            there = ", ".join(schema.names) or "none"
+            twice = len(schema.get_all_field_indices(name)) > 1
+            problem = "is there twice" if twice else "is missing"
+            where = f" of source {source!r}" if source else ""
+            raise SchemaError(f"column {name!r}{where} {problem}; the columns are: {there}")
 
 
 def numeric(role: str, schema: pa.Schema, name: str) -> None:

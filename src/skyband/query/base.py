@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from types import SimpleNamespace
@@ -118,6 +118,16 @@ class Query:
         """Answer columns that tell one answered thing from another; empty: the whole row."""
         name = getattr(self, "id", None)
         return () if name is None else (name,)
+
+    def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
+        """Columns of a source that has these which an answer shows, in order."""
+        return self.key
+
+    def answer_names(self, seen: Sequence[str] = ()) -> tuple[str, ...]:
+        """Columns of an answer by name, for when their types are not known."""
+        rank = RESERVED[2:] if self.ranked else ()
+        names = (*RESERVED[:2], *self.groups, *rank, *self.shown(seen), *self.extra_columns)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +29,9 @@ class Skyline(Query):
     time: str | None = None
     by: tuple[str, ...] = ()
 
+    def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
+        return (*seen, *self.prefer, self.id, self.time)
+
     def _validate(self) -> None:
         object.__setattr__(self, "prefer", preferences(self.prefer))
         column("id", self.id, optional=True)
@@ -53,6 +56,9 @@ class SkylineJoin(Query):
     prefer: Mapping[str, str]
     time: str | Mapping[str, str] | None = None
     layers: int | None = None
+
+    def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
+        return (*columns("on", self.on), *self.prefer)
 
     def _validate(self) -> None:
         column("left", self.left)

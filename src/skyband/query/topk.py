@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,6 +37,9 @@ class TopK(Query):
     largest: bool = True
     epsilon: float = 0.0
     delta: float = 1.0
+
+    def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
+        return (self.id, self.score, self.time)
 
     def _validate(self) -> None:
         column("score", self.score)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -33,6 +34,9 @@ class UncertainTopK(Query):
     by: tuple[str, ...] = ()
     semantics: str = "pk-topk"
     threshold: float | None = None
+
+    def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
+        return (self.id, self.score, self.probability)
 
     def _validate(self) -> None:
         column("score", self.score)
