@@ -128,5 +128,5 @@ register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")
 
 register("SkylineJoin", "naive", "skyband.skyline.naive:Naive")
 register("SkylineJoin", "isj", "skyband.skyline.isj:Isj")
-register("SkylineJoin", "lsj", "skyband.skyline.lsj:Lsj", ("layers",))
+register("SkylineJoin", "lsj", "skyband.skyline.lsj:Lsj", ("layers",), ("share_from",))
 register("SkylineJoin", "gsj", "skyband.skyline.gsj:GroupSkylines")

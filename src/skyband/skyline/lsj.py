@@ -98,7 +98,6 @@ class Lsj(Isj):
     ['a', 'b']
     """
 
-    option_names = ("share_from",)
 
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
