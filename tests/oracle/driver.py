@@ -107,7 +107,7 @@ def peeks(
     then goes from the least start to the greatest end of the groups with a sealed pane.
     """
     settings = {name: value for name, value in settings.items() if name not in ONLY_FOR_ALGORITHMS}
-    peek = peek_counted if isinstance(window, CountWindow) else peek_timed
+    peek: Any = peek_counted if isinstance(window, CountWindow) else peek_timed
     run = answers(kind, window, batches, **settings)
     return [
         peek(kind, window, batches[: number + 1], number == len(batches), last, run, settings)
