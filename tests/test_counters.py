@@ -71,7 +71,7 @@ def test_lsj_saves_comparisons_by_sharing() -> None:
     prefer = {f"{name}_{axis}": "min" for name in "ab" for axis in "xy"}
     found: dict[str, dict[str, Any]] = {}
     answers = []
-    for sharing in SHARING:
+    for sharing, options in SHARING.items():
         monitor = sb.Monitor(
             sb.SkylineJoin(
                 left="a",
@@ -81,7 +81,7 @@ def test_lsj_saves_comparisons_by_sharing() -> None:
                 prefer=prefer,
                 window=sb.TimeWindow(300, slide=10),
                 algorithm="lsj",
-                options=SHARING[sharing],
+                options=options,
             )
         )
         answers.append([answer.table for answer in monitor.push(sides)])
@@ -153,7 +153,7 @@ def test_pabf_empties_full_buckets_into_the_next() -> None:
 def test_pabf_refills_its_results_when_they_expire() -> None:
     falling = -np.arange(300 * SLIDE) / 100.0
     stats = pabf(falling)
-    # The best are the oldest. A refill finds 2 K results, the rows of two panes, and K must be there.
+    # The best are the oldest. A refill finds 2 K results: the rows of two panes.
     assert stats["refills"] == (300 - SIZE // SLIDE) // 2
     assert stats["rows_refilled"] > 0
     assert pabf(-falling)["refills"] == 0

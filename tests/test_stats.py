@@ -1,4 +1,4 @@
-"""What ``Monitor.stats`` says: the same after a restore, and at a cost that the state leaves alone."""
+"""What ``Monitor.stats`` says: the same after a restore, at a cost that does not grow."""
 
 from __future__ import annotations
 
