@@ -14,6 +14,7 @@ import pytest
 
 import command_line
 import conformance
+import oracle
 import skyband as sb
 import streams
 from skyband import registry
@@ -92,7 +93,7 @@ def test_every_query_and_its_changes(kind: str, zone: str | None) -> None:
     for each in (zone, "UTC"):
         moment = pa.timestamp("us", each)
         settings = conformance.SETTINGS[kind][-1]
-        window = conformance.oracle.TimeWindow(30, 7, lateness=6)
+        window = oracle.TimeWindow(30, 7, lateness=6)
         stream = conformance.long_stream(kind, settings, window, "uniform")
         batches, _, table = conformance.sent(stream, settings)
         zoned = [_zoned(batch, moment) for batch in batches]
@@ -152,10 +153,10 @@ def test_a_restored_monitor_of_other_edges_still_tells_what_left() -> None:
     monitor.push(rows(kind, 3))
     assert monitor._fold is not None
     moment = pa.timestamp("us", "UTC")
-    for group, table in monitor._fold.before.items():
-        for at in (0, 1):
-            table = table.set_column(at, table.column_names[at], table.column(at).cast(moment))
-        monitor._fold.before[group] = table
+    (table,) = monitor._fold.before.values()
+    for at in (0, 1):
+        table = table.set_column(at, table.column_names[at], table.column(at).cast(moment))
+    monitor._fold.before[0] = table
     monitor = sb.Monitor.restore(monitor.snapshot())
     (answer,) = monitor.flush()[:1]
     assert answer.changes.to_pylist() == [

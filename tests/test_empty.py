@@ -85,8 +85,8 @@ def test_a_source_without_types_has_every_column_by_name(
         file.write_text(",".join(table.column_names) + "\n", encoding="utf-8")
         return file
 
-    for empty in (each(source, untyped), each(source, lambda t: [untyped(t)]), each(source, written)):
-        got = sb.rank(empty, query)
+    for nothing in (untyped, lambda table: [untyped(table)], written):
+        got = sb.rank(each(source, nothing), query)
         assert got.num_rows == 0
         if kind != "SkylineJoin":
             assert got.column_names == full.names
@@ -153,5 +153,6 @@ def test_a_monitor_takes_a_batch_that_says_nothing_and_goes_on() -> None:
 def test_the_command_line_writes_the_header_of_an_empty_file(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("ts,x\n", encoding="utf-8")
-    out = good("topk", path, "-k", 1, "--score", "x", "--time", "ts", "--window", "2 s", "-f", "csv")
+    words = ("-k", 1, "--score", "x", "--time", "ts", "--window", "2 s", "--format", "csv")
+    out = good("topk", path, *words)
     assert out.replace('"', "").split() == ["window_start,window_end,rank,x,ts"]

@@ -126,6 +126,8 @@ def pushes(kind: str) -> list[Any]:
     known = np.where(number % 4 == 1, number - 301, number)
     columns: dict[str, Any] = {"ts": ts, "id": number, "object": known}
     columns |= {"stream": np.where(number % 2, "a", "b"), "value": rng.random(ROWS)}
+    columns |= {"price": rng.random(ROWS), "volume": rng.random(ROWS)}
+    columns |= {"p": rng.integers(1, 5, ROWS) / 4}
     columns |= {"score": rng.normal(100.0, 5.0, ROWS), "item": rng.zipf(1.3, ROWS) % 1000}
     return [push[""] for push in in_turn({"": columns})]
 

@@ -101,13 +101,8 @@ register("HeavyHitters", "fss", "skyband.frequency.instances:FilteredSpaceSaving
 register("HeavyHitters", "fsp", "skyband.frequency.fsp:Fsp", _CELLS, _SKETCH)
 register("HeavyHitters", "fsw", "skyband.frequency.fsw:Fsw", _CELLS, _SKETCH)
 register("HeavyHitters", "fsw-r", "skyband.frequency.fsw:FswR", (*_CELLS, "ratio"), _SKETCH)
-register(
-    "HeavyHitters",
-    "fsw-f",
-    "skyband.frequency.fsw:FswF",
-    (*_CELLS, "ratio", "filter_bits"),
-    _SKETCH,
-)
+_ALL = (*_CELLS, "ratio", "filter_bits")
+register("HeavyHitters", "fsw-f", "skyband.frequency.fsw:FswF", _ALL, _SKETCH)
 
 register("UncertainTopK", "bs", "skyband.uncertain.bs:BaseSynopsis")
 register("UncertainTopK", "csq", "skyband.uncertain.csq:CompactSetQueue")

@@ -122,7 +122,9 @@ class _Study:
     def query(self, case: Case, algorithm: str, scores: Scores) -> sb.TopK:
         spread = float(scores.max() - scores.min())
         name = "pabf" if algorithm == PRE else algorithm
-        loose = {"epsilon": case.epsilon * spread, "delta": case.delta} if name == "pabf" else {}
+        loose: dict[str, Any] = (
+            {"epsilon": case.epsilon * spread, "delta": case.delta} if name == "pabf" else {}
+        )
         return sb.TopK(
             k=case.k, score="x", id="row", window=sb.CountWindow(case.size, slide=case.slide),
             algorithm=name, options={"preselect": True} if algorithm == PRE else {}, **loose,
