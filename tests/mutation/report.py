@@ -57,7 +57,7 @@ def write(results: list[Result], sample: int | None, seed: str) -> None:
         if mine:
             lines.append(f"| {family} | {len(mine):,} | {_percent(mine)} |")
     lines += ["", "| module | mutants there are | tried | killed |", "|---|---:|---:|---:|"]
-    for module in dict.fromkeys(result.target.module for result in results):
+    for module in sorted({result.target.module for result in results}):
         mine = [result for result in results if result.target.module == module]
         lines.append(f"| `{module}` | {mine[0].all:,} | {len(mine):,} | {_percent(mine)} |")
     survivors = [result for result in results if result.fate == "survived"]
