@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +217,58 @@ class TestRuns:
         assert sorted(row.record for row in letters) == ['{"ts": "soon"}', "{oops"]
         got = spark.read.parquet(str(tmp_path / "out"))
         assert got.count() > 0
+
+
+class Server:
+    """A PostgreSQL of our own, in a folder of its own."""
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self.folder = folder
+        self.programs = programs
+        self.user = "nobody" if os.geteuid() == 0 else None  # it refuses to run as root
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+
+    def call(self, program: str, *arguments: str) -> None:
+        command = [str(self.programs / program), *arguments]
+        subprocess.run(command, check=True, capture_output=True, user=self.user, cwd="/")
+
+    def start(self) -> str:
+        data = self.folder / "data"
+        data.mkdir()
+        if self.user is not None:
+            for path in (self.folder, data):
+                shutil.chown(path, self.user)
+                path.chmod(0o700)
+        self.call("initdb", "-D", str(data), "-U", "skyband", "--auth=trust", "-N")
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {data} -c fsync=off"
+        log = str(data / "log")
+        self.call("pg_ctl", "-D", str(data), "-w", "-l", log, "-o", options, "start")
+        return f"host=127.0.0.1 port={self.port} user=skyband dbname=postgres"
+
+    def stop(self) -> None:
+        self.call("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "stop")
+
+
+@pytest.fixture(scope="module")
+def dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("psycopg", reason="the PostgreSQL sink needs psycopg")
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    initdb = str(found[-1]) if found else shutil.which("initdb")
+    if initdb is None:
+        pytest.skip("no PostgreSQL server is installed (initdb)")
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        server = Server(Path(folder), Path(initdb).resolve().parent)
+        try:
+            address = server.start()
+        except (subprocess.CalledProcessError, PermissionError, LookupError) as problem:
+            pytest.skip(f"PostgreSQL could not be started: {problem}")
+        try:
+            yield address
+        finally:
+            server.stop()
 
 
 class TestPostgres:
