@@ -95,7 +95,9 @@ class TimeLimits:
         assert found is not None
         if known is None:
             return found
-        return Faults(known.mask | found.mask, [*known.reasons, *found.reasons])
+        known.mask |= found.mask
+        known.reasons += found.reasons
+        return known
 
 
 class Intake:
