@@ -6,7 +6,6 @@ import random
 import subprocess
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import faulty
@@ -113,9 +112,13 @@ def test_postgres_has_each_window_once(
     faulty.write_inputs(tmp_path, ["one"], batches)
     job, log = tmp_path / "job.toml", tmp_path / "log"
     job.write_text(JOB.format(shards=shards, changes=str(changes).lower(), table=table))
-    start = partial(kills.launch, log, "-m", "skyband", "pipeline", str(job), SKYBAND_TEST_DSN=dsn)
+
+    def start(_: int) -> subprocess.Popen[bytes]:
+        command = ("-m", "skyband", "pipeline", str(job))
+        return kills.launch(log, *command, SKYBAND_TEST_DSN=dsn)
+
     written = after_writing(dsn, table)
-    committed = kills.after_commits([tmp_path / "state"], random.Random(times))
+    committed = kills.after_commit(tmp_path / "state", random.Random(times))
     ways = [committed if n % 4 == 1 else written for n in range(times)]
     assert kills.run_with_kills(log, start, ways) == times
     want, _ = clusters.embedded(faulty.QUERY, faulty.flows(batches), changes=changes)
