@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import faulthandler
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -8,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import postgres_server
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # helpers that all tests share
-
-import servers
 
 import clusters
 
@@ -43,13 +43,14 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def dsn() -> Iterator[str]:
-    """The address of a PostgreSQL server of our own."""
+    """The address of a PostgreSQL server; skipped where there is none."""
     pytest.importorskip("psycopg", reason="the PostgreSQL sink needs psycopg")
-    programs = servers.programs()
-    if programs is None:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    initdb = str(found[-1]) if found else shutil.which("initdb")
+    if initdb is None:
         pytest.skip("no PostgreSQL server is installed (initdb)")
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        server = servers.Server(Path(folder), programs)
+        server = postgres_server.Server(Path(folder), Path(initdb).resolve().parent)
         try:
             address = server.start()
         except (subprocess.CalledProcessError, PermissionError, LookupError) as problem:

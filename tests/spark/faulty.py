@@ -110,6 +110,8 @@ def main(folder: Path, shapes: list[str]) -> None:
         with alone:
             query = start(session, folder, name)
             while query.isActive and query.lastProgress is None:
+                if query.status["message"] == "Waiting for data to arrive":
+                    break
                 time.sleep(0.1)
             return query
 

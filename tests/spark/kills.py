@@ -54,17 +54,14 @@ def wait_until(process: subprocess.Popen[bytes], done: Callable[[], bool]) -> bo
     return False
 
 
-def after_commits(checkpoints: Sequence[Path], rng: random.Random) -> Callable[[], Ready]:
-    """Up to half a second after every query has committed a batch more than when it was asked."""
+def after_commit(checkpoint: Path, rng: random.Random) -> Callable[[], Ready]:
+    """Up to half a second after a query has committed a batch more than when this was prepared."""
 
     def prepare() -> Ready:
-        known = [commits(path) for path in checkpoints]
+        known = commits(checkpoint)
 
         def ready(process: subprocess.Popen[bytes]) -> bool:
-            more = lambda: all(  # noqa: E731
-                commits(path) > before for path, before in zip(checkpoints, known, strict=True)
-            )
-            if not wait_until(process, more):
+            if not wait_until(process, lambda: commits(checkpoint) > known):
                 return False
             time.sleep(rng.uniform(0, 0.5))
             return process.poll() is None
@@ -76,15 +73,18 @@ def after_commits(checkpoints: Sequence[Path], rng: random.Random) -> Callable[[
 
 def run_with_kills(
     log: Path,
-    start: Callable[[], subprocess.Popen[bytes]],
+    start: Callable[[int], subprocess.Popen[bytes]],
     prepare: Sequence[Callable[[], Ready]],
     killed: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run a job to its end, killed once for each of ``prepare``; returns how often it was."""
+    """Run a job to its end, killed once for each of ``prepare``; returns how often it was.
+
+    ``start`` is told how many kills there were before.
+    """
     done = 0
     while True:
         ready = prepare[done]() if done < len(prepare) else None
-        process = start()
+        process = start(done)
         try:
             if ready is not None and ready(process):
                 kill(process)

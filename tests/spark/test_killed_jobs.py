@@ -6,8 +6,8 @@ import random
 import subprocess
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import faulty
 import kills
@@ -54,16 +54,13 @@ once = true
 """
 
 
-def rows_in(dsn: str, table: str) -> int:
+def rows_in(connection: Any, table: str) -> int:
     """Rows of a table; none where there is no such table yet."""
-    import psycopg
-
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        found = connection.execute("SELECT to_regclass(%s)", [table]).fetchone()
-        if found is None or found[0] is None:
-            return 0
-        count = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
-    return 0 if count is None else int(count[0])
+    (found,) = connection.execute("SELECT to_regclass(%s)", [table]).fetchone()
+    if found is None:
+        return 0
+    (count,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return int(count)
 
 
 def stored(dsn: str, table: str) -> pa.Table:
@@ -78,15 +75,18 @@ def stored(dsn: str, table: str) -> pa.Table:
 
 def after_writing(dsn: str, table: str) -> Callable[[], kills.Ready]:
     """Right after a batch was written, when Spark has most likely not committed it yet."""
+    import psycopg
 
     def prepare() -> kills.Ready:
-        known = rows_in(dsn, table)
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            known = rows_in(connection, table)
 
         def ready(process: subprocess.Popen[bytes]) -> bool:
-            while process.poll() is None:
-                if rows_in(dsn, table) > known:
-                    return True
-                time.sleep(0.01)
+            with psycopg.connect(dsn, autocommit=True) as connection:
+                while process.poll() is None:
+                    if rows_in(connection, table) > known:
+                        return True
+                    time.sleep(0.02)
             return False
 
         return ready
@@ -113,9 +113,13 @@ def test_postgres_has_each_window_once(
     faulty.write_inputs(tmp_path, ["one"], batches)
     job, log = tmp_path / "job.toml", tmp_path / "log"
     job.write_text(JOB.format(shards=shards, changes=str(changes).lower(), table=table))
-    start = partial(kills.launch, log, "-m", "skyband", "pipeline", str(job), SKYBAND_TEST_DSN=dsn)
+
+    def start(_: int) -> subprocess.Popen[bytes]:
+        command = ("-m", "skyband", "pipeline", str(job))
+        return kills.launch(log, *command, SKYBAND_TEST_DSN=dsn)
+
     written = after_writing(dsn, table)
-    committed = kills.after_commits([tmp_path / "state"], random.Random(times))
+    committed = kills.after_commit(tmp_path / "state", random.Random(times))
     ways = [committed if n % 4 == 1 else written for n in range(times)]
     assert kills.run_with_kills(log, start, ways) == times
     want, _ = clusters.embedded(faulty.QUERY, faulty.flows(batches), changes=changes)
@@ -124,4 +128,4 @@ def test_postgres_has_each_window_once(
     assert clusters.rows(got) == clusters.rows(want)
     if times > 2:  # once more, with nothing new to read: nothing is written again
         assert kills.run_with_kills(log, start, []) == 0
-        assert rows_in(dsn, table) == want.num_rows
+        assert stored(dsn, table).num_rows == want.num_rows

@@ -208,7 +208,9 @@ def test_verbs_read_text_as_utc(
     want = good(*command)
     assert want.count("\n") > 20
     try:
-        assert good(*command, "--engine", "spark", "--master", "local[2]") == want
+        got = good(*command, "--engine", "spark", "--master", "local[2]")
+        # Spark counts microseconds, where pyarrow reads whole seconds as such.
+        assert got.replace(".000000", "") == want.replace(".000000", "")
     finally:
         for key, value in before.items():
             spark.conf.set(key, value)

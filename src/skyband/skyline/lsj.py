@@ -98,7 +98,6 @@ class Lsj(Isj):
     ['a', 'b']
     """
 
-
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
         least = query.options.get("share_from", _FEW_LIVE)

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests."""
+"""A PostgreSQL of our own, in a folder of its own, on loopback."""
 
 from __future__ import annotations
 
@@ -38,10 +38,3 @@ class Server:
 
     def stop(self) -> None:
         self.call("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "stop")
-
-
-def programs() -> Path | None:
-    """Where the server's programs are, if they are installed."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    initdb = str(found[-1]) if found else shutil.which("initdb")
-    return None if initdb is None else Path(initdb).resolve().parent
