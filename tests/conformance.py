@@ -210,8 +210,9 @@ def _seen(answer: sb.Answer) -> Seen:
     edges = pa.array([answer.start, answer.end])
     if pa.types.is_timestamp(edges.type):
         edges = edges.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    start, end = edges.to_pylist()
     tables = streams.rows_of(answer.table), streams.rows_of(answer.changes)
-    return Seen(*edges.to_pylist(), *tables, answer.total, answer.exact, answer.bounds)
+    return Seen(start, end, *tables, answer.total, answer.exact, answer.bounds)
 
 
 def _peek(monitor: sb.Monitor, last: int | None) -> Seen | None:

@@ -144,8 +144,8 @@ def test_batches_do_not_matter(kind: str, algorithm: str, number: int) -> None:
             assert_same(kind, got, want)
     if not is_exact(kind, algorithm):
         for form in forms:
-            got = conformance.run(query, form).answers
-            assert_promised(kind, query, got, settings, form)
+            answers = conformance.run(query, form).answers
+            assert_promised(kind, query, answers, settings, form)
     for used, fresh in zip(batches, pushes(kind, settings), strict=True):
         assert used == fresh
 
