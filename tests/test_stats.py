@@ -20,7 +20,8 @@ ALWAYS = {"rows_in", "rows_late", "rows_bad", "rows_unused", "windows_out", "ret
 
 
 def test_every_algorithm_has_a_case() -> None:
-    assert {(case.values[0].kind, case.values[0].algorithm) for case in CASES} == set(NAMES)
+    queries: list[Any] = [case.values[0] for case in CASES]
+    assert {(query.kind, query.algorithm) for query in queries} == set(NAMES)
 
 
 @pytest.mark.parametrize(("query", "batches"), CASES)
@@ -63,7 +64,7 @@ def large(kind: str, algorithm: str) -> tuple[sb.Query, Any]:
     window: dict[str, Any] = {"window": sb.TimeWindow(ROWS, slide=500), "time": "ts"}
     window |= {"algorithm": algorithm}
     if kind == "TopK":
-        more = {"epsilon": 1.0} if algorithm == "pabf" else {}
+        more: dict[str, Any] = {"epsilon": 1.0} if algorithm == "pabf" else {}
         return sb.TopK(k=50, score="score", id="id", **window, **more), pa.table(falling)
     if kind == "HeavyHitters":
         table = pa.table({"ts": ts, "item": rng.integers(0, ROWS, ROWS)})
@@ -82,7 +83,12 @@ def large(kind: str, algorithm: str) -> tuple[sb.Query, Any]:
             "ts": ts, "id": np.arange(ROWS) // 2, "value": rng.random(ROWS),
             "stream": np.where(np.arange(ROWS) % 2, "a", "b"),
         })  # fmt: skip
-        given = {"id": "id", "stream": "stream", "value": "value", "streams": ("a", "b")}
+        given: dict[str, Any] = {
+            "id": "id",
+            "stream": "stream",
+            "value": "value",
+            "streams": ("a", "b"),
+        }
         return sb.FusedTopK(
             k=3, options={"slack": 10**6} if algorithm != "sla" else {}, **given, **window
         ), table
@@ -119,7 +125,12 @@ def test_statistics_take_no_room_that_grows_with_the_state(kind: str, algorithm:
 def test_statistics_do_not_sweep(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
     instances = Eaa._instances
-    monkeypatch.setattr(Eaa, "_instances", lambda self: looks.append(1) or instances(self))
+
+    def look(self: Eaa) -> Any:
+        looks.append(1)
+        return instances(self)
+
+    monkeypatch.setattr(Eaa, "_instances", look)
     query, rows = large("FusedTopK", algorithm)
     monitor = sb.Monitor(query)
     monitor.push(rows)
