@@ -227,18 +227,3 @@ def test_monitors_that_make_no_sense(made: Any, told: str) -> None:
 def test_a_mapping_is_refused_where_there_is_one_source() -> None:
     with pytest.raises(sb.SchemaError, match="one source"):
         sb.Monitor(query()).push({"a": rows()})
-
-
-@pytest.mark.parametrize("marks", [[21], [10, 21]], ids=["with others", "alone"])
-def test_an_empty_window_is_exact_however_it_is_answered(marks: list[int]) -> None:
-    """Windows [5, 10) and [15, 20); rows at 10 and 21 are in none and only move the mark."""
-    window = sb.TimeWindow(5, slide=10)
-    query = sb.TopK(k=1, score="x", time="ts", window=window, algorithm="pabf", epsilon=1.0)
-    monitor = sb.Monitor(query)
-    found = list(monitor.push(pa.table({"ts": [7, 7, 7], "x": [1, 2, 3]})))
-    for mark in marks:
-        found += monitor.push(pa.table({"ts": [mark], "x": [4]}))
-    assert [(answer.end, answer.table.num_rows, answer.exact) for answer in found] == [
-        (10, 1, False),
-        (20, 0, True),
-    ]

@@ -33,9 +33,11 @@ class Promises:
     exact: npt.NDArray[np.bool_]
     bounds: Mapping[str, Any]
     """Values for all runs, or one array with a value per run."""
+    empty: bool
+    """Whether the answer of a group without rows is exact."""
 
 
-NOTHING = Promises(np.zeros(0, np.int64), np.zeros(0, np.bool_), {})
+NOTHING = Promises(np.zeros(0, np.int64), np.zeros(0, np.bool_), {}, empty=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,8 +51,8 @@ def answers_of(
     bounds: dict[str, Any] = dict(synopsis.bounds())
     if finished is None:
         table, offsets = schema.empty_table(), np.zeros(len(ends) + 1, np.int64)
-        exact = np.ones(len(ends), np.bool_)  # a window without rows has no other answer
-        promises = Promises(offsets[:0], exact[:0], bounds)
+        exact = np.full(len(ends), synopsis.exact)
+        promises = Promises(offsets[:0], exact[:0], bounds, synopsis.exact)
     else:
         rows = finished.parts["rows"]
         offsets = np.append(rows.offsets[first], len(rows))
@@ -60,11 +60,12 @@ def answers_of(
         kind = schema.field("window_end").type
         window = [window_column(np.repeat(edge, counts), kind) for edge in edges]
         table = _table(query, groups, finished, schema, window)
-        proven = _proven(finished, synopsis.exact)
-        exact = _every(proven, first, last)
+        told = finished.scalars.get("exact")
+        exact = _every(told, first, last, synopsis.exact)
+        proven = np.full(len(finished), synopsis.exact) if told is None else told.astype(np.bool_)
         prefix = "bound:"
         own = {n[len(prefix) :]: v for n, v in finished.scalars.items() if n.startswith(prefix)}
-        promises = Promises(rows.lengths, proven, bounds | own)
+        promises = Promises(rows.lengths, proven, bounds | own, told is not None or synopsis.exact)
         bounds |= {name: _greatest(values, first, last) for name, values in own.items()}
     shape = (query, table, starts, ends, offsets)
     return Answers(*shape, exact, bounds, totals, group, before, promises)
@@ -98,19 +99,12 @@ def runs_of(finished: Runs | None, windows: Windows) -> tuple[Ints, Ints]:
     return np.searchsorted(runs, asked), np.searchsorted(runs, asked, side="right")
 
 
-def _proven(finished: Runs, default: bool) -> npt.NDArray[np.bool_]:
-    """Whether each run is proven exact; one without rows always is."""
-    told = finished.scalars.get("exact")
-    if told is None and default:
-        return np.ones(len(finished), np.bool_)
-    empty = finished.parts["rows"].lengths == 0
-    return empty if told is None else np.asarray(told.astype(np.bool_) | empty)
-
-
-def _every(values: npt.NDArray[np.bool_], first: Ints, last: Ints) -> npt.NDArray[np.bool_]:
-    if values.all():
-        return np.ones(len(first), np.bool_)
-    wrong = np.append(0, np.cumsum(~values))
+def _every(
+    values: npt.NDArray[Any] | None, first: Ints, last: Ints, default: bool
+) -> npt.NDArray[np.bool_]:
+    if values is None:
+        return np.full(len(first), default)
+    wrong = np.append(0, np.cumsum(~values.astype(np.bool_)))
     return np.asarray(wrong[last] == wrong[first])
 
 

@@ -35,10 +35,7 @@ def of_rows(answers: Answers) -> list[pa.Array]:
 def of_changes(
     answers: Answers, at: int, found: pa.Table, groups: tuple[str, ...]
 ) -> list[pa.Array]:
-    """The columns of ``PROMISE`` for what changed in the answer number ``at``.
-
-    A group that has no rows left has an exact answer, the empty one.
-    """
+    """The columns of ``PROMISE`` for what changed in the answer number ``at``."""
     told = answers.promises
     low, high = answers.offsets[at : at + 2]
     starts = np.cumsum(told.lengths) - told.lengths
@@ -57,8 +54,8 @@ def of_changes(
 
 
 def _columns(told: Promises, run: Ints) -> list[pa.Array]:
-    """What some runs promise; -1 is a run without rows: it is exact and has missed nothing."""
-    exact = np.append(told.exact, True)[run]
+    """What some runs promise; -1 is a group without rows, which has missed nothing."""
+    exact = np.append(told.exact, told.empty)[run]
     bounds = {
         name: np.append(value, -np.inf)[run] if isinstance(value, np.ndarray) else value
         for name, value in sorted(told.bounds.items())
