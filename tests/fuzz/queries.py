@@ -180,7 +180,7 @@ def _join(rng: random.Random, columns: dict[str, Column], taken: set[str], sever
         for _ in range(rng.choice((1, 2))):
             name = values.name(rng, taken)
             shapes[side][name], prefer[name] = _number(rng), rng.choice(("min", "max"))
-    settings = {"left": left, "right": right, "on": key, "prefer": prefer}
+    settings: dict[str, Any] = {"left": left, "right": right, "on": key, "prefer": prefer}
     settings["algorithm"] = _algorithm(rng, "SkylineJoin")
     return settings, shapes
 
