@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from typing import Any
 
 import pytest
@@ -97,6 +98,6 @@ def test_crashes_hangs_and_failures_are_told_apart(
     assert "5 inputs" in said
     assert "0 failures" in said
     # A case that nobody knows ends the process at once.
-    monkeypatch.setattr(driver.sys, "executable", "/bin/false")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     assert driver.main(["--count", "2", "--only", "snapshots"]) == 1
     assert "a crash (exit code 1)" in capsys.readouterr().out

@@ -52,18 +52,24 @@ Shaped = tuple[dict[str, Any], dict[str, dict[str, Column]]]
 
 
 def _topk(rng: random.Random, columns: dict[str, Column], taken: set[str], several: bool) -> Shaped:
-    score = values.name(rng, taken)
-    columns[score] = _number(rng)
-    settings: dict[str, Any] = {"k": rng.choice((1, 2, 3, 20, 1000)), "score": score}
-    if rng.random() < 0.7:
-        settings["id"] = values.name(rng, taken)
-        columns[settings["id"]] = _key(rng)
-    settings["by"] = _by(rng, columns, taken)
+    settings = _scored(rng, columns, taken)
+    settings["k"] = rng.choice((1, 2, 3, 20, 1000))
     settings["largest"] = rng.random() < 0.7
     settings["algorithm"] = _algorithm(rng, "TopK")
     if settings["algorithm"] == "pabf":
         settings["epsilon"] = rng.choice((0.25, 1.0, 100.0))
     return settings, {"": columns}
+
+
+def _scored(rng: random.Random, columns: dict[str, Column], taken: set[str]) -> dict[str, Any]:
+    """What queries over single rows share."""
+    settings: dict[str, Any] = {"score": values.name(rng, taken)}
+    columns[settings["score"]] = _number(rng)
+    if rng.random() < 0.7:
+        settings["id"] = values.name(rng, taken)
+        columns[settings["id"]] = _key(rng)
+    settings["by"] = _by(rng, columns, taken)
+    return settings
 
 
 def _heavy(
@@ -98,9 +104,7 @@ def _weight(rng: random.Random, sketch: bool) -> Column:
 def _uncertain(
     rng: random.Random, columns: dict[str, Column], taken: set[str], several: bool
 ) -> Shaped:
-    settings, shapes = _topk(rng, columns, taken, several)
-    settings.pop("largest")
-    settings.pop("epsilon", None)
+    settings = _scored(rng, columns, taken)
     settings["k"] = rng.choice((1, 2, 3, 6))
     settings["algorithm"] = _algorithm(rng, "UncertainTopK")
     settings["probability"] = values.name(rng, taken)
@@ -110,7 +114,7 @@ def _uncertain(
     settings["semantics"] = rng.choice(("pk-topk", "pt-k", "u-kranks", "u-topk"))
     if settings["semantics"] == "pt-k":
         settings["threshold"] = rng.choice((0.1, 0.3, 0.5, 0.9))
-    return settings, shapes
+    return settings, {"": columns}
 
 
 def _fused(
@@ -176,7 +180,7 @@ def _join(rng: random.Random, columns: dict[str, Column], taken: set[str], sever
         for _ in range(rng.choice((1, 2))):
             name = values.name(rng, taken)
             shapes[side][name], prefer[name] = _number(rng), rng.choice(("min", "max"))
-    settings = {"left": left, "right": right, "on": key, "prefer": prefer}
+    settings: dict[str, Any] = {"left": left, "right": right, "on": key, "prefer": prefer}
     settings["algorithm"] = _algorithm(rng, "SkylineJoin")
     return settings, shapes
 

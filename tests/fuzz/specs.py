@@ -61,7 +61,7 @@ def _settings(rng: random.Random) -> None:
         given[rng.choice(names)] = rng.choice(JUNK)
     known = {f for f in type(drawn.query).__dataclass_fields__ if f != "window"}
     window = drawn.query.window
-    query = type(drawn.query)(window=window, **{n: v for n, v in given.items() if n in known})  # type: ignore[call-arg]
+    query = type(drawn.query)(window=window, **{n: v for n, v in given.items() if n in known})
     _through(rng, query, drawn)
 
 

@@ -22,7 +22,9 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after these")
     parser.add_argument("--dry", action="store_true", help="leave docs/mutation.md as it is")
     parser.add_argument("--known", type=Path, help="only mutants of this list, which must die")
+    parser.add_argument("--cases", type=int, default=runner.CASES, help="random queries a mutant")
     given = parser.parse_args(words)
+    runner.cases = given.cases
     runner.prepare()
     if given.known:
         return known(given.known)
@@ -39,7 +41,7 @@ def main(words: list[str] | None = None) -> int:
         results += tried(target, given.sample, given.seed)
     print(report.summary(results))
     if not given.dry:
-        report.write(results, given.sample, given.seed)
+        report.write(results, given)
     return 0
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
+from mutation import runner
 from mutation.changes import Change
 from mutation.targets import FAMILIES, Target
 
@@ -32,16 +34,20 @@ def summary(results: list[Result]) -> str:
     return "\n".join([*rows, f"{'all':<10} {_share(results)}"]) if results else "nothing was tried"
 
 
-def write(results: list[Result], sample: int | None, seed: str) -> None:
+def write(results: list[Result], given: argparse.Namespace) -> None:
     """Write the page anew."""
     reasons = looked_at()
-    words = "" if sample is None else f' MUTANT_ARGS="--sample {sample} --seed {seed}"'
+    sample = given.sample
+    asked = "" if sample is None else f"--sample {sample} --seed {given.seed} "
+    asked += "" if given.cases == runner.CASES else f"--cases {given.cases}"
+    words = f' MUTANT_ARGS="{asked.strip()}"' if asked else ""
     how = "every mutant" if sample is None else f"a random sample of at most {sample} mutants"
     lines = [
         "# Mutation tests",
         "",
         "Do the tests notice when a kernel is wrong? `make mutants` changes one comparison,",
-        "operator, constant or truth value at a time and runs what covers the module: 120 random",
+        "operator, constant or truth value at a time and runs what covers the module: "
+        f"{given.cases} random",
         "queries and some longer streams against the oracle, with snapshots restored, and for some",
         "modules their own tests. Kernels run uncompiled. A mutant is killed when a test fails, or",
         "when the tests take more than four times as long as usual. Functions that only tests and",

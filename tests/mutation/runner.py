@@ -22,6 +22,8 @@ TESTS = Path(__file__).parent.parent
 SOURCE = TESTS.parent / "src"
 CASES = 120
 """Random queries of the covering algorithms that are compared with the oracle."""
+cases = CASES
+"""How many of them this run takes."""
 
 SURVIVED, KILLED, TIMEOUT = "survived", "killed", "timeout"
 
@@ -99,7 +101,7 @@ def _cover(target: Target, full: bool) -> None:
 
     queries.CHOICES = dict(target.algorithms)
     with np.errstate(all="ignore"):
-        for number in range(CASES if full else CASES // 2):
+        for number in range(cases if full else CASES // 2):
             fuzz.run("answers", f"mutant-{number}")
         _longer(target)
         if full and target.tests:

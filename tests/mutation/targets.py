@@ -55,7 +55,12 @@ TARGETS = (
     Target("uncertain", "skyband.kernels.uncertain.csq", {"UncertainTopK": ("csq",)}),
     Target("uncertain", "skyband.kernels.uncertain.queue", {"UncertainTopK": ("csq", "ccsq")}),
     Target("uncertain", "skyband.uncertain.queue", {"UncertainTopK": ("csq", "ccsq", "scsq")}),
-    Target("fused", "skyband.kernels.fused_sweep", {"FusedTopK": ("eaa",)}),
+    Target(
+        "fused",
+        "skyband.kernels.fused_sweep",
+        {"FusedTopK": ("eaa", "eaa-approx")},
+        ("test_fused_sketches.py", "test_fused_dominance.py"),
+    ),
     Target("fused", "skyband.kernels.fused_guard", FUSED, ("test_fused_rows.py",)),
     Target("fused", "skyband.kernels.fused_lists", {"FusedTopK": ("sla",)}),
     Target("fused", "skyband.fused.eaa", {"FusedTopK": ("eaa",)}),
