@@ -100,9 +100,9 @@ def test_signals() -> None:
         signal.raise_signal(signal.SIGTERM)
     with Stop() as stop:
         stop.listen()
-        assert not stop.asked
+        assert not stop.asked()
         signal.raise_signal(signal.SIGTERM)
-        assert stop.asked
+        assert stop.asked()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGTERM) is before

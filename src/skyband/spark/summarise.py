@@ -123,7 +123,7 @@ class Summariser:
 
     @property
     def nbytes(self) -> int:
-        held = sum(runs.nbytes for fold in self.folds for runs in fold.open)
+        held: int = sum(runs.nbytes for fold in self.folds for runs in fold.open)
         return held + sum(letters.nbytes for letters in self.letters)
 
     def take(self, chunk: pa.Table) -> None:

@@ -41,7 +41,7 @@ def run(job: Job, session: Any = None) -> None:
             _run(job, session, stop)
         except (Exception, KeyboardInterrupt):
             # Whatever breaks while a job is being stopped is the stopping.
-            if not stop.asked:
+            if not stop.asked():
                 raise
         finally:
             if own and session is not None:
@@ -51,11 +51,11 @@ def run(job: Job, session: Any = None) -> None:
 
 def _run(job: Job, session: Any, stop: Stop) -> None:
     attempts = _ATTEMPTS
-    while not stop.asked:
+    while not stop.asked():
         attempts -= 1
         running = _start(job, session)
         try:
-            while not stop.asked and not running.query.awaitTermination(_LOOK):
+            while not stop.asked() and not running.query.awaitTermination(_LOOK):
                 pass
             return
         except StreamingQueryException as problem:
