@@ -28,6 +28,8 @@ _ATTEMPTS = 5
 _LOOK = 0.25
 """Seconds between looks at whether the job is to end."""
 _STOP = "spark.sql.streaming.stopTimeout"
+_PATIENCE = "spark.python.authenticate.socketTimeout"
+"""How long a worker and Spark wait for each other; on a busy machine the default is too short."""
 
 
 def run(job: Job, session: Any = None) -> None:
@@ -88,6 +90,7 @@ def session_of(job: Job) -> Any:
     if needed and not ({"spark.jars", "spark.jars.packages"} & set(settings)):
         settings["spark.jars.packages"] = ",".join(needed)
     settings.setdefault(_STOP, "10s")
+    settings.setdefault(_PATIENCE, "120s")
     return start_session(job.master, job.name, settings)
 
 
