@@ -183,7 +183,7 @@ class TestJobs:
             for t in range(1_000, 1_042)
         ]
         good = [json.dumps(row) for row in rows]
-        extra = '{"ts": 1001, "id": "i0", "v": 0.125, "s": "r1", "note": "again"}'
+        extra = '{"ts": 1009, "id": "i0", "v": 0.125, "s": "r1", "note": "again"}'
         bad = [
             "{oops",
             '{"ts": "soon", "id": "q"}',

@@ -89,7 +89,10 @@ def main(settings: dict[str, Any]) -> None:
         assert got, name
         assert sorted(got, key=key) == sorted(want.to_pylist(), key=key), name
         letters = read(session, servers, f"{name}-bad")
-        assert len(letters) == 1, letters
+        (letter,) = letters
+        assert (letter["topic"], letter["partition"]) == (name, 0), letter
+        assert 0 <= letter["offset"] <= 100, letter
+        assert letter["record"] == "{oops", letter
         print(f"{name}: {len(got)} rows and a dead letter", flush=True)
     session.stop()
 

@@ -260,7 +260,9 @@ class FusedSynopsis(Synopsis[FusedTopK]):
             assert time is not None
             columns[time] = from_native(part["tie"][rows], schema.field(time).type)
         group = np.repeat(runs.group, part.lengths)[rows]
-        return Refused(pa.table(columns), [self._too_often(part, row) for row in rows], group)
+        return Refused(
+            pa.table(columns), [self._too_often(part, row) for row in rows.tolist()], group
+        )
 
     # Answers ----------------------------------------------------------------------------------
 

@@ -121,8 +121,8 @@ class Summariser:
 
     @property
     def nbytes(self) -> int:
-        held = sum(runs.nbytes for fold in self.folds for runs in fold.open)
-        return held + sum(letters.nbytes for letters in self.letters)
+        held: int = sum(runs.nbytes for fold in self.folds for runs in fold.open)
+        return held + sum(int(table.nbytes) for table in self.letters)
 
     def take(self, chunk: pa.Table) -> None:
         """Summarise some rows."""

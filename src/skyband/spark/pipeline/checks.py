@@ -35,11 +35,11 @@ def check_job(job: Job) -> None:
     except EngineError as problem:
         raise QueryError(f"[query.window] {problem}") from None
     query = job.query
-    fused = isinstance(query, FusedTopK) and "" in job.sources
-    if fused and query.stream is None and len(query.streams) > 1:
+    several = isinstance(query, FusedTopK) and query.stream is None and len(query.streams) > 1
+    if several and "" in job.sources:
         raise QueryError(
             "[query] needs stream, the column that names the stream of a row; or give "
-            + " and ".join(f"[sources.{name}]" for name in query.streams)
+            + " and ".join(f"[sources.{name}]" for name in query.sources)
         )
     for name, source in job.sources.items():
         check_source(f"[sources.{name}]" if name else "[source]", source)

@@ -183,10 +183,10 @@ class Postgres:
         """Delete what older runs wrote between two ends; this run has written nothing there."""
         from psycopg import sql
 
-        within, ends = sql.SQL("window_end <= %s"), [_moment(upto, kind)]
+        text, ends = "DELETE FROM {} WHERE window_end <= %s", [_moment(upto, kind)]
         if after is not None:
-            within, ends = sql.SQL("window_end > %s AND ") + within, [_moment(after, kind), *ends]
-        cursor.execute(sql.SQL("DELETE FROM {} WHERE ").format(table) + within, ends)
+            text, ends = f"{text} AND window_end > %s", [*ends, _moment(after, kind)]
+        cursor.execute(sql.SQL(text).format(table), ends)
 
 
 def _ticks(ends: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -28,6 +28,8 @@ _ATTEMPTS = 5
 _LOOK = 0.25
 """Seconds between looks at whether the job is to end."""
 _STOP = "spark.sql.streaming.stopTimeout"
+_PATIENCE = "spark.python.authenticate.socketTimeout"
+"""How long a worker and Spark wait for each other; on a busy machine the default is too short."""
 
 
 def run(job: Job, session: Any = None) -> None:
@@ -41,7 +43,7 @@ def run(job: Job, session: Any = None) -> None:
             _run(job, session, stop)
         except (Exception, KeyboardInterrupt):
             # Whatever breaks while a job is being stopped is the stopping.
-            if not stop.asked:
+            if not stop.asked():
                 raise
         finally:
             if own and session is not None:
@@ -51,11 +53,11 @@ def run(job: Job, session: Any = None) -> None:
 
 def _run(job: Job, session: Any, stop: Stop) -> None:
     attempts = _ATTEMPTS
-    while not stop.asked:
+    while not stop.asked():
         attempts -= 1
         running = _start(job, session)
         try:
-            while not stop.asked and not running.query.awaitTermination(_LOOK):
+            while not stop.asked() and not running.query.awaitTermination(_LOOK):
                 pass
             return
         except StreamingQueryException as problem:
@@ -88,6 +90,7 @@ def session_of(job: Job) -> Any:
     if needed and not ({"spark.jars", "spark.jars.packages"} & set(settings)):
         settings["spark.jars.packages"] = ",".join(needed)
     settings.setdefault(_STOP, "10s")
+    settings.setdefault(_PATIENCE, "120s")
     return start_session(job.master, job.name, settings)
 
 

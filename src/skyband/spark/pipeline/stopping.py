@@ -21,7 +21,7 @@ class Stop:
     signals = (signal.SIGINT, signal.SIGTERM)
 
     def __init__(self) -> None:
-        self.asked = False
+        self._asked = False
         self._noting = False
         self._before: dict[int, Any] = {}
 
@@ -38,6 +38,10 @@ class Stop:
         self._noting = True
         self._set()
 
+    def asked(self) -> bool:
+        """Whether the job is to end."""
+        return self._asked
+
     def _set(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return  # signals are the main thread's
@@ -46,6 +50,6 @@ class Stop:
             self._before.setdefault(number, found)
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
-        again, self.asked = self.asked, True
+        again, self._asked = self._asked, True
         if again or not self._noting:
             raise KeyboardInterrupt
