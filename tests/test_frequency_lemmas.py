@@ -12,7 +12,7 @@ import pytest
 
 import skyband as sb
 from skyband.frequency.fsw import Fsw
-from skyband.kernels.fsw_rows import SIZE, cell_of
+from skyband.kernels.frequency.fsw_rows import SIZE, cell_of
 from skyband.keys import hash_array
 
 PANES, ROWS = 4, 25

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import skyband
-from skyband.kernels import jit as jit_module
-from skyband.kernels import patient as patience
-from skyband.kernels.borrow import borrowed
-from skyband.kernels.jit import first_usable, jit
-from skyband.kernels.patient import patient
+from skyband.kernels.core import jit as jit_module
+from skyband.kernels.core import patient as patience
+from skyband.kernels.core.borrow import borrowed
+from skyband.kernels.core.jit import first_usable, jit
+from skyband.kernels.core.patient import patient
 
 PACKAGE = Path(skyband.__file__).parent
 NO_HOME = "/dev/null"  # a file, so that not even root can make folders below it
@@ -165,7 +165,7 @@ def test_numba_cache_dir_comes_first_and_other_users_of_numba_keep_their_setting
 def test_a_cached_kernel_is_renewed_when_a_kernel_it_calls_changes(tmp_path: Path) -> None:
     folder = tmp_path / "kernels"
     folder.mkdir()
-    start = "from skyband.kernels.jit import jit\n"
+    start = "from skyband.kernels.core.jit import jit\n"
     inner = start + "STEP = 1\n@jit\ndef inner(x):\n    return x + STEP\n"
     (folder / "low.py").write_text(inner)
     (folder / "mid.py").write_text(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import skyband
 from skyband.errors import EngineError, SchemaError
-from skyband.kernels import hashing
+from skyband.kernels.core import hashing
 from skyband.keys import KeyIndex, hash_array, hash_columns, is_key_type
 
 pytestmark = pytest.mark.nojit

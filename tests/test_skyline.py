@@ -11,7 +11,7 @@ import pytest
 
 import skyband as sb
 from skyband.fold import make_synopsis
-from skyband.kernels.stab import ALWAYS
+from skyband.kernels.skyline.stabsky import ALWAYS
 
 WISH = {"x": "max", "y": "max"}
 PAIR = {"a": "min", "b": "max", "c": "min", "d": "max"}

@@ -29,8 +29,8 @@ from skyband.columns import (
     validity,
 )
 from skyband.errors import DataError, SchemaError
-from skyband.kernels.scan import gather
-from skyband.kernels.strings import (
+from skyband.kernels.core.scan import gather
+from skyband.kernels.core.strings import (
     SPARE,
     bytes_and_words,
     copy_spans,

@@ -12,8 +12,8 @@ import pyarrow as pa
 from skyband.columns import decoded, output_type
 from skyband.errors import DataError, SchemaError
 from skyband.groups import GroupTable
-from skyband.kernels.arrange import arrival_numbers, counting_order, split_by_code
-from skyband.kernels.scan import is_sorted
+from skyband.kernels.core.arrange import arrival_numbers, counting_order, split_by_code
+from skyband.kernels.core.scan import is_sorted
 from skyband.query.base import Query
 from skyband.runs import expand
 from skyband.synopsis import Faults, Rows, Synopsis, check_names

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from skyband.columns import State, fixed_bytes, native_dtype, plain, spans, to_numpy, validity
 from skyband.errors import EngineError, SchemaError
-from skyband.kernels import hashing
-from skyband.kernels.hashing import NULL_HASH
+from skyband.kernels.core import hashing
+from skyband.kernels.core.hashing import NULL_HASH
 
 Hashes = NDArray[np.uint64]
 

@@ -145,7 +145,7 @@ def _open_ipc(path: Path) -> Batches:
 
 def sorted_by(table: pa.Table, name: str, ticks: Any) -> pa.Table:
     """The table in order of time, which it mostly is already."""
-    from skyband.kernels.scan import is_sorted
+    from skyband.kernels.core.scan import is_sorted
 
     last: int | None = None
     for chunk in table.column(name).chunks:

@@ -18,7 +18,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, help="mutants of each module; all if not given")
     parser.add_argument("--seed", default="0", help="which ones a sample takes")
     parser.add_argument("--family", choices=FAMILIES, help="one family")
-    parser.add_argument("--module", help="one module, as skyband.kernels.select")
+    parser.add_argument("--module", help="one module, as skyband.kernels.topk.select")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after these")
     parser.add_argument("--dry", action="store_true", help="leave docs/mutation.md as it is")
     parser.add_argument("--known", type=Path, help="only mutants of this list, which must die")

@@ -91,7 +91,7 @@ class _Show:
     def warm_up(self) -> None:
         """Compile the kernels outside the time that is shown; later runs find them cached."""
         from skyband.datasets.flows import flow_batches
-        from skyband.kernels.patient import hurry
+        from skyband.kernels.core.patient import hurry
 
         hurry()
         note = "compiling kernels (once; later runs find them cached)"

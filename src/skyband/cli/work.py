@@ -40,7 +40,7 @@ def bench(
     """Measure Skyband beside other tools, in one run, as ratios."""
     from skyband.bench.registry import benchmarks, checkout, load
     from skyband.bench.report import busy, machine, markdown, plot, write_section
-    from skyband.kernels.patient import hurry
+    from skyband.kernels.core.patient import hurry
 
     hurry()
     names = list(benchmarks()) if name == _ALL else [name]
@@ -77,7 +77,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("docs/reproduction"),
 ) -> None:
     """Make the tables and figures of a paper again, with the verdict on its claims."""
-    from skyband.kernels.patient import hurry
+    from skyband.kernels.core.patient import hurry
 
     hurry()
     known = _experiments()

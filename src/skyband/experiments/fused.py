@@ -19,7 +19,7 @@ import pyarrow as pa
 from skyband.datasets.fused import cache_clients, correlated_reports
 from skyband.datasets.real import data_folder
 from skyband.experiments.report import Progress, Report
-from skyband.kernels.fused_sweep import dominated
+from skyband.kernels.fused.sweep import dominated
 from skyband.monitor import Monitor
 from skyband.query import FusedTopK
 from skyband.window import CountWindow

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from skyband.columns import native_dtype, output_type, to_numpy
 from skyband.errors import SchemaError
 from skyband.frequency.items import ItemStore, settled
-from skyband.kernels.counting import sum_runs
+from skyband.kernels.frequency.counting import sum_runs
 from skyband.keys import hash_columns, is_key_type
 from skyband.query.frequency import HeavyHitters
 from skyband.runs import Part, Runs

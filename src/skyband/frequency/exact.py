@@ -13,7 +13,7 @@ from skyband.frequency.base import read_only
 from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.lists import PaneLists
 from skyband.frequency.tumbling import Tumbling
-from skyband.kernels.counting import count_runs
+from skyband.kernels.frequency.counting import count_runs
 from skyband.query.frequency import HeavyHitters
 from skyband.runs import Part, Runs, pick
 from skyband.synopsis import Rows, Windows

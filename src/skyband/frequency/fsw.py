@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from skyband.frequency.items import settled
 from skyband.frequency.rows import CounterSketch
-from skyband.kernels.fsw import fold_fsw
-from skyband.kernels.fsw_rows import (
+from skyband.kernels.frequency.fsw import fold_fsw
+from skyband.kernels.frequency.fsw_rows import (
     BUCKETS,
     CONTROLS,
     HITS,
@@ -26,7 +26,7 @@ from skyband.kernels.fsw_rows import (
     Sketch,
     cell_of,
 )
-from skyband.kernels.monitored import table_find, table_size
+from skyband.kernels.frequency.item_heap import table_find, table_size
 from skyband.query.frequency import HeavyHitters
 from skyband.runs import Part, Runs, offsets_of
 from skyband.synopsis import Windows

@@ -12,8 +12,8 @@ import pyarrow as pa
 from skyband.errors import EngineError
 from skyband.frequency.items import settled
 from skyband.frequency.rows import CounterSketch
-from skyband.kernels.monitored import table_find, table_size
-from skyband.kernels.spacesaving import (
+from skyband.kernels.frequency.item_heap import table_find, table_size
+from skyband.kernels.frequency.spacesaving import (
     COUNTS,
     HITS,
     INSERTS,

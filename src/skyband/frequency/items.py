@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skyband.column_store import ColumnStore
 from skyband.columns import native_dtype, plain, spans, to_numpy
-from skyband.kernels.counting import prefix_keys
+from skyband.kernels.frequency.counting import prefix_keys
 from skyband.order import id_ranks, sortable
 from skyband.runs import Part, expand, offsets_of, pick
 

@@ -22,8 +22,8 @@ from skyband.columns import plain
 from skyband.errors import QueryError
 from skyband.frequency.base import ONE_EACH, FrequencySynopsis, read_only
 from skyband.frequency.items import ItemStore
-from skyband.kernels.counting import count_runs
-from skyband.kernels.hashing import hash_int64
+from skyband.kernels.core.hashing import hash_int64
+from skyband.kernels.frequency.counting import count_runs
 from skyband.query.base import count
 from skyband.query.frequency import HeavyHitters
 from skyband.runs import Part, Runs, expand, offsets_of, pick

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from skyband.columns import take
 from skyband.frequency.items import keys_decide, order_keys, ranked
-from skyband.kernels.tumbling import best_of_runs
+from skyband.kernels.frequency.tumbling import best_of_runs
 from skyband.runs import Part, Runs, offsets_of
 from skyband.synopsis import Windows
 

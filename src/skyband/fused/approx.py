@@ -12,7 +12,7 @@ from skyband.errors import QueryError
 from skyband.fused.eaa import Eaa
 from skyband.fused.live import STRETCH
 from skyband.fused.sketches import Appearances
-from skyband.kernels.fused_sweep import live_streams, most_likely
+from skyband.kernels.fused.sweep import live_streams, most_likely
 from skyband.query.base import number
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part, Runs

@@ -19,7 +19,7 @@ from skyband.columns import output_type, to_numpy
 from skyband.errors import SchemaError
 from skyband.fused.guard import Guard, frozen
 from skyband.fused.scores import scorer
-from skyband.kernels.fused import any_outside
+from skyband.kernels.fused.reports import any_outside
 from skyband.keys import hash_array
 from skyband.order import id_ranks
 from skyband.query.fused import FusedTopK

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from skyband.fused.live import NEVER, STRETCH, LiveReports
 from skyband.fused.sketches import SelfJoin
-from skyband.kernels.fused import retire
-from skyband.kernels.fused_sweep import best_values, compact, dominated, instances
+from skyband.kernels.fused.reports import retire
+from skyband.kernels.fused.sweep import best_values, compact, dominated, instances
 from skyband.packing import under
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.fused_guard import guard_keys, live_slots, remember
+from skyband.kernels.fused.guard import guard_keys, live_slots, remember
 
 __all__ = ["Guard", "frozen"]
 

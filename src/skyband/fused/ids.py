@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from skyband.columns import native_dtype, plain, spans, to_numpy
 from skyband.fused.guard import frozen
-from skyband.kernels.fused import common_prefix, prefix_keys
+from skyband.kernels.fused.reports import common_prefix, prefix_keys
 from skyband.order import sortable
 
 __all__ = ["IdKeys"]

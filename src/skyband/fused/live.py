@@ -23,7 +23,7 @@ from skyband.fused.base import REPORTS, FusedSynopsis
 from skyband.fused.guard import frozen
 from skyband.fused.ids import IdKeys
 from skyband.fused.log import Log, empty_log, grown, move_log, values_within
-from skyband.kernels.fused import (
+from skyband.kernels.fused.reports import (
     REFILLS,
     VIEW,
     advance,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.fused.guard import frozen
-from skyband.kernels.fused_sketch import bits_since, count_reports, stamp_bits
+from skyband.kernels.fused.sketch import bits_since, count_reports, stamp_bits
 
 __all__ = ["Appearances", "SelfJoin"]
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.fused.live import LiveReports
-from skyband.kernels.fused import LIMIT, REFILLS, VIEW
-from skyband.kernels.fused_lists import first_of_lists, move_in_lists
+from skyband.kernels.fused.lists import first_of_lists, move_in_lists
+from skyband.kernels.fused.reports import LIMIT, REFILLS, VIEW
 from skyband.query.fused import FusedTopK
 
 __all__ = ["Sla"]

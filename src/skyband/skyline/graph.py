@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.stab import ALWAYS, Members, stab_fold, stab_follow, stab_read
+from skyband.kernels.skyline.stabsky import ALWAYS, Members, stab_fold, stab_follow, stab_read
 from skyband.skyline.points import skylines
 
 __all__ = ["DominanceGraph"]

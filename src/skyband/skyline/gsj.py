@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.kernels.pairs import (
+from skyband.kernels.skyline.gsj import (
     ASLEEP,
     AWAKE,
     DEAD,

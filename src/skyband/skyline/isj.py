@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.layers import join_layer
+from skyband.kernels.skyline.isj import join_layer
 from skyband.keys import KeyIndex
 from skyband.packing import under
 from skyband.query.skyline import SkylineJoin

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.errors import QueryError
-from skyband.kernels.layers import common, local_update
+from skyband.kernels.skyline.isj import common, local_update
 from skyband.packing import under
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.graph import DominanceGraph

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.dominance import mixed
+from skyband.kernels.skyline.dominance import mixed
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Runs
 from skyband.skyline.live import LiveSynopsis, join

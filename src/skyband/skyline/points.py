@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from skyband.columns import native_dtype, output_type, plain, to_numpy
 from skyband.errors import SchemaError
-from skyband.kernels.dominance import skyline_runs
+from skyband.kernels.skyline.dominance import skyline_runs
 from skyband.keys import hash_columns
 from skyband.order import sortable
 from skyband.runs import offsets_of

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.columns import native_dtype, output_type
-from skyband.kernels.select import select_runs
-from skyband.kernels.ties import tied_runs
+from skyband.kernels.core.ties import tied_runs
+from skyband.kernels.topk.select import select_runs
 from skyband.order import row_order, sortable, unsortable
 from skyband.query.topk import TopK
 from skyband.runs import Part, Runs, expand, offsets_of, pick

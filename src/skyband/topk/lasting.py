@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from skyband.kernels.select import select_runs
+from skyband.kernels.topk.select import select_runs
 from skyband.order import sortable
 from skyband.query.topk import TopK
 from skyband.runs import offsets_of

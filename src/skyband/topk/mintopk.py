@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels import mintopk as kernel
-from skyband.kernels.mintopk import Predicted, fold_predicted, new_predicted
+from skyband.kernels.topk import mintopk as kernel
+from skyband.kernels.topk.mintopk import Predicted, fold_predicted, new_predicted
 from skyband.query.topk import TopK
 from skyband.runs import Runs
 from skyband.synopsis import Windows

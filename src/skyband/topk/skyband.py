@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.kernels import skyband as kernel
-from skyband.kernels.borrow import frozen
-from skyband.kernels.pane_answers import sorted_panes
+from skyband.kernels.core.borrow import frozen
+from skyband.kernels.topk import kskyband as kernel
+from skyband.kernels.topk.one_pane import sorted_panes
 from skyband.query.topk import TopK
 from skyband.runs import Part, Runs, pick
 from skyband.synopsis import Rows, Windows

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.columns import native_dtype
-from skyband.kernels import sma as kernel
-from skyband.kernels.patient import patient
-from skyband.kernels.sma import Monitored, fold_monitored, new_monitored
+from skyband.kernels.core.patient import patient
+from skyband.kernels.topk import sma as kernel
+from skyband.kernels.topk.sma import Monitored, fold_monitored, new_monitored
 from skyband.query.topk import TopK
 from skyband.runs import Runs
 from skyband.synopsis import Windows

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.columns import native_dtype, output_type, to_numpy
-from skyband.kernels.select import select_runs
+from skyband.kernels.topk.select import select_runs
 from skyband.kernels.uncertain.arrange import sort_runs
 from skyband.kernels.uncertain.compact import answer_runs, prune_runs
 from skyband.order import row_order, sortable, unsortable

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.patient import patient
+from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain import compact, types
 from skyband.kernels.uncertain import head as h
 from skyband.kernels.uncertain.types import FAR, KEEP

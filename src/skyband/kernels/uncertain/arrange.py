@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.jit import jit
-from skyband.kernels.patient import patient
+from skyband.kernels.core.jit import jit
+from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain.types import Ints
 
 __all__ = ["sort_runs"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.kernels.jit import jit
-from skyband.kernels.patient import patient
+from skyband.kernels.core.jit import jit
+from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain.pk import pk_answer, pk_end
 from skyband.kernels.uncertain.pt import pt_answer, pt_end
 from skyband.kernels.uncertain.ranks import ranks_answer, ranks_end

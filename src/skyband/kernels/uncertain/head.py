@@ -6,8 +6,8 @@ did. The walk passes over those at full speed and stops where there is something
 
 from __future__ import annotations
 
-from skyband.kernels.jit import jit
-from skyband.kernels.patient import patient
+from skyband.kernels.core.jit import jit
+from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain.types import Floats, Ints, Rows, better
 
 __all__ = ["walk"]

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.jit import jit
-from skyband.kernels.patient import patient
+from skyband.kernels.core.jit import jit
+from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain.types import Ints, Rows, before, better
 
 __all__ = ["Sorted", "sorted_fold", "sorted_read"]

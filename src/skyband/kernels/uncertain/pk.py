@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.kernels.jit import jit
+from skyband.kernels.core.jit import jit
 from skyband.kernels.uncertain.poisson import add_row, fewer
 from skyband.kernels.uncertain.types import Floats, Ints
 

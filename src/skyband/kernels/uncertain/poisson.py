@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from skyband.kernels.jit import jit
+from skyband.kernels.core.jit import jit
 from skyband.kernels.uncertain.types import Floats, Ints
 
 __all__ = ["add_row", "add_wide_row", "fewer"]

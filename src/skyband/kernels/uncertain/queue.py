@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.jit import jit
+from skyband.kernels.core.jit import jit
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.types import (
     KEEP,

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from skyband.kernels.jit import jit
+from skyband.kernels.core.jit import jit
 from skyband.kernels.uncertain.poisson import add_row, add_wide_row
 from skyband.kernels.uncertain.types import Floats, Ints
 

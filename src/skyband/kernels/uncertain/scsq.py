@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.kernels.jit import jit
-from skyband.kernels.patient import patient
+from skyband.kernels.core.jit import jit
+from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.csq import csq_take, update_entries
 from skyband.kernels.uncertain.queue import (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skyband.kernels.jit import jit
+from skyband.kernels.core.jit import jit
 
 __all__ = [
     "FAR",

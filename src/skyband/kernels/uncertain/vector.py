@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from skyband.kernels.jit import jit
+from skyband.kernels.core.jit import jit
 from skyband.kernels.uncertain.types import Floats, Ints
 
 __all__ = ["vector_answer", "vector_end"]

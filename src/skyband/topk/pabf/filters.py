@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.errors import QueryError
-from skyband.kernels import pabf_filter as kernel
-from skyband.kernels.select import select_runs
+from skyband.kernels.topk import pabf_filter as kernel
+from skyband.kernels.topk.select import select_runs
 from skyband.runs import expand, offsets_of
 from skyband.synopsis import Rows
 

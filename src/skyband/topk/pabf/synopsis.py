@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from skyband.columns import native_dtype
 from skyband.errors import QueryError
-from skyband.kernels import pabf_merge as kernel
-from skyband.kernels.pabf import fold_candidates, new_candidates, room_for
-from skyband.kernels.pabf_levels import LOWEST
-from skyband.kernels.pabf_merge import Candidates
+from skyband.kernels.topk import pabf_merge as kernel
+from skyband.kernels.topk.pabf import fold_candidates, new_candidates, room_for
+from skyband.kernels.topk.pabf_levels import LOWEST
+from skyband.kernels.topk.pabf_merge import Candidates
 from skyband.order import row_order
 from skyband.query.topk import TopK
 from skyband.runs import Part, Runs, expand

@@ -1,0 +1,93 @@
+"""Bringing rows into runs: stable orders by small integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.kernels.core.jit import jit
+from skyband.kernels.core.patient import patient
+
+__all__ = ["arrival_numbers", "counting_order", "split_by_code"]
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+
+@patient
+@jit
+def counting_order(codes: Ints, size: int) -> tuple[Ints, Ints]:
+    """A stable order of rows by codes below ``size``, and where each code's rows start."""
+    starts = np.zeros(size + 1, np.int64)
+    for code in codes:
+        starts[code + 1] += 1
+    for code in range(size):
+        starts[code + 1] += starts[code]
+    order = np.empty(len(codes), np.int64)
+    place = starts[:-1].copy()
+    for row in range(len(codes)):
+        code = codes[row]
+        order[place[code]] = row
+        place[code] += 1
+    return order, starts
+
+
+@patient
+@jit
+def split_by_code(offsets: Ints, codes: Codes, size: int) -> tuple[Ints, Ints, Codes, Ints]:
+    """Within each stretch a stable order of rows by code below ``size``.
+
+    Returns the order and its runs: the stretch and the code of each, and where they start.
+    """
+    n = len(codes)
+    order = np.empty(n, np.int64)
+    run_stretch = np.empty(n, np.int64)
+    run_code = np.empty(n, np.int32)
+    run_start = np.empty(n + 1, np.int64)
+    runs = 0
+    counts = np.zeros(size, np.int64)
+    for stretch in range(len(offsets) - 1):
+        first, last = offsets[stretch], offsets[stretch + 1]
+        fresh = runs
+        # Codes of this stretch, each once, then in order.
+        for i in range(first, last):
+            code = codes[i]
+            if counts[code] == 0:
+                run_code[runs] = code
+                runs += 1
+            counts[code] += 1
+        if (runs - fresh) * 8 > size:
+            runs = fresh
+            for code in range(size):
+                if counts[code]:
+                    run_code[runs] = code
+                    runs += 1
+        else:
+            run_code[fresh:runs].sort()
+        at = first
+        for run in range(fresh, runs):
+            code = run_code[run]
+            run_stretch[run] = stretch
+            run_start[run] = at
+            at += counts[code]
+            counts[code] = run_start[run]
+        for i in range(first, last):
+            code = codes[i]
+            order[counts[code]] = i
+            counts[code] += 1
+        for run in range(fresh, runs):
+            counts[run_code[run]] = 0
+    run_start[runs] = n
+    return order, run_stretch[:runs].copy(), run_code[:runs].copy(), run_start[: runs + 1].copy()
+
+
+@patient
+@jit
+def arrival_numbers(groups: Codes, counts: Ints) -> Ints:
+    """The arrival number of each row in its group; ``counts`` moves on."""
+    numbers = np.empty(len(groups), np.int64)
+    for row in range(len(groups)):
+        group = groups[row]
+        numbers[row] = counts[group]
+        counts[group] += 1
+    return numbers

@@ -1,0 +1,257 @@
+"""FSW, FSWr and FSWf over many panes and windows in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.kernels.core.jit import jit
+from skyband.kernels.core.patient import patient
+from skyband.kernels.frequency.fsw_rows import (
+    HEAPED,
+    LOST,
+    NEVER,
+    REMOVALS,
+    SIZE,
+    STAYED,
+    UPDATES,
+    Sketch,
+    feed,
+)
+from skyband.kernels.frequency.item_heap import sift, table_remove
+
+__all__ = ["best", "fold_fsw"]
+
+Hashes = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Values = NDArray[Any]
+
+
+@jit
+def _expire(s: Sketch, bucket: int, whole: bool) -> None:
+    """Take a pane out of all sums; floating ones are added up again, so that none cancels."""
+    control, base, err, hist, heap = s.control, s.base, s.err, s.hist, s.heap
+    item_hist, item_err, cell_hist, marks = s.item_hist, s.item_err, s.cell_hist, s.marks
+    s.held[bucket] = NEVER
+    control[HEAPED] = 0
+    for at in range(control[SIZE]):
+        slot = heap[at]
+        if item_hist[slot, bucket] != 0:
+            control[UPDATES] += 1
+            if len(item_err) == 0:
+                err[slot] = max(err[slot] - item_hist[slot, bucket], 0)
+            base[slot] -= item_hist[slot, bucket]
+            item_hist[slot, bucket] = 0
+            if not whole:
+                base[slot] = item_hist[slot].sum()
+        if len(item_err):
+            err[slot] -= item_err[slot, bucket]
+            item_err[slot, bucket] = 0
+            if not whole:
+                err[slot] = item_err[slot].sum()
+    for cell in range(len(hist)):
+        if marks[bucket, cell] != 0:
+            marks[bucket, cell] = 0
+            hist[cell] -= cell_hist[cell, bucket]
+            cell_hist[cell, bucket] = 0
+            if not whole:
+                hist[cell] = cell_hist[cell].sum()
+
+
+@jit
+def _remove_unseen(s: Sketch, live: int) -> None:
+    """Forget the items that no live pane has seen: cells bound what may be left of them."""
+    control, heap, seen = s.control, s.heap, s.seen
+    at = 0
+    while at < control[SIZE]:
+        slot = heap[at]
+        if seen[slot] >= live:
+            at += 1
+            continue
+        table_remove(s.table, s.shift, s.item[slot])
+        control[REMOVALS] += 1
+        control[STAYED + min(live + len(s.held) - 1 - s.born[slot], 3)] += 1
+        control[SIZE] -= 1
+        heap[at] = heap[control[SIZE]]
+        heap[control[SIZE]] = slot
+        control[HEAPED] = 0
+        s.base[slot] = 0
+        s.item_hist[slot] = 0
+        if len(s.item_err):
+            s.item_err[slot] = 0
+
+
+@jit
+def _drop_before(s: Sketch, live: int, whole: bool) -> None:
+    """Let the panes before ``live`` expire, and the items that nobody has seen since."""
+    held = s.held
+    expired = False
+    for b in range(len(held)):
+        if held[b] != NEVER and held[b] < live:
+            _expire(s, b, whole)
+            expired = True
+    if expired:
+        _remove_unseen(s, live)
+
+
+@jit
+def _lift(s: Sketch, missing: Any, pane: int) -> None:
+    """Any item that the rows so far do not show may have occurred so often in this pane."""
+    fine, cur = s.fine, s.cur
+    s.control[HEAPED] = 0
+    for cell in range(len(fine)):
+        fine[cell] += missing
+    for at in range(s.control[SIZE]):
+        slot = s.heap[at]
+        if cur[slot] == 0 and s.seen[slot] != pane:
+            cur[slot] += missing
+            s.err[slot] += missing
+            s.ecur[slot] += missing
+
+
+@jit
+def _close(s: Sketch, pane: int) -> None:
+    """The pane's counts become a bucket, which was emptied when its last pane expired."""
+    cur, base, seen, hist, fine, heap = s.cur, s.base, s.seen, s.hist, s.fine, s.heap
+    item_hist, cell_hist, marks, ratio = s.item_hist, s.cell_hist, s.marks, s.ratio
+    bucket = pane % len(s.held)
+    s.held[bucket] = pane
+    for at in range(s.control[SIZE]):
+        slot = heap[at]
+        if cur[slot] > 0:
+            seen[slot] = pane
+            item_hist[slot, bucket] = cur[slot]
+            base[slot] += cur[slot]
+            cur[slot] = 0
+        if len(s.item_err):
+            s.item_err[slot, bucket] = s.ecur[slot]
+            s.ecur[slot] = 0
+    for coarse in range(len(hist)):
+        most = fine[coarse * ratio]
+        fine[coarse * ratio] = 0
+        for cell in range(coarse * ratio + 1, (coarse + 1) * ratio):
+            most = max(most, fine[cell])
+            fine[cell] = 0
+        if most > 0:
+            cell_hist[coarse, bucket] = most
+            marks[bucket, coarse] = 1
+            hist[coarse] += most
+    s.bits[:] = 0
+
+
+@jit
+def _proven(s: Sketch, first: int) -> bool:
+    """Whether nothing was dropped in the panes from ``first`` on, which are the live ones."""
+    if len(s.bits) or s.control[LOST] >= first:
+        return False
+    for cell in range(len(s.hist)):
+        if s.hist[cell] != 0:
+            return False
+    for at in range(s.control[SIZE]):
+        if s.err[s.heap[at]] > 0:
+            return False
+    return True
+
+
+@jit
+def best(
+    k: int, every: bool, control: Ints, base: Values, err: Values, heap: NDArray[np.int32],
+    chosen: NDArray[np.int32], low: Values, slack: Values,
+) -> int:  # fmt: skip
+    """The best k slots by count, then the smaller error, and all that tie with the last of them.
+
+    With ``every`` an equal count is a tie, whatever the error.
+    """
+    size = control[SIZE]
+    kept = 0
+    for at in range(size):
+        slot = heap[at]
+        if kept < k:
+            chosen[kept], low[kept], slack[kept] = slot, base[slot], err[slot]
+            kept += 1
+            if kept == k:
+                for i in range(k // 2 - 1, -1, -1):
+                    sift(chosen, k, i, low, slack)
+        elif base[slot] > low[0] or (base[slot] == low[0] and err[slot] < slack[0]):
+            chosen[0], low[0], slack[0] = slot, base[slot], err[slot]
+            sift(chosen, k, k - k, low, slack)
+    if size <= k:
+        return kept
+    least_count, least_error = low[0], slack[0]
+    kept = 0
+    for at in range(size):
+        slot = heap[at]
+        if base[slot] > least_count or (
+            base[slot] == least_count and (every or err[slot] <= least_error)
+        ):
+            chosen[kept] = slot
+            kept += 1
+    return kept
+
+
+@patient
+@jit
+def fold_fsw(
+    s: Sketch, stamp: Ints, keys: Hashes, weights: Values, offsets: Ints, known: Hashes,
+    counts: Values, errors: Values, known_offsets: Ints, missing: Values, raw: bool, first: Ints,
+    end: Ints, k: int, whole: bool,
+) -> tuple[NDArray[np.int32], Ints, Values, Ints, Ints, NDArray[np.bool_]]:  # fmt: skip
+    """Push panes and read windows.
+
+    A pane has items counted before (``known``, with ``counts`` and ``errors``; what they lack
+    occurred at most ``missing`` times) and then rows. Rows are numbered through, the known items
+    first. Returns the answers: slots, the rows they were inserted by, (count, error), filter slack;
+    the end of each window's answers, and whether it is proven exact.
+    """
+    capacity, panes = len(s.item), len(s.held)
+    row, base, err, held = s.row, s.base, s.err, s.held
+    chosen = np.empty(capacity, np.int32)
+    own_low, own_slack = np.empty(capacity, base.dtype), np.empty(capacity, base.dtype)
+    spare = np.empty(panes, base.dtype)
+    room = 256
+    out_slot, out_row = np.empty(room, np.int32), np.empty(room, np.int64)
+    out_value, out_slack = np.empty((room, 2), base.dtype), np.empty(room, np.int64)
+    ends = np.zeros(len(first), np.int64)
+    proven = np.zeros(len(first), np.bool_)
+    none = errors[:0]
+    filtering = len(s.bits) > 0
+    n = at = 0
+    for window in range(len(first) + 1):
+        while at < len(stamp) and (window == len(first) or stamp[at] < end[window]):
+            pane = stamp[at]
+            _drop_before(s, pane - panes + 1, whole)
+            low, high = known_offsets[at], known_offsets[at + 1]
+            if high > low:
+                feed(s, known, len(none) > 0, counts, errors, low, high, len(none), pane, spare)
+            if missing[at] > 0:
+                _lift(s, missing[at], pane)
+            low, high = offsets[at], offsets[at + 1]
+            feed(s, keys, raw, weights, none, low, high, len(known), pane, spare)
+            _close(s, pane)
+            at += 1
+        if window == len(first):
+            break
+        _drop_before(s, first[window], whole)
+        size = best(k, filtering, s.control, base, err, s.heap, chosen, own_low, own_slack)
+        if n + size > room:
+            room = 2 * (n + size)
+            more_slot, more_row = np.empty(room, np.int32), np.empty(room, np.int64)
+            more_value, more_slack = np.empty((room, 2), base.dtype), np.empty(room, np.int64)
+            more_slot[:n], more_row[:n] = out_slot[:n], out_row[:n]
+            more_value[:n], more_slack[:n] = out_value[:n], out_slack[:n]
+            out_slot, out_row, out_value, out_slack = more_slot, more_row, more_value, more_slack
+        for j in range(size):
+            slot = chosen[j]
+            out_slot[n], out_row[n] = slot, row[slot]
+            out_value[n, 0], out_value[n, 1] = base[slot], err[slot]
+            out_slack[n] = 0
+            if filtering:
+                for b in range(panes):
+                    if held[b] != NEVER and held[b] <= s.born[slot]:
+                        out_slack[n] += 1
+            n += 1
+        ends[window] = n
+        proven[window] = _proven(s, first[window])
+    return out_slot[:n], out_row[:n], out_value[:n], out_slack[:n], ends, proven

@@ -1,0 +1,268 @@
+"""FSW, FSWr and FSWf row by row: what a sketch holds, and how the rows of a pane change it.
+
+Of the pane being counted only ``cur`` (items) and ``fine`` (cells) change; when it ends they become
+a bucket of the histograms ``item_hist`` and ``cell_hist``. Sums over the sealed panes are kept
+beside them, so
+
+    count of an item j     base[j] + cur[j]       = sum of item_hist[j] + cur[j]
+    bound of a cell k      hist[k // r] + fine[k] = sum of cell_hist[k // r] + fine[k]
+
+Buckets are circular: pane t has number t mod p, and ``held`` tells which pane a number holds.
+``marks`` tells which cells a bucket has something of, so that an expiry reads no others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.kernels.core.hashing import mix
+from skyband.kernels.core.jit import jit
+from skyband.kernels.frequency.item_heap import heapify, least, sift, table_add, table_remove
+
+__all__ = ["CONTROLS", "Sketch", "cell_of", "feed"]
+
+Hashes = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Values = NDArray[Any]
+
+NEVER = np.iinfo(np.int64).min
+SIZE, HEAPED, INSERTS, REMOVALS, HITS, UPDATES, BUCKETS, STAYED = 0, 1, 2, 3, 4, 5, 6, 7
+LOST = STAYED + 4
+CONTROLS = LOST + 1
+"""Numbers that a sketch keeps: its size, whether its heap is valid, and counts of operations.
+
+The four from ``STAYED`` count removals by how many panes an item had stayed: 0, 1, 2 and more.
+``LOST`` is the newest pane of which an item is neither monitored nor told by a cell, for all that
+it weighed there may have been 0.
+"""
+
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_EMPTY = np.uint64(0)
+_32 = np.uint64(32)
+_LOWER = np.uint64(0xFFFFFFFF)
+
+
+class Sketch(NamedTuple):
+    """The state of a sketch: see the head of the module. Kernels change the arrays in place."""
+
+    control: Ints
+    item: Hashes
+    born: Ints
+    seen: Ints
+    row: Ints
+    base: Values
+    cur: Values
+    err: Values
+    ecur: Values
+    item_hist: Values
+    item_err: Values
+    cell_hist: Values
+    marks: NDArray[np.uint8]
+    hist: Values
+    fine: Values
+    bits: NDArray[np.uint8]
+    held: Ints
+    heap: NDArray[np.int32]
+    low: Values
+    slack: Values
+    table: Hashes
+    shift: np.uint64
+    ratio: int
+
+
+@jit
+def cell_of(key: np.uint64, cells: int) -> Any:
+    """The cell of a hash, by its upper half: its lower half may be alike within a shard."""
+    return np.int64(((key >> _32) * np.uint64(cells)) >> _32)
+
+
+@jit
+def _count_known(
+    keys: Hashes, raw: bool, weights: Values, start: int, stop: int, mu: Any, table: Hashes,
+    shift: np.uint64, cur: Values, hist: Values, fine: Values, ratio: int,
+    bits: NDArray[np.uint8],
+) -> tuple[int, int]:  # fmt: skip
+    """Count rows up to the first that may enter the list; returns that row, and the hits.
+
+    Most rows are of monitored items, or raise a cell that stays below ``mu``. A function of its
+    own, with few arrays that never change their place: it is twice as fast as one that does all.
+    """
+    mask = np.uint64((len(table) >> 1) - 1)
+    cells = np.uint64(len(fine))
+    filtering = len(bits) > 0
+    weighted = len(weights) > 0
+    w = cur[0] * 0 + 1
+    hits = 0
+    for i in range(start, stop):
+        key = keys[i]
+        if raw:
+            key = mix(key)
+        at = key >> shift
+        while table[_TWO * at + _ONE] != _EMPTY and table[_TWO * at] != key:
+            at = (at + _ONE) & mask
+        slot = table[_TWO * at + _ONE]
+        if weighted:
+            w = weights[i]
+            if w == 0:
+                return i, hits
+        if slot != _EMPTY:
+            cur[slot - _ONE] += w
+            hits += 1
+            continue
+        cell = ((key >> _32) * cells) >> _32
+        add = w
+        if filtering:
+            bit = ((key & _LOWER) * np.uint64(8 * len(bits))) >> _32
+            one = np.uint8(1) << np.uint8(bit & np.uint64(7))
+            seen_before = bits[bit >> np.uint64(3)] & one
+            if seen_before == 0:
+                add = w - 1  # the first occurrence in a pane is let go
+                if add == 0 and mu > 0:
+                    bits[bit >> np.uint64(3)] |= one
+                    continue
+            if add > 0 and fine[cell] == 0:
+                add += 1
+            if hist[cell // np.uint64(ratio)] + fine[cell] + add >= mu:
+                return i, hits
+            bits[bit >> np.uint64(3)] |= one
+        elif hist[cell // np.uint64(ratio)] + fine[cell] + add >= mu:
+            return i, hits
+        fine[cell] += add
+    return stop, hits
+
+
+@jit
+def feed(
+    s: Sketch, keys: Hashes, raw: bool, weights: Values, errors: Values, start: int, stop: int,
+    first_row: int, pane: int, spare: Values,
+) -> None:  # fmt: skip
+    """Count rows in order of arrival; ``weights`` and ``errors`` of length 0 stand for 1 and 0.
+
+    ``raw`` keys are integers whose hash is yet to be made.
+    """
+    # One long function with its arrays at hand: to hand them on costs more than a row does.
+    control, item, born, seen, row, held = s.control, s.item, s.born, s.seen, s.row, s.held
+    base, cur, err, ecur, hist, fine, bits = s.base, s.cur, s.err, s.ecur, s.hist, s.fine, s.bits
+    item_hist, item_err, cell_hist, marks = s.item_hist, s.item_err, s.cell_hist, s.marks
+    heap, low, slack, table, shift, ratio = s.heap, s.low, s.slack, s.table, s.shift, s.ratio
+    panes = len(held)
+    capacity, cells = len(item), len(fine)
+    mask = np.uint64((len(table) >> 1) - 1)
+    w = cur[0] * 0 + 1
+    wrong = cur[0] * 0
+    nothing = cur[0] * 0
+    i = start
+    while i < stop:
+        full = control[SIZE] == capacity
+        if len(errors) == 0:
+            mu = low[0] if full and control[HEAPED] else nothing
+            i, hits = _count_known(
+                keys, raw, weights, i, stop, mu, table, shift, cur, hist, fine, ratio, bits
+            )
+            control[HITS] += hits
+            if i == stop:
+                break
+        else:
+            wrong = errors[i]
+        key = mix(keys[i]) if raw else keys[i]
+        if len(weights):
+            w = weights[i]
+        i += 1
+        at = key >> shift
+        while table[_TWO * at + _ONE] != _EMPTY and table[_TWO * at] != key:
+            at = (at + _ONE) & mask
+        slot = np.int64(table[_TWO * at + _ONE]) - 1
+        if slot >= 0:
+            control[HITS] += 1
+            cur[slot] += w
+            if w == 0:
+                seen[slot] = pane  # others are seen by their count, when the pane ends
+            if wrong > 0:
+                err[slot] += wrong
+                ecur[slot] += wrong
+            continue
+        cell = cell_of(key, cells)
+        coarse = cell // ratio
+        add = w
+        if len(bits) > 0:
+            bit = np.int64(((key & _LOWER) * np.uint64(8 * len(bits))) >> _32)
+            known = (bits[bit >> 3] >> (bit & 7)) & 1
+            bits[bit >> 3] |= np.uint8(1 << (bit & 7))
+            if full and known == 0:
+                # The first occurrence in a pane is let go; the others of a heavier row count.
+                add = w - 1
+                if add == 0:
+                    continue
+            if full and fine[cell] == 0:
+                add += 1
+        # The newcomer's bound is read before the eviction it causes, which may raise its cell.
+        active, past = fine[cell], hist[coarse]
+        if not full:
+            slot = np.int64(heap[control[SIZE]])
+            control[SIZE] += 1
+            control[HEAPED] = 0
+            for b in range(panes):
+                item_hist[slot, b] = cell_hist[coarse, b]
+        else:
+            if control[HEAPED] == 0:
+                heapify(heap, capacity, low, slack, base, cur, err)
+                control[HEAPED] = 1
+            bound = past + active + add
+            if bound < low[0] or bound < least(heap, capacity, low, slack, base, cur, err):
+                fine[cell] += add
+                control[LOST] = max(control[LOST], pane)
+                continue
+            slot = np.int64(heap[0])
+            last_seen = pane if cur[slot] > 0 else seen[slot]
+            control[LOST] = max(control[LOST], last_seen)
+            other = cell_of(item[slot], cells)
+            own_cell = other // ratio == coarse
+            if own_cell:
+                for b in range(panes):
+                    spare[b] = cell_hist[coarse, b]
+            # Evict: what the least item counted becomes a bound for its cell. Its buckets before
+            # its insertion were copied from that cell, which has not fallen since.
+            table_remove(table, shift, item[slot])
+            control[REMOVALS] += 1
+            control[STAYED + min(pane - born[slot], 3)] += 1
+            control[BUCKETS] += 1
+            fine[other] = max(fine[other], cur[slot])
+            other //= ratio
+            for t in range(max(born[slot], pane - panes + 1), pane):
+                b = t % panes
+                if held[b] == t:
+                    control[BUCKETS] += 1
+                    more = item_hist[slot, b] - cell_hist[other, b]
+                    if more > 0:
+                        hist[other] += more
+                        cell_hist[other, b] = item_hist[slot, b]
+                        marks[b, other] = 1
+            if own_cell:
+                for b in range(panes):
+                    item_hist[slot, b] = spare[b]
+            else:
+                for b in range(panes):
+                    item_hist[slot, b] = cell_hist[coarse, b]
+        # What the filter lets go is slack, not error: it is added when the answer is read.
+        extra = (add - w if add > w else nothing) + wrong
+        control[INSERTS] += 1
+        item[slot] = key
+        born[slot] = pane
+        seen[slot] = pane
+        row[slot] = first_row + i - 1
+        base[slot] = past
+        cur[slot] = active + add
+        err[slot] = past + active + extra
+        if len(item_err):
+            for b in range(panes):
+                item_err[slot, b] = item_hist[slot, b]
+            ecur[slot] = active + extra
+        table_add(table, shift, key, slot)
+        if full:
+            low[0] = past + active + add
+            slack[0] = err[slot]
+            sift(heap, capacity, capacity - capacity, low, slack)

@@ -1,0 +1,134 @@
+"""A list of at most m monitored items: a hash table to find them, a lazy heap to find the least.
+
+Counts only grow while a pane lasts, so the heap keeps the keys of the last time it looked: a stale
+key is a lower bound, and only the top is ever brought up to date. A hit costs no heap operation.
+``heap`` is a permutation of all slots: the first ``size`` are in use, the others are free.
+
+A call passes ``size - size`` for the top where a bare 0 would have the kernel compiled a second
+time.
+
+The table holds pairs (hash, slot + 1), probed one after the other; zero marks an empty pair.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.kernels.core.jit import jit
+
+__all__ = ["heapify", "least", "sift", "table_add", "table_find", "table_remove", "table_size"]
+
+Table = NDArray[np.uint64]
+Slots = NDArray[np.int32]
+
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_EMPTY = np.uint64(0)
+
+
+def table_size(capacity: int) -> tuple[int, np.uint64]:
+    """Words of a table for this many items, and the shift that leads from a hash to its home."""
+    bits = max(3, (4 * capacity - 1).bit_length())
+    return 2 << bits, np.uint64(64 - bits)
+
+
+@jit
+def table_find(table: Table, shift: np.uint64, key: np.uint64) -> Any:
+    """The slot of a hash, or -1."""
+    mask = np.uint64((len(table) >> 1) - 1)
+    at = key >> shift
+    while table[_TWO * at + _ONE] != _EMPTY and table[_TWO * at] != key:
+        at = (at + _ONE) & mask
+    return np.int64(table[_TWO * at + _ONE]) - 1
+
+
+@jit
+def table_add(table: Table, shift: np.uint64, key: np.uint64, slot: Any) -> None:
+    """Enter a hash that is not there."""
+    mask = np.uint64((len(table) >> 1) - 1)
+    at = key >> shift
+    while table[_TWO * at + _ONE] != _EMPTY:
+        at = (at + _ONE) & mask
+    table[_TWO * at] = key
+    table[_TWO * at + _ONE] = np.uint64(slot + 1)
+
+
+@jit
+def table_remove(table: Table, shift: np.uint64, key: np.uint64) -> None:
+    """Take out a hash that is there, and move back what was pushed past it."""
+    mask = np.uint64((len(table) >> 1) - 1)
+    hole = key >> shift
+    while table[_TWO * hole] != key or table[_TWO * hole + _ONE] == _EMPTY:
+        hole = (hole + _ONE) & mask
+    at = (hole + _ONE) & mask
+    while table[_TWO * at + _ONE] != _EMPTY:
+        home = table[_TWO * at] >> shift
+        if (at - home) & mask >= (at - hole) & mask:
+            table[_TWO * hole] = table[_TWO * at]
+            table[_TWO * hole + _ONE] = table[_TWO * at + _ONE]
+            hole = at
+        at = (at + _ONE) & mask
+    table[_TWO * hole + _ONE] = _EMPTY
+
+
+@jit
+def sift(heap: Slots, size: int, at: int, low: NDArray[Any], slack: NDArray[Any]) -> None:
+    """Restore the heap below ``at``: least ``low`` on top, of equal ones the most ``slack``."""
+    slot, key, extra = heap[at], low[at], slack[at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        right = child + 1
+        if right < size and (
+            low[right] < low[child] or (low[right] == low[child] and slack[right] > slack[child])
+        ):
+            child = right
+        if low[child] > key or (low[child] == key and slack[child] <= extra):
+            break
+        heap[at], low[at], slack[at] = heap[child], low[child], slack[child]
+        at = child
+    heap[at], low[at], slack[at] = slot, key, extra
+
+
+@jit
+def heapify(
+    heap: Slots,
+    size: int,
+    low: NDArray[Any],
+    slack: NDArray[Any],
+    base: NDArray[Any],
+    cur: NDArray[Any],
+    err: NDArray[Any],
+) -> None:
+    """Bring all keys up to date (a count is ``base + cur``) and restore the heap."""
+    for at in range(size):
+        slot = heap[at]
+        low[at] = base[slot] + cur[slot]
+        slack[at] = err[slot]
+    for at in range(size // 2 - 1, -1, -1):
+        sift(heap, size, at, low, slack)
+
+
+@jit
+def least(
+    heap: Slots,
+    size: int,
+    low: NDArray[Any],
+    slack: NDArray[Any],
+    base: NDArray[Any],
+    cur: NDArray[Any],
+    err: NDArray[Any],
+) -> Any:
+    """The least count of all, whose slot is then on top."""
+    while True:
+        slot = heap[0]
+        now = base[slot] + cur[slot]
+        if low[0] == now:
+            return now
+        low[0] = now
+        slack[0] = err[slot]
+        sift(heap, size, size - size, low, slack)

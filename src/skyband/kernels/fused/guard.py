@@ -1,0 +1,101 @@
+"""A table from (object, stream) to the panes of its last m reports, with linear probing.
+
+A key of 0 marks a free slot. ``turn[slot]`` is the column of ``panes[slot]`` that the next report
+overwrites, which is the oldest of the m; with m = 1 there is but one and nobody asks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.kernels.core.hashing import mix
+from skyband.kernels.core.jit import jit
+from skyband.kernels.core.patient import patient
+
+__all__ = ["guard_keys", "live_slots", "remember"]
+
+Ints = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
+Codes = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+Table = tuple[Hashes, Codes, Ints]
+
+_NEVER = np.iinfo(np.int64).min
+_FREE, _ONE = np.uint64(0), np.uint64(1)
+_APART = np.uint64(0xC2B2AE3D27D4EB4F)  # odd: hashes of neighbours do not meet in another stream
+
+
+@patient
+@jit
+def guard_keys(hashes: Hashes, stream: Codes) -> Hashes:
+    """One key for an object and a stream."""
+    keys = np.empty(len(hashes), np.uint64)
+    for row in range(len(hashes)):
+        keys[row] = max(mix(hashes[row] + np.uint64(stream[row] + 1) * _APART), _ONE)
+    return keys
+
+
+@jit
+def _slot(key: np.uint64, keys: Hashes) -> int:
+    """The slot of a key, or the free one where it would go."""
+    wrap = np.uint64(len(keys)) - _ONE
+    at = key & wrap
+    while keys[at] != _FREE and keys[at] != key:
+        at = (at + _ONE) & wrap
+    return int(at)
+
+
+@patient
+@jit
+def remember(
+    fresh: Hashes, pane: Ints, oldest: Ints, table: Table, bad: Mask, first: int, last: int
+) -> int:
+    """Note the reports ``[first, last)`` in a table with room for them; how many keys are new.
+
+    ``oldest`` is the first pane that some window covers together with the row's own. A report that
+    is one too many is marked bad and not noted.
+    """
+    keys, turn, panes = table
+    most = panes.shape[1]
+    count = 0
+    for row in range(first, last):
+        at = _slot(fresh[row], keys)
+        if keys[at] == _FREE:
+            keys[at] = fresh[row]
+            if most > 1:
+                turn[at] = 0
+            for i in range(most):
+                panes[at, i] = _NEVER
+            count += 1
+        column = turn[at] if most > 1 else 0
+        if panes[at, column] >= oldest[row]:
+            bad[row] = True
+        else:
+            panes[at, column] = pane[row]
+            if most > 1:
+                turn[at] = (column + 1) % most
+    return count
+
+
+@patient
+@jit
+def live_slots(table: Table, oldest: int, wider: Table) -> int:
+    """Move the keys with a report of pane ``oldest`` or later into an empty table; how many."""
+    keys, turn, panes = table
+    new_keys, new_turn, new_panes = wider
+    most = panes.shape[1]
+    count = 0
+    for slot in range(len(keys)):
+        if keys[slot] == _FREE:
+            continue
+        next_ = turn[slot] if most > 1 else 0
+        if panes[slot, (next_ + most - 1) % most] < oldest:
+            continue
+        at = _slot(keys[slot], new_keys)
+        new_keys[at] = keys[slot]
+        if most > 1:
+            new_turn[at] = next_
+        new_panes[at] = panes[slot]
+        count += 1
+    return count

@@ -1,0 +1,265 @@
+"""The non-redundant rows of a sliding window, each with its critical dominator: StabSky by panes.
+
+Members stand in order of age. A member is dominated by no row of its own or a newer pane;
+``parent`` is the youngest older member that dominates it (-1: none is live), ``since`` that
+member's pane. A member of pane p is on the skyline of every window whose first pane lies in (since,
+p].
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.kernels.core.jit import jit
+from skyband.kernels.core.patient import patient
+from skyband.kernels.skyline.dominance import (
+    BETTER,
+    EQUAL,
+    WORSE,
+    dominates,
+    relation,
+    skyline_runs,
+)
+
+__all__ = ["ALWAYS", "Members", "stab_fold", "stab_follow", "stab_read"]
+
+Ints = npt.NDArray[np.int64]
+ALWAYS = np.int64(-(2**62))
+"""``since`` of a row that nothing older dominates."""
+
+COMPARISONS, REDUNDANT, EXPIRED, EDGES = 0, 1, 2, 3
+
+
+class Members(NamedTuple):
+    """One entry a row, oldest first; ``slot`` is what the owner knows the row by."""
+
+    points: Ints
+    segment: Ints
+    pane: Ints
+    since: Ints
+    parent: Ints
+    slot: Ints
+
+
+@patient
+@jit
+def stab_fold(
+    m: Members,
+    size: int,
+    offsets: Ints,
+    stamps: Ints,
+    window_first: Ints,
+    window_end: Ints,
+    counts: Ints,
+) -> tuple[int, Ints, Ints]:
+    """Push panes and read windows; returns the number of members, slots read, their offsets.
+
+    The first ``size`` rows of the arrays are members; behind them stand the rows of the new panes,
+    cut by ``offsets``, with pane and slot filled in. Members are compacted to the front.
+    """
+    found = np.empty(64, np.int64)
+    found_offsets = np.zeros(len(window_first) + 1, np.int64)
+    dead = np.zeros(len(m.pane), np.bool_)
+    place = np.empty(len(m.pane), np.int64)
+    base = size
+    at = 0
+    read = 0
+    for w in range(len(window_first)):
+        while at < len(stamps) and stamps[at] < window_end[w]:
+            first, last = base + offsets[at], base + offsets[at + 1]
+            size = _push(m, size, first, last, dead, place, counts)
+            at += 1
+        size = _expire(m, size, window_first[w], dead, place, counts)
+        if read + size > len(found):
+            grown = np.empty(2 * (read + size), np.int64)
+            grown[:read] = found[:read]
+            found = grown
+        read = _read(m, size, window_first[w], found, read)
+        found_offsets[w + 1] = read
+    while at < len(stamps):
+        first, last = base + offsets[at], base + offsets[at + 1]
+        size = _push(m, size, first, last, dead, place, counts)
+        at += 1
+    return size, found[:read].copy(), found_offsets
+
+
+@patient
+@jit
+def stab_follow(
+    m: Members,
+    points: Ints,
+    segment: Ints,
+    pane: Ints,
+    start: int,
+    shift: int,
+    first: int,
+    counts: Ints,
+    local_counts: Ints,
+) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
+    """Let panes before ``first`` go, then take the rows from ``start`` on, all of one segment.
+
+    Their panes' skylines are found here; a row's slot is its position and ``shift``.
+    """
+    offsets = np.zeros(len(pane) - start + 1, np.int64)
+    panes = 0
+    for row in range(start, len(pane)):
+        if row > start and pane[row] != pane[row - 1]:
+            panes += 1
+        offsets[panes + 1] = row + 1 - start
+    offsets = offsets[: panes + 2] if start < len(pane) else offsets
+    kept, cuts = skyline_runs(points[start:], offsets, local_counts)
+    size, total = len(m.pane), len(m.pane) + len(kept)
+    grown = Members(
+        np.empty((total, points.shape[1]), np.int64),
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+    )
+    grown.points[:size] = m.points
+    grown.segment[:size] = m.segment
+    grown.pane[:size] = m.pane
+    grown.since[:size] = m.since
+    grown.parent[:size] = m.parent
+    grown.slot[:size] = m.slot
+    for n in range(len(kept)):
+        row = kept[n] + start
+        grown.points[size + n] = points[row]
+        grown.segment[size + n] = segment[row]
+        grown.pane[size + n] = pane[row]
+        grown.slot[size + n] = row + shift
+    dead = np.zeros(total, np.bool_)
+    place = np.empty(total, np.int64)
+    base = size
+    size = _expire(grown, size, first, dead, place, counts)
+    for n in range(len(cuts) - 1):
+        size = _push(grown, size, base + cuts[n], base + cuts[n + 1], dead, place, counts)
+    return (
+        grown.points[:size],
+        grown.segment[:size],
+        grown.pane[:size],
+        grown.since[:size],
+        grown.parent[:size],
+        grown.slot[:size],
+    )
+
+
+@patient
+@jit
+def stab_read(m: Members, first: int) -> Ints:
+    """Slots of the members on the skyline of the window that begins with pane ``first``."""
+    found = np.empty(len(m.pane), np.int64)
+    read = _read(m, len(m.pane), first, found, 0)
+    return found[:read].copy()
+
+
+@jit
+def _read(m: Members, size: int, first: int, found: Ints, read: int) -> int:
+    for i in range(size):
+        if m.since[i] < first <= m.pane[i]:
+            found[read] = m.slot[i]
+            read += 1
+    return read
+
+
+@jit
+def _push(
+    m: Members,
+    size: int,
+    first: int,
+    last: int,
+    dead: npt.NDArray[np.bool_],
+    place: Ints,
+    counts: Ints,
+) -> int:
+    """Take the rows ``[first, last)``, the skyline of one pane; returns the number of members."""
+    killed = 0
+    for row in range(first, last):
+        alike = row > first and m.segment[row] == m.segment[row - 1]
+        if alike and relation(m.points, row, m.points, row - 1) == EQUAL:
+            m.since[row] = m.since[row - 1]
+            m.parent[row] = m.parent[row - 1]
+            counts[EDGES] += m.parent[row] >= 0
+            continue
+        m.since[row] = ALWAYS
+        m.parent[row] = -1
+        for member in range(size - 1, -1, -1):
+            if dead[member] or m.segment[member] != m.segment[row]:
+                continue
+            counts[COMPARISONS] += 1
+            if m.parent[row] >= 0:
+                worse = dominates(m.points, row, m.points, member)
+            else:
+                found = relation(m.points, member, m.points, row)
+                worse = found == WORSE
+                if found == BETTER:
+                    # Members stand by age, so the first one found is the youngest.
+                    m.parent[row] = member
+                    m.since[row] = m.pane[member]
+                    counts[EDGES] += 1
+            if worse:
+                dead[member] = True
+                killed += 1
+    counts[REDUNDANT] += killed
+    for member in range(size):
+        place[member] = member
+    kept = size
+    if killed:
+        kept = _compact(m, 0, size, 0, dead, place)
+    for row in range(first, last):
+        dead[row] = False
+    return _compact(m, first, last, kept, dead, place)
+
+
+@jit
+def _expire(
+    m: Members,
+    size: int,
+    first: int,
+    dead: npt.NDArray[np.bool_],
+    place: Ints,
+    counts: Ints,
+) -> int:
+    """Let the members of panes before ``first`` go; their children become roots."""
+    gone = 0
+    while gone < size and m.pane[gone] < first:
+        dead[gone] = True
+        gone += 1
+    if gone == 0:
+        return size
+    counts[EXPIRED] += gone
+    return _compact(m, 0, size, 0, dead, place)
+
+
+@jit
+def _compact(
+    m: Members,
+    first: int,
+    last: int,
+    to: int,
+    dead: npt.NDArray[np.bool_],
+    place: Ints,
+) -> int:
+    """Move what lives of ``[first, last)`` to ``to``; clears ``dead``, returns where it ends."""
+    for member in range(first, last):
+        if dead[member]:
+            dead[member] = False
+            place[member] = -1
+            continue
+        place[member] = to
+        above = m.parent[member]
+        # A parent is older than its child, so its own place is known already.
+        m.parent[to] = -1 if above < 0 else place[above]
+        if to != member:
+            for k in range(m.points.shape[1]):
+                m.points[to, k] = m.points[member, k]
+            m.segment[to] = m.segment[member]
+            m.pane[to] = m.pane[member]
+            m.since[to] = m.since[member]
+            m.slot[to] = m.slot[member]
+        to += 1
+    return to

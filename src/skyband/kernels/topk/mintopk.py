@@ -1,0 +1,196 @@
+"""Predicted result sets for the coming windows (Yang et al. 2011), one sorted list for all.
+
+Each row of the list has the first and last window in whose predicted top k it stands. For each
+coming window, ``low`` is the place of the last row of its predicted set and ``size`` the number of
+its rows. A new row enters every window from the first whose last row it beats to the last that it
+lives in; in each full one it pushes the last row out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.kernels.core.jit import jit
+from skyband.kernels.core.patient import patient
+
+__all__ = ["Predicted", "fold_predicted", "new_predicted"]
+
+Ints = npt.NDArray[np.int64]
+
+KEY, TIE, SLOT, START, END = range(5)
+LENGTH, NEXT_WINDOW, KNOWN_WINDOW, INSERTED, UPDATES = range(5)
+
+
+class Predicted(NamedTuple):
+    """State of one group: the list (best first), windows by number modulo their count, counters."""
+
+    rows: Ints
+    low: Ints
+    size: Ints
+    meta: Ints
+
+
+def new_predicted(windows: int) -> Predicted:
+    """An empty state for rows that live in at most so many windows."""
+    meta = np.zeros(5, np.int64)
+    meta[NEXT_WINDOW] = meta[KNOWN_WINDOW] = np.iinfo(np.int64).min
+    return Predicted(
+        np.zeros((64, 5), np.int64), np.zeros(windows, np.int64), np.zeros(windows, np.int64), meta
+    )
+
+
+@jit
+def _drop_expired(state: Predicted, window: int) -> None:
+    """Forget rows that no window from this one on predicts."""
+    rows, low, size, meta = state
+    n = meta[LENGTH]
+    moved = np.empty(n, np.int64)
+    kept = 0
+    for i in range(n):
+        moved[i] = kept
+        if rows[i, START] <= rows[i, END] and rows[i, END] >= window:
+            rows[kept] = rows[i]
+            kept += 1
+    meta[LENGTH] = kept
+    for w in range(max(window, meta[NEXT_WINDOW]), meta[KNOWN_WINDOW] + 1):
+        at = w % len(low)
+        if size[at] > 0:
+            low[at] = moved[low[at]]
+
+
+@jit
+def _insert(state: Predicted, k: int, key: int, tie: int, slot: int, start: int, end: int) -> None:
+    rows, low, size, meta = state
+    # Later windows predict from fewer rows, so their last rows are no better: bisect.
+    first, last = start, end + 1
+    while first < last:
+        w = (first + last) // 2
+        at = w % len(low)
+        beaten = size[at] < k
+        if not beaten:
+            lowest = low[at]
+            beaten = rows[lowest, KEY] < key or (
+                rows[lowest, KEY] == key and rows[lowest, TIE] < tie
+            )
+        if beaten:
+            last = w
+        else:
+            first = w + 1
+    if first > end:
+        return
+    meta[INSERTED] += 1
+    n = meta[LENGTH]
+    left, right = 0, n
+    while left < right:
+        middle = (left + right) // 2
+        if rows[middle, KEY] > key or (rows[middle, KEY] == key and rows[middle, TIE] >= tie):
+            left = middle + 1
+        else:
+            right = middle
+    for i in range(n, left, -1):
+        rows[i] = rows[i - 1]
+    rows[left, KEY] = key
+    rows[left, TIE] = tie
+    rows[left, SLOT] = slot
+    rows[left, START] = first
+    rows[left, END] = end
+    meta[LENGTH] = n + 1
+    for w in range(start, meta[KNOWN_WINDOW] + 1):
+        at = w % len(low)
+        if size[at] > 0 and low[at] >= left:
+            low[at] += 1
+    for w in range(first, end + 1):
+        at = w % len(low)
+        meta[UPDATES] += 1
+        if size[at] < k:
+            low[at] = left if size[at] == 0 else max(low[at], left)
+            size[at] += 1
+            continue
+        out = low[at]
+        rows[out, START] = w + 1
+        place = out - 1
+        while rows[place, START] > w or rows[place, END] < w:
+            place -= 1
+        low[at] = place
+
+
+@patient
+@jit
+def fold_predicted(
+    state: Predicted,
+    k: int,
+    run_pane: Ints,
+    run_first: Ints,
+    run_last: Ints,
+    offsets: Ints,
+    key: Ints,
+    tie: Ints,
+    slot: Ints,
+    window: Ints,
+    window_end: Ints,
+) -> tuple[Predicted, Ints, Ints]:
+    """Push runs, each with its first and last window, and read windows; rows found, offsets."""
+    found = np.empty((len(window) * k, 3), np.int64)
+    cuts = np.zeros(len(window) + 1, np.int64)
+    at_run, filled = 0, 0
+    for step in range(len(window) + 1):
+        reading = step < len(window)
+        while at_run < len(run_pane) and (not reading or run_pane[at_run] < window_end[step]):
+            state = _push_run(
+                state, k, run_first[at_run], run_last[at_run], offsets[at_run], offsets[at_run + 1],
+                key, tie, slot,
+            )  # fmt: skip
+            at_run += 1
+        if not reading:
+            break
+        w = window[step]
+        rows, meta = state.rows, state.meta
+        shown = 0
+        for i in range(meta[LENGTH]):
+            if rows[i, START] <= w <= rows[i, END]:
+                found[filled, 0] = rows[i, KEY]
+                found[filled, 1] = rows[i, TIE]
+                found[filled, 2] = rows[i, SLOT]
+                filled += 1
+                shown += 1
+                if shown == k:
+                    break
+        cuts[step + 1] = filled
+        if w + 1 > meta[NEXT_WINDOW]:
+            meta[NEXT_WINDOW] = w + 1
+            _drop_expired(state, w + 1)
+    return state, found[:filled], cuts
+
+
+@jit
+def _push_run(
+    state: Predicted,
+    k: int,
+    first: int,
+    last: int,
+    low_row: int,
+    high_row: int,
+    key: Ints,
+    tie: Ints,
+    slot: Ints,
+) -> Predicted:
+    meta = state.meta
+    # Windows that ended before this pane have been read, or had nothing to read.
+    start = max(first, meta[NEXT_WINDOW])
+    meta[NEXT_WINDOW] = start
+    for w in range(max(meta[KNOWN_WINDOW] + 1, start), last + 1):
+        state.size[w % len(state.size)] = 0
+    meta[KNOWN_WINDOW] = max(meta[KNOWN_WINDOW], last)
+    if meta[LENGTH] + high_row - low_row > len(state.rows):
+        _drop_expired(state, start)
+    need = meta[LENGTH] + high_row - low_row
+    if need > len(state.rows):
+        grown = np.zeros((2 * need, 5), np.int64)
+        grown[: meta[LENGTH]] = state.rows[: meta[LENGTH]]
+        state = Predicted(grown, state.low, state.size, meta)
+    for i in range(low_row, high_row):
+        _insert(state, k, key[i], tie[i], slot[i], start, last)
+    return state
