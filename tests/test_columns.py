@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.column_store import ColumnStore
-from skyband.columns import output_type, take, to_numpy
+from skyband.data.column_store import ColumnStore
+from skyband.data.columns import output_type, take, to_numpy
 from skyband.errors import SchemaError
 
 pytestmark = pytest.mark.nojit

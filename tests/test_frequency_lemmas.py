@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.data.keys import hash_array
 from skyband.frequency.fsw import Fsw
 from skyband.kernels.frequency.fsw_rows import SIZE, cell_of
-from skyband.keys import hash_array
 
 PANES, ROWS = 4, 25
 

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from skyband.data.keys import hash_array
 from skyband.fused.sketches import Appearances, SelfJoin
-from skyband.keys import hash_array
 
 
 def hashes(numbers: np.ndarray) -> np.ndarray:

@@ -69,7 +69,7 @@ def test_a_broken_bound_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_snapshot_without_checksum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     import zlib
 
-    from skyband import packing
+    from skyband.data import packing
 
     class NoChecksum:
         crc32 = staticmethod(lambda data, start=0: 0)

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skyband
+from skyband.data.keys import KeyIndex, hash_array, hash_columns, is_key_type
 from skyband.errors import EngineError, SchemaError
 from skyband.kernels.core import hashing
-from skyband.keys import KeyIndex, hash_array, hash_columns, is_key_type
 
 pytestmark = pytest.mark.nojit
 
@@ -233,7 +233,7 @@ def test_integers_are_mixed_well() -> None:
 
 def test_hashes_are_the_same_in_every_process() -> None:
     code = (
-        "import pyarrow as pa; from skyband.keys import hash_columns\n"
+        "import pyarrow as pa; from skyband.data.keys import hash_columns\n"
         "print(hash_columns([pa.array([1, -5]), pa.array(['a', 'some longer text'])]).tolist())"
     )
     env = os.environ | {"PYTHONPATH": str(Path(skyband.__file__).parents[1])}

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.order import row_order
+from skyband.data.order import row_order
 
 pytestmark = pytest.mark.nojit
 

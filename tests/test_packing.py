@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from skyband.errors import EngineError
-from skyband.packing import (
+from skyband.data.packing import (
     FORMAT_VERSION,
     JSON,
     pack,
@@ -20,6 +19,7 @@ from skyband.packing import (
     schema_to_array,
     unpack,
 )
+from skyband.errors import EngineError
 
 pytestmark = pytest.mark.nojit
 

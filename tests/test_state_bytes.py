@@ -9,7 +9,7 @@ import conformance
 import oracle
 import skyband as sb
 import test_settings
-from skyband.packing import unpack
+from skyband.data.packing import unpack
 
 LEAST, MOST = 0.8, 8.0
 """Bytes told for each byte of a snapshot: arrays have room to grow, indexes are derived."""

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.changes import changes
+from skyband.data.time_axis import window_value
 from skyband.query.base import Query
-from skyband.times import window_value
 
 __all__ = ["Answer", "Answers", "Promises"]
 

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.keys import hash_columns
-from skyband.order import order_by_value
+from skyband.data.keys import hash_columns
+from skyband.data.order import order_by_value
 from skyband.query.base import RESERVED, Query
 
 __all__ = ["changes", "changes_schema"]

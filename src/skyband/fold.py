@@ -20,8 +20,8 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answer import Answers
 from skyband.assembly import answer_schema, answers_of, runs_of
+from skyband.data.packing import under
 from skyband.groups import GroupTable, PerGroup
-from skyband.packing import under
 from skyband.query.base import Query
 from skyband.runs import Runs, run_starts
 from skyband.synopsis import Faults, Synopsis, Windows

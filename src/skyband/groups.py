@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.column_store import ColumnStore
-from skyband.keys import KeyIndex, hash_columns
-from skyband.order import order_by_value
-from skyband.packing import under
+from skyband.data.column_store import ColumnStore
+from skyband.data.keys import KeyIndex, hash_columns
+from skyband.data.order import order_by_value
+from skyband.data.packing import under
 from skyband.runs import Runs
 from skyband.synopsis import Faults, Refused, Rows, Synopsis, Windows
 

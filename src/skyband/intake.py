@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import decoded, output_type
+from skyband.data.columns import decoded, output_type
 from skyband.errors import DataError, SchemaError
 from skyband.groups import GroupTable
 from skyband.kernels.core.arrange import arrival_numbers, counting_order, split_by_code

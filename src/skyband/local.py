@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.answer import Answer, Answers
+from skyband.data.order import order_by_value
+from skyband.data.time_axis import TimeAxis
 from skyband.errors import DataError, SchemaError
 from skyband.intake import as_table
 from skyband.monitor import Monitor
-from skyband.order import order_by_value
 from skyband.query import Query
 from skyband.sources import batches_of, is_table, sorted_by
-from skyband.times import TimeAxis
 from skyband.window import CountWindow, Duration
 
 __all__ = ["rank", "rank_with", "watch", "watch_with"]

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from skyband.answer import Answer, Answers
+from skyband.data.packing import pack, schema_from_array, schema_to_array, unpack
 from skyband.errors import DataError, EngineError, QueryError, SchemaError
 from skyband.fold import Fold, make_synopsis
 from skyband.groups import GroupTable
 from skyband.intake import Intake, Taken, as_table, refuse
-from skyband.packing import pack, schema_from_array, schema_to_array, unpack
 from skyband.peek import peek
 from skyband.query import Query, from_spec
 from skyband.synopsis import Faults

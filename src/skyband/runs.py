@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import plain, take
-from skyband.packing import pack, unpack
+from skyband.data.columns import plain, take
+from skyband.data.packing import pack, unpack
 
 __all__ = ["Column", "Part", "Runs", "expand", "offsets_of", "pick", "places", "run_starts"]
 

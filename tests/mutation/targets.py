@@ -34,7 +34,7 @@ ANY = {
 }
 
 TARGETS = (
-    Target("core", "skyband.order", ANY, ("test_order.py",)),
+    Target("core", "skyband.data.order", ANY, ("test_order.py",)),
     Target("core", "skyband.window", ANY, ("test_windows.py",)),
     Target("core", "skyband.watermark", ANY, ("test_monitor.py",)),
     Target("core", "skyband.fold", ANY, ("test_monitor.py",)),

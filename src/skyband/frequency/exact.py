@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.columns import from_numpy
+from skyband.data.columns import from_numpy
 from skyband.frequency.base import read_only
 from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.lists import PaneLists

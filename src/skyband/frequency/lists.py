@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.data.keys import KeyIndex
 from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.items import ItemStore, keys_decide, order_keys, ranked
 from skyband.kernels.core.arrange import counting_order
 from skyband.kernels.core.hashing import hash_int64
 from skyband.kernels.frequency.counting import grouped_keys
 from skyband.kernels.frequency.pane_sums import FLIP, HEAD, TAIL, dead_codes, fold_lists, recount
-from skyband.keys import KeyIndex
 from skyband.runs import Part, Runs, offsets_of
 from skyband.synopsis import Windows
 from skyband.window import CountWindow

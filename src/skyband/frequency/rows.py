@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import plain
+from skyband.data.columns import plain
 from skyband.errors import QueryError
 from skyband.frequency.base import ONE_EACH, FrequencySynopsis, read_only
 from skyband.frequency.items import ItemStore

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from skyband.data.packing import under
 from skyband.fused.live import NEVER, STRETCH, LiveReports
 from skyband.fused.sketches import SelfJoin
 from skyband.kernels.fused.reports import retire
 from skyband.kernels.fused.sweep import best_values, compact, dominated, instances
-from skyband.packing import under
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part
 

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import native_dtype, plain, spans, to_numpy
+from skyband.data.columns import native_dtype, plain, spans, to_numpy
+from skyband.data.order import sortable
 from skyband.fused.guard import frozen
 from skyband.kernels.fused.reports import common_prefix, prefix_keys
-from skyband.order import sortable
 
 __all__ = ["IdKeys"]
 

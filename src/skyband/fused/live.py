@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.column_store import ColumnStore
+from skyband.data.column_store import ColumnStore
+from skyband.data.keys import KeyIndex
+from skyband.data.packing import under
 from skyband.errors import QueryError
 from skyband.fused.base import REPORTS, FusedSynopsis
 from skyband.fused.guard import frozen
@@ -32,8 +34,6 @@ from skyband.kernels.fused.reports import (
     settle,
     values_of,
 )
-from skyband.keys import KeyIndex
-from skyband.packing import under
 from skyband.query.fused import FusedTopK
 from skyband.runs import Part, Runs, offsets_of
 from skyband.synopsis import Windows

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.order import order_by_value
+from skyband.data.order import order_by_value
 from skyband.query.base import Query
 from skyband.runs import Part, Runs
 from skyband.skyline.points import Preferences, skylines

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.data.keys import KeyIndex
+from skyband.data.packing import under
 from skyband.kernels.skyline.gsj import (
     ASLEEP,
     AWAKE,
@@ -23,8 +25,6 @@ from skyband.kernels.skyline.gsj import (
     STATE,
     pairs_fold,
 )
-from skyband.keys import KeyIndex
-from skyband.packing import under
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Runs
 from skyband.skyline.join import SIDES, JoinSynopsis

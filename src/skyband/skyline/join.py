@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.column_store import ColumnStore
-from skyband.columns import native_dtype, output_type, plain
+from skyband.data.column_store import ColumnStore
+from skyband.data.columns import native_dtype, output_type, plain
+from skyband.data.keys import hash_columns
 from skyband.errors import SchemaError
-from skyband.keys import hash_columns
 from skyband.query.base import RESERVED
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Part, Runs, offsets_of

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.packing import under
+from skyband.data.packing import under
 from skyband.query.skyline import SkylineJoin
 from skyband.runs import Runs, expand
 from skyband.skyline.join import SIDES, JoinSynopsis

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.data.packing import under
 from skyband.errors import QueryError
 from skyband.kernels.skyline.isj import common, local_update
-from skyband.packing import under
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.graph import DominanceGraph
 from skyband.skyline.isj import Isj

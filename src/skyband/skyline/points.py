@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import native_dtype, output_type, plain, to_numpy
+from skyband.data.columns import native_dtype, output_type, plain, to_numpy
+from skyband.data.keys import hash_columns
+from skyband.data.order import sortable
 from skyband.errors import SchemaError
 from skyband.kernels.skyline.dominance import skyline_runs
-from skyband.keys import hash_columns
-from skyband.order import sortable
 from skyband.runs import offsets_of
 from skyband.synopsis import nan_mask, null_mask, plain_key
 

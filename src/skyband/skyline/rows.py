@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.column_store import ColumnStore
-from skyband.columns import native_dtype, to_numpy
-from skyband.keys import hash_columns
-from skyband.order import order_by_value, sortable
-from skyband.packing import under
+from skyband.data.column_store import ColumnStore
+from skyband.data.columns import native_dtype, to_numpy
+from skyband.data.keys import hash_columns
+from skyband.data.order import order_by_value, sortable
+from skyband.data.packing import under
 
 __all__ = ["RowStore", "ranks_by_value", "value_ranks"]
 

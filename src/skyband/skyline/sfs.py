@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.packing import under
+from skyband.data.packing import under
 from skyband.query.skyline import Skyline
 from skyband.runs import Runs
 from skyband.skyline.points import skylines

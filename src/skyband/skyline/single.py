@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.column_store import ColumnStore
-from skyband.columns import output_type
+from skyband.data.column_store import ColumnStore
+from skyband.data.columns import output_type
 from skyband.query.skyline import Skyline
 from skyband.runs import Part, Runs, offsets_of
 from skyband.skyline.base import SkylineFamily

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.packing import under
+from skyband.data.packing import under
 from skyband.query.skyline import Skyline
 from skyband.runs import Runs
 from skyband.skyline.graph import DominanceGraph

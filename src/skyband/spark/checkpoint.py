@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from skyband.data.packing import unpack
 from skyband.errors import EngineError, SkybandError
-from skyband.packing import unpack
 from skyband.spark.plan import Plan
 
 __all__ = ["STATE_SCHEMA", "Claim", "read_state"]

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.data.keys import hash_columns
 from skyband.groups import GroupTable
-from skyband.keys import hash_columns
 from skyband.runs import Runs
 
 __all__ = ["by_bucket", "pack_runs", "pack_table", "unpack_runs", "unpack_table"]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answer import Answers, Promises
-from skyband.keys import hash_columns
+from skyband.data.keys import hash_columns
 
 __all__ = ["PROMISE", "of_changes", "of_rows"]
 

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import native_dtype, output_type
+from skyband.data.columns import native_dtype, output_type
+from skyband.data.order import row_order, sortable, unsortable
 from skyband.kernels.core.ties import tied_runs
 from skyband.kernels.topk.select import select_runs
-from skyband.order import row_order, sortable, unsortable
 from skyband.query.topk import TopK
 from skyband.runs import Part, Runs, expand, offsets_of, pick
 from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric, plain_key

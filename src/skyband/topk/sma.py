@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import native_dtype
+from skyband.data.columns import native_dtype
 from skyband.kernels.core.patient import patient
 from skyband.kernels.topk import sma as kernel
 from skyband.kernels.topk.sma import Monitored, fold_monitored, new_monitored

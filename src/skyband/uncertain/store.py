@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.column_store import ColumnStore
+from skyband.data.column_store import ColumnStore
 from skyband.kernels.uncertain.types import Rows
 from skyband.runs import Part, Runs
 

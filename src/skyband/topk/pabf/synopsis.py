@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import native_dtype
+from skyband.data.columns import native_dtype
+from skyband.data.order import row_order
 from skyband.errors import QueryError
 from skyband.kernels.topk import pabf_merge as kernel
 from skyband.kernels.topk.pabf import fold_candidates, new_candidates, room_for
 from skyband.kernels.topk.pabf_levels import LOWEST
 from skyband.kernels.topk.pabf_merge import Candidates
-from skyband.order import row_order
 from skyband.query.topk import TopK
 from skyband.runs import Part, Runs, expand
 from skyband.synopsis import Rows, Windows

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skyband.columns import (
+from skyband.data.columns import (
     OFFSETS_32,
     OFFSETS_64,
     Array,

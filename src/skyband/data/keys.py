@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from skyband.columns import State, fixed_bytes, native_dtype, plain, spans, to_numpy, validity
+from skyband.data.columns import State, fixed_bytes, native_dtype, plain, spans, to_numpy, validity
 from skyband.errors import EngineError, SchemaError
 from skyband.kernels.core import hashing
 from skyband.kernels.core.hashing import NULL_HASH

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.columns import to_numpy
+from skyband.data.columns import to_numpy
 from skyband.errors import SchemaError
 from skyband.window import CountWindow, TimeWindow, Window
 
