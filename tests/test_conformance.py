@@ -22,10 +22,10 @@ import promises
 import skyband as sb
 import streams
 from skyband import registry
+from skyband.contract.runs import Runs
 from skyband.fold import Fold, make_synopsis
 from skyband.groups import GroupTable
 from skyband.intake import Intake, refuse
-from skyband.runs import Runs
 from skyband.watermark import NEVER
 from suites import cases, is_exact, settings_of
 

@@ -17,10 +17,10 @@ import oracle
 import skyband as sb
 import streams
 from skyband import registry
+from skyband.contract.runs import Runs
 from skyband.fold import Fold, make_synopsis
 from skyband.groups import GroupTable
 from skyband.intake import Intake, refuse
-from skyband.runs import Runs
 from skyband.watermark import NEVER
 
 SKETCHES = [

@@ -14,11 +14,11 @@ import oracle
 import skyband as sb
 import streams
 from fusing import ALL, COMBINES, EXACT, fused, scores, table
+from skyband.contract.synopsis import Synopsis
 from skyband.fold import make_synopsis
 from skyband.fused.ids import IdKeys
 from skyband.groups import GroupTable
 from skyband.intake import Intake
-from skyband.synopsis import Synopsis
 
 # ---------------------------------------------------------------------------------------------
 # The definition, for every function

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answer import Answers, Promises
+from skyband.contract.runs import Runs, places
+from skyband.contract.synopsis import Synopsis, Windows
 from skyband.data.time_axis import edge_type, window_column
 from skyband.groups import GroupTable
 from skyband.query.base import Query
-from skyband.runs import Runs, places
-from skyband.synopsis import Synopsis, Windows
 
 __all__ = ["answer_schema", "answers_of", "runs_of"]
 

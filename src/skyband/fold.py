@@ -20,11 +20,11 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answer import Answers
 from skyband.assembly import answer_schema, answers_of, runs_of
+from skyband.contract.runs import Runs, run_starts
+from skyband.contract.synopsis import Faults, Synopsis, Windows
 from skyband.data.packing import under
 from skyband.groups import GroupTable, PerGroup
 from skyband.query.base import Query
-from skyband.runs import Runs, run_starts
-from skyband.synopsis import Faults, Synopsis, Windows
 from skyband.totals import Totals
 from skyband.watermark import CountClock, TimeClock
 from skyband.window import CountWindow

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Runs
+from skyband.contract.synopsis import Faults, Refused, Rows, Synopsis, Windows
 from skyband.data.column_store import ColumnStore
 from skyband.data.keys import KeyIndex, hash_columns
 from skyband.data.order import order_by_value
 from skyband.data.packing import under
-from skyband.runs import Runs
-from skyband.synopsis import Faults, Refused, Rows, Synopsis, Windows
 
 __all__ = ["GroupTable", "PerGroup"]
 

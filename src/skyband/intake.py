@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import expand
+from skyband.contract.synopsis import Faults, Rows, Synopsis, check_names
+from skyband.contract.synopsis import faults as faults_of
 from skyband.data.columns import decoded, output_type
 from skyband.errors import DataError, SchemaError
 from skyband.groups import GroupTable
 from skyband.kernels.core.arrange import arrival_numbers, counting_order, split_by_code
 from skyband.kernels.core.scan import is_sorted
 from skyband.query.base import Query
-from skyband.runs import expand
-from skyband.synopsis import Faults, Rows, Synopsis, check_names
-from skyband.synopsis import faults as faults_of
 from skyband.watermark import CountClock
 from skyband.window import TimeWindow
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from skyband.answer import Answer, Answers
+from skyband.contract.synopsis import Faults
 from skyband.data.packing import pack, schema_from_array, schema_to_array, unpack
 from skyband.errors import DataError, EngineError, QueryError, SchemaError
 from skyband.fold import Fold, make_synopsis
@@ -18,7 +19,6 @@ from skyband.groups import GroupTable
 from skyband.intake import Intake, Taken, as_table, refuse
 from skyband.peek import peek
 from skyband.query import Query, from_spec
-from skyband.synopsis import Faults
 from skyband.window import Duration, TimeWindow, parse_duration
 
 __all__ = ["Monitor"]

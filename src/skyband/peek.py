@@ -18,10 +18,10 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answer import Answers
 from skyband.assembly import answers_of, runs_of
+from skyband.contract.runs import Runs
+from skyband.contract.synopsis import Windows
 from skyband.errors import EngineError
 from skyband.fold import Fold
-from skyband.runs import Runs
-from skyband.synopsis import Windows
 
 __all__ = ["peek"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.runs import expand
+from skyband.contract.runs import expand
 from skyband.window import Panes
 
 __all__ = ["CountClock", "TimeClock", "windows_due"]

@@ -16,14 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.contract.runs import Part, Runs
+from skyband.contract.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric
 from skyband.data.columns import native_dtype, output_type, to_numpy
 from skyband.data.keys import hash_columns, is_key_type
 from skyband.errors import SchemaError
 from skyband.frequency.items import ItemStore, settled
 from skyband.kernels.frequency.counting import sum_runs
 from skyband.query.frequency import HeavyHitters
-from skyband.runs import Part, Runs
-from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric
 
 __all__ = ["FrequencySynopsis", "read_only"]
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.runs import Part, Runs, pick
+from skyband.contract.synopsis import Rows, Windows
 from skyband.data.columns import from_numpy
 from skyband.frequency.base import read_only
 from skyband.frequency.grouped import GroupedCounts
@@ -15,8 +17,6 @@ from skyband.frequency.lists import PaneLists
 from skyband.frequency.tumbling import Tumbling
 from skyband.kernels.frequency.counting import count_runs
 from skyband.query.frequency import HeavyHitters
-from skyband.runs import Part, Runs, pick
-from skyband.synopsis import Rows, Windows
 
 __all__ = ["Exact"]
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.runs import Part, Runs
+from skyband.contract.synopsis import Windows
 from skyband.frequency.items import ranked
 from skyband.frequency.lists import PaneLists
 from skyband.frequency.rows import SketchSynopsis
 from skyband.kernels.frequency.item_heap import table_size
 from skyband.kernels.frequency.spacesaving import COUNTS, HITS, INSERTS, REMOVALS, list_panes
 from skyband.query.frequency import HeavyHitters
-from skyband.runs import Part, Runs
-from skyband.synopsis import Windows
 
 __all__ = ["Fsp"]
 

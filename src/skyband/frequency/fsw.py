@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.contract.synopsis import Windows
 from skyband.frequency.items import settled
 from skyband.frequency.rows import CounterSketch
 from skyband.kernels.frequency.fsw import fold_fsw
@@ -28,8 +30,6 @@ from skyband.kernels.frequency.fsw_rows import (
 )
 from skyband.kernels.frequency.item_heap import table_find, table_size
 from skyband.query.frequency import HeavyHitters
-from skyband.runs import Part, Runs, offsets_of
-from skyband.synopsis import Windows
 
 __all__ = ["Fsw", "FswF", "FswR"]
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.contract.synopsis import Windows
 from skyband.data.keys import KeyIndex
 from skyband.frequency.items import ItemStore, keys_decide, order_keys, ranked
 from skyband.frequency.lists import Tape
 from skyband.kernels.frequency.grouped import HEAD, LIVE, PLACES, TAIL, TOP, fold_groups
 from skyband.kernels.frequency.pane_sums import dead_codes, recount
-from skyband.runs import Part, Runs, offsets_of
-from skyband.synopsis import Windows
 
 __all__ = ["GroupedCounts"]
 

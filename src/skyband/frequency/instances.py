@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.contract.synopsis import Windows
 from skyband.errors import EngineError
 from skyband.frequency.items import settled
 from skyband.frequency.rows import CounterSketch
@@ -23,8 +25,6 @@ from skyband.kernels.frequency.spacesaving import (
     fold_instances,
 )
 from skyband.query.frequency import HeavyHitters
-from skyband.runs import Part, Runs, offsets_of
-from skyband.synopsis import Windows
 
 __all__ = ["FilteredSpaceSaving", "SpaceSaving"]
 

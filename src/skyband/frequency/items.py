@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, expand, offsets_of, pick
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import native_dtype, plain, spans, to_numpy
 from skyband.data.order import id_ranks, sortable
 from skyband.kernels.frequency.counting import prefix_keys
-from skyband.runs import Part, expand, offsets_of, pick
 
 __all__ = ["ItemStore", "order_keys", "ranked", "settled"]
 

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.contract.synopsis import Windows
 from skyband.data.keys import KeyIndex
 from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.items import ItemStore, keys_decide, order_keys, ranked
@@ -19,8 +21,6 @@ from skyband.kernels.core.arrange import counting_order
 from skyband.kernels.core.hashing import hash_int64
 from skyband.kernels.frequency.counting import grouped_keys
 from skyband.kernels.frequency.pane_sums import FLIP, HEAD, TAIL, dead_codes, fold_lists, recount
-from skyband.runs import Part, Runs, offsets_of
-from skyband.synopsis import Windows
 from skyband.window import CountWindow
 
 __all__ = ["PaneLists"]

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
+from skyband.contract.synopsis import Rows
 from skyband.data.columns import plain
 from skyband.errors import QueryError
 from skyband.frequency.base import ONE_EACH, FrequencySynopsis, read_only
@@ -26,8 +28,6 @@ from skyband.kernels.core.hashing import hash_int64
 from skyband.kernels.frequency.counting import count_runs
 from skyband.query.base import count
 from skyband.query.frequency import HeavyHitters
-from skyband.runs import Part, Runs, expand, offsets_of, pick
-from skyband.synopsis import Rows
 
 __all__ = ["CounterSketch", "SketchSynopsis"]
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.runs import Part, Runs
+from skyband.contract.synopsis import Windows
 from skyband.errors import QueryError
 from skyband.fused.eaa import Eaa
 from skyband.fused.live import STRETCH
@@ -15,8 +17,6 @@ from skyband.fused.sketches import Appearances
 from skyband.kernels.fused.sweep import live_streams, most_likely
 from skyband.query.base import number
 from skyband.query.fused import FusedTopK
-from skyband.runs import Part, Runs
-from skyband.synopsis import Windows
 
 __all__ = ["EaaApprox"]
 

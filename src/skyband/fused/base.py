@@ -15,17 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.data.columns import output_type, to_numpy
-from skyband.data.keys import hash_array
-from skyband.data.order import id_ranks
-from skyband.data.time_axis import from_native
-from skyband.errors import SchemaError
-from skyband.fused.guard import Guard, frozen
-from skyband.fused.scores import scorer
-from skyband.kernels.fused.reports import any_outside
-from skyband.query.fused import FusedTopK
-from skyband.runs import Part, Runs, expand, offsets_of, pick
-from skyband.synopsis import (
+from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
+from skyband.contract.synopsis import (
     Faults,
     Refused,
     Rows,
@@ -36,6 +27,15 @@ from skyband.synopsis import (
     numeric,
     plain_key,
 )
+from skyband.data.columns import output_type, to_numpy
+from skyband.data.keys import hash_array
+from skyband.data.order import id_ranks
+from skyband.data.time_axis import from_native
+from skyband.errors import SchemaError
+from skyband.fused.guard import Guard, frozen
+from skyband.fused.scores import scorer
+from skyband.kernels.fused.reports import any_outside
+from skyband.query.fused import FusedTopK
 from skyband.window import CountWindow
 
 __all__ = ["REPORTS", "FusedSynopsis"]

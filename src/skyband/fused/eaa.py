@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.runs import Part
 from skyband.data.packing import under
 from skyband.fused.live import NEVER, STRETCH, LiveReports
 from skyband.fused.sketches import SelfJoin
 from skyband.kernels.fused.reports import retire
 from skyband.kernels.fused.sweep import best_values, compact, dominated, instances
 from skyband.query.fused import FusedTopK
-from skyband.runs import Part
 
 __all__ = ["Eaa"]
 

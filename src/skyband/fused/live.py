@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.contract.synopsis import Windows
 from skyband.data.column_store import ColumnStore
 from skyband.data.keys import KeyIndex
 from skyband.data.packing import under
@@ -35,8 +37,6 @@ from skyband.kernels.fused.reports import (
     values_of,
 )
 from skyband.query.fused import FusedTopK
-from skyband.runs import Part, Runs, offsets_of
-from skyband.synopsis import Windows
 
 __all__ = ["NEVER", "STRETCH", "LiveReports"]
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, Runs
+from skyband.contract.synopsis import Synopsis
 from skyband.data.order import order_by_value
 from skyband.query.base import Query
-from skyband.runs import Part, Runs
 from skyband.skyline.points import Preferences, skylines
-from skyband.synopsis import Synopsis
 
 __all__ = ["SkylineFamily"]
 

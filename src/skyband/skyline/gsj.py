@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Runs
+from skyband.contract.synopsis import Windows
 from skyband.data.keys import KeyIndex
 from skyband.data.packing import under
 from skyband.kernels.skyline.gsj import (
@@ -26,10 +28,8 @@ from skyband.kernels.skyline.gsj import (
     pairs_fold,
 )
 from skyband.query.skyline import SkylineJoin
-from skyband.runs import Runs
 from skyband.skyline.join import SIDES, JoinSynopsis
 from skyband.skyline.rows import RowStore
-from skyband.synopsis import Windows
 
 __all__ = ["GroupSkylines"]
 

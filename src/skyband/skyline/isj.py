@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.runs import Runs
 from skyband.data.keys import KeyIndex
 from skyband.data.packing import under
 from skyband.kernels.skyline.isj import join_layer
 from skyband.query.skyline import SkylineJoin
-from skyband.runs import Runs
 from skyband.skyline.live import LiveSynopsis
 from skyband.skyline.points import skylines
 

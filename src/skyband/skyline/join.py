@@ -18,17 +18,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.contract.synopsis import Faults, Rows, Windows, faults, nan_mask, null_mask, plain_key
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import native_dtype, output_type, plain
 from skyband.data.keys import hash_columns
 from skyband.errors import SchemaError
 from skyband.query.base import RESERVED
 from skyband.query.skyline import SkylineJoin
-from skyband.runs import Part, Runs, offsets_of
 from skyband.skyline.base import SkylineFamily
 from skyband.skyline.points import Preferences, skylines
 from skyband.skyline.rows import RowStore, ranks_by_value
-from skyband.synopsis import Faults, Rows, Windows, faults, nan_mask, null_mask, plain_key
 
 __all__ = ["SIDES", "JoinSynopsis", "Side"]
 

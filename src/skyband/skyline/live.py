@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Runs, expand
+from skyband.contract.synopsis import Windows
 from skyband.data.packing import under
 from skyband.query.skyline import SkylineJoin
-from skyband.runs import Runs, expand
 from skyband.skyline.join import SIDES, JoinSynopsis
 from skyband.skyline.rows import RowStore
-from skyband.synopsis import Windows
 
 __all__ = ["LiveRows", "LiveSynopsis", "join"]
 

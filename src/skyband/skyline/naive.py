@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.runs import Runs
 from skyband.kernels.skyline.dominance import mixed
 from skyband.query.skyline import SkylineJoin
-from skyband.runs import Runs
 from skyband.skyline.live import LiveSynopsis, join
 from skyband.skyline.points import skylines
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Runs
 from skyband.data.packing import under
 from skyband.query.skyline import Skyline
-from skyband.runs import Runs
 from skyband.skyline.points import skylines
 from skyband.skyline.rows import RowStore
 from skyband.skyline.single import SkylineSynopsis

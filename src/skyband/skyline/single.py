@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.contract.synopsis import Faults, Rows, faults, null_mask
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import output_type
 from skyband.query.skyline import Skyline
-from skyband.runs import Part, Runs, offsets_of
 from skyband.skyline.base import SkylineFamily
 from skyband.skyline.points import Preferences, skylines
 from skyband.skyline.rows import RowStore, ranks_by_value
-from skyband.synopsis import Faults, Rows, faults, null_mask
 
 __all__ = ["SkylineSynopsis"]
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.runs import Runs
+from skyband.contract.synopsis import Windows
 from skyband.data.packing import under
 from skyband.query.skyline import Skyline
-from skyband.runs import Runs
 from skyband.skyline.graph import DominanceGraph
 from skyband.skyline.rows import RowStore
 from skyband.skyline.single import SkylineSynopsis
-from skyband.synopsis import Windows
 
 __all__ = ["StabSky"]
 

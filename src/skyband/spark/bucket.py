@@ -22,18 +22,18 @@ import pyarrow as pa
 
 from skyband.answer import Answers
 from skyband.changes import changes
+from skyband.contract.runs import Runs
+from skyband.contract.synopsis import Faults
 from skyband.data.packing import pack, unpack
 from skyband.data.time_axis import window_column
 from skyband.errors import EngineError
 from skyband.fold import Fold
 from skyband.groups import GroupTable
 from skyband.intake import refuse
-from skyband.runs import Runs
 from skyband.spark.letters import late_letters
 from skyband.spark.parcels import pack_runs, pack_table, slices, unpack_runs, unpack_table
 from skyband.spark.plan import Plan
 from skyband.spark.promises import of_changes, of_rows
-from skyband.synopsis import Faults
 
 __all__ = ["Bucket", "Outcome", "Store", "answers_table", "finish"]
 

@@ -20,9 +20,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from skyband.contract.synopsis import Refused
 from skyband.errors import DataError
 from skyband.groups import GroupTable
-from skyband.synopsis import Refused
 
 __all__ = ["LETTERS", "RAW", "UNREAD", "Carried", "late_letters", "refuse", "row_letters", "unread"]
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Runs
 from skyband.data.keys import hash_columns
 from skyband.groups import GroupTable
-from skyband.runs import Runs
 
 __all__ = ["by_bucket", "pack_runs", "pack_table", "unpack_runs", "unpack_table"]
 

@@ -17,13 +17,13 @@ import pyarrow as pa
 from skyband import registry
 from skyband.assembly import answer_schema
 from skyband.changes import changes_schema
+from skyband.contract.synopsis import Faults, Synopsis
 from skyband.errors import EngineError
 from skyband.fold import Fold, make_synopsis
 from skyband.groups import GroupTable
 from skyband.intake import Intake, TimeLimits, refuse
 from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
-from skyband.synopsis import Faults, Synopsis
 from skyband.window import CountWindow, TimeWindow
 
 __all__ = ["BUCKETS", "SHIFT_MS", "Plan", "check_window"]

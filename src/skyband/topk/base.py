@@ -14,13 +14,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
+from skyband.contract.synopsis import (
+    Faults,
+    Rows,
+    Synopsis,
+    faults,
+    nan_mask,
+    null_mask,
+    numeric,
+    plain_key,
+)
 from skyband.data.columns import native_dtype, output_type
 from skyband.data.order import row_order, sortable, unsortable
 from skyband.kernels.core.ties import tied_runs
 from skyband.kernels.topk.select import select_runs
 from skyband.query.topk import TopK
-from skyband.runs import Part, Runs, expand, offsets_of, pick
-from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric, plain_key
 from skyband.window import CountWindow
 
 __all__ = ["TopKSynopsis"]

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import is_bare, native_dtype, output_type, to_numpy
-from skyband.runs import Part
 
 __all__ = ["Payload", "Value", "payload_for"]
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, Runs
+from skyband.contract.synopsis import Windows
 from skyband.query.topk import TopK
-from skyband.runs import Part, Runs
-from skyband.synopsis import Windows
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.payload import Payload
 

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, Runs, pick
+from skyband.contract.synopsis import Rows, Windows
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import kskyband as kernel
 from skyband.kernels.topk.one_pane import sorted_panes
 from skyband.query.topk import TopK
-from skyband.runs import Part, Runs, pick
-from skyband.synopsis import Rows, Windows
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.lasting import Lasting
 from skyband.topk.payload import Payload, Value, payload_for

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Runs
+from skyband.contract.synopsis import Windows
 from skyband.data.columns import native_dtype
 from skyband.kernels.core.patient import patient
 from skyband.kernels.topk import sma as kernel
 from skyband.kernels.topk.sma import Monitored, fold_monitored, new_monitored
 from skyband.query.topk import TopK
-from skyband.runs import Runs
-from skyband.synopsis import Windows
 from skyband.topk.single import SingleGroup
 
 __all__ = ["Sma"]

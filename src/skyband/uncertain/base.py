@@ -14,14 +14,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, Runs, expand, offsets_of
+from skyband.contract.synopsis import (
+    Faults,
+    Rows,
+    Synopsis,
+    faults,
+    nan_mask,
+    null_mask,
+    numeric,
+    plain_key,
+)
 from skyband.data.columns import native_dtype, output_type, to_numpy
 from skyband.data.order import row_order, sortable, unsortable
 from skyband.kernels.topk.select import select_runs
 from skyband.kernels.uncertain.arrange import sort_runs
 from skyband.kernels.uncertain.compact import answer_runs, prune_runs
 from skyband.query.uncertain import UncertainTopK
-from skyband.runs import Part, Runs, expand, offsets_of
-from skyband.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric, plain_key
 from skyband.uncertain.semantics import Semantics
 from skyband.window import CountWindow
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, Runs
 from skyband.data.column_store import ColumnStore
 from skyband.kernels.uncertain.types import Rows
-from skyband.runs import Part, Runs
 
 __all__ = ["RowStore"]
 

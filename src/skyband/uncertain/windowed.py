@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.contract.synopsis import Windows
 from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain import compact, types
 from skyband.kernels.uncertain import head as h
 from skyband.kernels.uncertain.types import FAR, KEEP
 from skyband.query.uncertain import UncertainTopK
-from skyband.runs import Part, Runs, offsets_of
-from skyband.synopsis import Windows
 from skyband.uncertain.base import UncertainSynopsis
 from skyband.uncertain.store import RowStore
 

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.runs import Part, Runs, expand
+from skyband.contract.synopsis import Rows, Windows
 from skyband.data.columns import native_dtype
 from skyband.data.order import row_order
 from skyband.errors import QueryError
@@ -17,8 +19,6 @@ from skyband.kernels.topk.pabf import fold_candidates, new_candidates, room_for
 from skyband.kernels.topk.pabf_levels import LOWEST
 from skyband.kernels.topk.pabf_merge import Candidates
 from skyband.query.topk import TopK
-from skyband.runs import Part, Runs, expand
-from skyband.synopsis import Rows, Windows
 from skyband.topk.lasting import Lasting
 from skyband.topk.pabf.filters import Filter
 from skyband.topk.pabf.levels import steps

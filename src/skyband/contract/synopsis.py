@@ -30,12 +30,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.columns import take, to_numpy
 from skyband.data.keys import is_key_type
 from skyband.data.time_axis import TimeAxis
 from skyband.errors import QueryError, SchemaError
 from skyband.query.base import RESERVED, Query
-from skyband.runs import Part, Runs, offsets_of
 
 __all__ = ["Faults", "Refused", "Rows", "Synopsis", "Windows", "check_names"]
 
