@@ -16,7 +16,7 @@ import skyband as sb
 import streams
 import test_spark_parts as parts
 from skyband import registry
-from skyband.answer import Answers, Promises
+from skyband.answers.answer import Answers, Promises
 from skyband.spark.promises import PROMISE, of_changes, of_rows
 
 WINDOW = oracle.TimeWindow(30, 7, lateness=3)

@@ -26,7 +26,7 @@ from skyband.query import (
 from skyband.window import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
-    from skyband.answer import Answer
+    from skyband.answers.answer import Answer
     from skyband.local import rank, watch
     from skyband.monitor import Monitor
 
@@ -53,7 +53,7 @@ __all__ = [
 
 # Engines bring in numba and Arrow; a program that only writes queries down need not wait for them.
 _ENGINES = {
-    "Answer": "skyband.answer",
+    "Answer": "skyband.answers.answer",
     "Monitor": "skyband.monitor",
     "rank": "skyband.local",
     "watch": "skyband.local",

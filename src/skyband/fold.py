@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband import registry
-from skyband.answer import Answers
-from skyband.assembly import answer_schema, answers_of, runs_of
+from skyband.answers.answer import Answers
+from skyband.answers.tables import answer_schema, answers_of, runs_of
 from skyband.contract.runs import Runs, run_starts
 from skyband.contract.synopsis import Faults, Synopsis, Windows
 from skyband.data.packing import under

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.answer import Answer, Answers
+from skyband.answers.answer import Answer, Answers
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
 from skyband.errors import DataError, SchemaError

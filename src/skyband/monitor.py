@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.answer import Answer, Answers
+from skyband.answers.answer import Answer, Answers
 from skyband.contract.synopsis import Faults
 from skyband.data.packing import pack, schema_from_array, schema_to_array, unpack
 from skyband.errors import DataError, EngineError, QueryError, SchemaError

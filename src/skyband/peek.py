@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband import registry
-from skyband.answer import Answers
-from skyband.assembly import answers_of, runs_of
+from skyband.answers.answer import Answers
+from skyband.answers.tables import answers_of, runs_of
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Windows
 from skyband.errors import EngineError

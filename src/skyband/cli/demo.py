@@ -22,7 +22,7 @@ from skyband.query import HeavyHitters, Query, TopK
 from skyband.window import TimeWindow
 
 if TYPE_CHECKING:
-    from skyband.answer import Answer
+    from skyband.answers.answer import Answer
     from skyband.monitor import Monitor
 
 __all__ = ["add_demo"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.live import Live
 
-from skyband.answer import Answer
+from skyband.answers.answer import Answer
 from skyband.cli.view import answer_line, answer_table, change_lines
 from skyband.query import Query
 

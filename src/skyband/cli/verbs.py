@@ -32,7 +32,7 @@ from skyband.query import Query
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from skyband.answer import Answer
+    from skyband.answers.answer import Answer
     from skyband.cli.output import Writer
     from skyband.monitor import Monitor
 
@@ -217,7 +217,7 @@ def _collected(
     """Answers, or changes, of the first windows only."""
     import pyarrow as pa
 
-    from skyband.changes import changes_schema
+    from skyband.answers.changes import changes_schema
     from skyband.local import rank_with, watch_with
 
     answers = islice(watch_with(monitor, source, progress), given["limit"])

@@ -13,7 +13,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from skyband.answer import Answer
+from skyband.answers.answer import Answer
 from skyband.query import Query
 
 __all__ = ["answer_line", "answer_table", "change_lines", "measure_of", "plain", "span"]

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.answer import Answers
-from skyband.changes import changes
+from skyband.answers.answer import Answers
+from skyband.answers.changes import changes
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Faults
 from skyband.data.packing import pack, unpack

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from skyband import registry
-from skyband.assembly import answer_schema
-from skyband.changes import changes_schema
+from skyband.answers.changes import changes_schema
+from skyband.answers.tables import answer_schema
 from skyband.contract.synopsis import Faults, Synopsis
 from skyband.errors import EngineError
 from skyband.fold import Fold, make_synopsis

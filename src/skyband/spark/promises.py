@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.answer import Answers, Promises
+from skyband.answers.answer import Answers, Promises
 from skyband.data.keys import hash_columns
 
 __all__ = ["PROMISE", "of_changes", "of_rows"]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.changes import changes
+from skyband.answers.changes import changes
 from skyband.data.time_axis import window_value
 from skyband.query.base import Query
 

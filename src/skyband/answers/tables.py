@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.answer import Answers, Promises
+from skyband.answers.answer import Answers, Promises
 from skyband.contract.runs import Runs, places
 from skyband.contract.synopsis import Synopsis, Windows
 from skyband.data.time_axis import edge_type, window_column
