@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 import skyband as sb
-from skyband.fold import make_synopsis
-from skyband.intake import Intake
+from skyband.engine.fold import make_synopsis
+from skyband.engine.intake import Intake
 from skyband.spark import bucket as buckets
 from skyband.spark.parcels import unpack_table
 from skyband.spark.plan import SHIFT_MS, Plan

@@ -23,10 +23,10 @@ import skyband as sb
 import streams
 from skyband import registry
 from skyband.contract.runs import Runs
-from skyband.fold import Fold, make_synopsis
-from skyband.groups import GroupTable
-from skyband.intake import Intake, refuse
-from skyband.watermark import NEVER
+from skyband.engine.clocks import NEVER
+from skyband.engine.fold import Fold, make_synopsis
+from skyband.engine.groups import GroupTable
+from skyband.engine.intake import Intake, refuse
 from suites import cases, is_exact, settings_of
 
 WINDOW = oracle.TimeWindow(30, 7, lateness=6)

@@ -15,10 +15,10 @@ import skyband as sb
 import streams
 from fusing import ALL, COMBINES, EXACT, fused, scores, table
 from skyband.contract.synopsis import Synopsis
-from skyband.fold import make_synopsis
+from skyband.engine.fold import make_synopsis
+from skyband.engine.groups import GroupTable
+from skyband.engine.intake import Intake
 from skyband.fused.ids import IdKeys
-from skyband.groups import GroupTable
-from skyband.intake import Intake
 
 # ---------------------------------------------------------------------------------------------
 # The definition, for every function

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.fold import make_synopsis
+from skyband.engine.fold import make_synopsis
 from skyband.kernels.skyline.stabsky import ALWAYS
 
 WISH = {"x": "max", "y": "max"}

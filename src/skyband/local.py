@@ -11,8 +11,8 @@ import pyarrow as pa
 from skyband.answers.answer import Answer, Answers
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
+from skyband.engine.intake import as_table
 from skyband.errors import DataError, SchemaError
-from skyband.intake import as_table
 from skyband.monitor import Monitor
 from skyband.query import Query
 from skyband.sources import batches_of, is_table, sorted_by

@@ -13,11 +13,11 @@ import numpy as np
 from skyband.answers.answer import Answer, Answers
 from skyband.contract.synopsis import Faults
 from skyband.data.packing import pack, schema_from_array, schema_to_array, unpack
+from skyband.engine.fold import Fold, make_synopsis
+from skyband.engine.groups import GroupTable
+from skyband.engine.intake import Intake, Taken, as_table, refuse
+from skyband.engine.peek import peek
 from skyband.errors import DataError, EngineError, QueryError, SchemaError
-from skyband.fold import Fold, make_synopsis
-from skyband.groups import GroupTable
-from skyband.intake import Intake, Taken, as_table, refuse
-from skyband.peek import peek
 from skyband.query import Query, from_spec
 from skyband.window import Duration, TimeWindow, parse_duration
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skyband.engine.intake import as_table
 from skyband.errors import SchemaError
-from skyband.intake import as_table
 
 __all__ = ["Batches", "batches_of", "is_table", "sound"]
 

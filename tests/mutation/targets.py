@@ -36,8 +36,8 @@ ANY = {
 TARGETS = (
     Target("core", "skyband.data.order", ANY, ("test_order.py",)),
     Target("core", "skyband.window", ANY, ("test_windows.py",)),
-    Target("core", "skyband.watermark", ANY, ("test_monitor.py",)),
-    Target("core", "skyband.fold", ANY, ("test_monitor.py",)),
+    Target("core", "skyband.engine.clocks", ANY, ("test_monitor.py",)),
+    Target("core", "skyband.engine.fold", ANY, ("test_monitor.py",)),
     Target("core", "skyband.kernels.core.arrange", ANY),
     Target("topk", "skyband.kernels.topk.select", TOPK, ("test_kernels_topk.py -k select",)),
     Target("topk", "skyband.kernels.topk.kskyband", {"TopK": ("skyband",)}),

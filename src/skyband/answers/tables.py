@@ -13,7 +13,7 @@ from skyband.answers.answer import Answers, Promises
 from skyband.contract.runs import Runs, places
 from skyband.contract.synopsis import Synopsis, Windows
 from skyband.data.time_axis import edge_type, window_column
-from skyband.groups import GroupTable
+from skyband.engine.groups import GroupTable
 from skyband.query.base import Query
 
 __all__ = ["answer_schema", "answers_of", "runs_of"]

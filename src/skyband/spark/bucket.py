@@ -26,10 +26,10 @@ from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Faults
 from skyband.data.packing import pack, unpack
 from skyband.data.time_axis import window_column
+from skyband.engine.fold import Fold
+from skyband.engine.groups import GroupTable
+from skyband.engine.intake import refuse
 from skyband.errors import EngineError
-from skyband.fold import Fold
-from skyband.groups import GroupTable
-from skyband.intake import refuse
 from skyband.spark.letters import late_letters
 from skyband.spark.parcels import pack_runs, pack_table, slices, unpack_runs, unpack_table
 from skyband.spark.plan import Plan

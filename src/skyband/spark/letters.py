@@ -21,8 +21,8 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.contract.synopsis import Refused
+from skyband.engine.groups import GroupTable
 from skyband.errors import DataError
-from skyband.groups import GroupTable
 
 __all__ = ["LETTERS", "RAW", "UNREAD", "Carried", "late_letters", "refuse", "row_letters", "unread"]
 

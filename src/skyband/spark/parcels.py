@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skyband.contract.runs import Runs
 from skyband.data.keys import hash_columns
-from skyband.groups import GroupTable
+from skyband.engine.groups import GroupTable
 
 __all__ = ["by_bucket", "pack_runs", "pack_table", "unpack_runs", "unpack_table"]
 

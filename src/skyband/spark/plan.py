@@ -18,10 +18,10 @@ from skyband import registry
 from skyband.answers.changes import changes_schema
 from skyband.answers.tables import answer_schema
 from skyband.contract.synopsis import Faults, Synopsis
+from skyband.engine.fold import Fold, make_synopsis
+from skyband.engine.groups import GroupTable
+from skyband.engine.intake import Intake, TimeLimits, refuse
 from skyband.errors import EngineError
-from skyband.fold import Fold, make_synopsis
-from skyband.groups import GroupTable
-from skyband.intake import Intake, TimeLimits, refuse
 from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
 from skyband.window import CountWindow, TimeWindow

@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 
 from skyband.contract.synopsis import Faults
 from skyband.data.time_axis import MOMENT
-from skyband.intake import Taken, refuse
+from skyband.engine.clocks import NEVER
+from skyband.engine.intake import Taken, refuse
 from skyband.spark import letters
 from skyband.spark.letters import UNREAD, Carried
 from skyband.spark.parcels import by_bucket, pack_runs, pack_table
 from skyband.spark.plan import SHIFT_MS, Plan
-from skyband.watermark import NEVER
 
 __all__ = ["PACKED", "PACKED_DDL", "summariser"]
 

@@ -13,12 +13,12 @@ from skyband.contract.runs import expand
 from skyband.contract.synopsis import Faults, Rows, Synopsis, check_names
 from skyband.contract.synopsis import faults as faults_of
 from skyband.data.columns import decoded, output_type
+from skyband.engine.clocks import CountClock
+from skyband.engine.groups import GroupTable
 from skyband.errors import DataError, SchemaError
-from skyband.groups import GroupTable
 from skyband.kernels.core.arrange import arrival_numbers, counting_order, split_by_code
 from skyband.kernels.core.scan import is_sorted
 from skyband.query.base import Query
-from skyband.watermark import CountClock
 from skyband.window import TimeWindow
 
 __all__ = ["Intake", "Taken", "TimeLimits", "as_table"]

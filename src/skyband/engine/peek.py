@@ -20,8 +20,8 @@ from skyband.answers.answer import Answers
 from skyband.answers.tables import answers_of, runs_of
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Windows
+from skyband.engine.fold import Fold
 from skyband.errors import EngineError
-from skyband.fold import Fold
 
 __all__ = ["peek"]
 

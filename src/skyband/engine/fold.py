@@ -23,10 +23,10 @@ from skyband.answers.tables import answer_schema, answers_of, runs_of
 from skyband.contract.runs import Runs, run_starts
 from skyband.contract.synopsis import Faults, Synopsis, Windows
 from skyband.data.packing import under
-from skyband.groups import GroupTable, PerGroup
+from skyband.engine.clocks import CountClock, TimeClock
+from skyband.engine.groups import GroupTable, PerGroup
+from skyband.engine.window_totals import Totals
 from skyband.query.base import Query
-from skyband.totals import Totals
-from skyband.watermark import CountClock, TimeClock
 from skyband.window import CountWindow
 
 __all__ = ["Due", "Fold", "make_synopsis"]
