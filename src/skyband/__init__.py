@@ -27,8 +27,8 @@ from skyband.window import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
-    from skyband.local import rank, watch
-    from skyband.monitor import Monitor
+    from skyband.embedded.monitor import Monitor
+    from skyband.embedded.run import rank, watch
 
 __all__ = [
     "Answer",
@@ -54,9 +54,9 @@ __all__ = [
 # Engines bring in numba and Arrow; a program that only writes queries down need not wait for them.
 _ENGINES = {
     "Answer": "skyband.answers.answer",
-    "Monitor": "skyband.monitor",
-    "rank": "skyband.local",
-    "watch": "skyband.local",
+    "Monitor": "skyband.embedded.monitor",
+    "rank": "skyband.embedded.run",
+    "watch": "skyband.embedded.run",
 }
 
 

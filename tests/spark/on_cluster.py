@@ -14,7 +14,8 @@ import conformance
 import oracle
 import streams
 import test_spark_parts as parts
-from skyband import local, registry
+from skyband import registry
+from skyband.embedded import run as local
 
 
 def main(master: str, archive: str, folder: Path) -> None:

@@ -23,7 +23,7 @@ from skyband.window import TimeWindow
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
-    from skyband.monitor import Monitor
+    from skyband.embedded.monitor import Monitor
 
 __all__ = ["add_demo"]
 
@@ -158,7 +158,7 @@ class _Show:
 
 
 def _monitor(query: Query) -> Monitor:
-    from skyband.monitor import Monitor
+    from skyband.embedded.monitor import Monitor
 
     return Monitor(query)
 

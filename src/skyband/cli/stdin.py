@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from skyband.embedded.sources import sound
 from skyband.errors import SchemaError
-from skyband.sources import sound
 
 __all__ = ["STDIN", "stdin_batches"]
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from skyband.answers.answer import Answer
     from skyband.cli.output import Writer
-    from skyband.monitor import Monitor
+    from skyband.embedded.monitor import Monitor
 
 __all__ = ["add_verb"]
 
@@ -185,7 +185,7 @@ def _source(query: Query, words: list[str]) -> Any:
 def _readable(word: str) -> Any:
     """A path that is there, or what standard input holds."""
     from skyband.cli.stdin import STDIN, stdin_batches
-    from skyband.sources import paths_of
+    from skyband.embedded.sources import paths_of
 
     if word == STDIN:
         return stdin_batches()
@@ -195,8 +195,8 @@ def _readable(word: str) -> Any:
 
 def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
     from skyband.cli.output import writer
-    from skyband.local import rank_with
-    from skyband.monitor import Monitor
+    from skyband.embedded.monitor import Monitor
+    from skyband.embedded.run import rank_with
 
     monitor = Monitor(query, on_bad=given["on_bad"].value)
     began = time.perf_counter()
@@ -218,7 +218,7 @@ def _collected(
     import pyarrow as pa
 
     from skyband.answers.changes import changes_schema
-    from skyband.local import rank_with, watch_with
+    from skyband.embedded.run import rank_with, watch_with
 
     answers = islice(watch_with(monitor, source, progress), given["limit"])
     tables = [_changes(answer) if given["changes"] else answer.table for answer in answers]
@@ -247,8 +247,8 @@ def _changes(answer: Answer) -> pa.Table:
 def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
     from skyband.cli.live import watch_live
     from skyband.cli.output import writer
-    from skyband.local import watch_with
-    from skyband.monitor import Monitor
+    from skyband.embedded.monitor import Monitor
+    from skyband.embedded.run import watch_with
 
     if shape is Format.parquet:
         raise QueryError("--watch writes answers as they come; Parquet is written whole: use json")
@@ -310,7 +310,7 @@ def _rows_of(source: Any) -> int | None:
     """How many rows files hold, where their footers say so."""
     import pyarrow.parquet as pq
 
-    from skyband.sources import paths_of
+    from skyband.embedded.sources import paths_of
 
     sources = source.values() if isinstance(source, Mapping) else [source]
     words = [w for each in sources for w in (each if isinstance(each, list) else [each])]

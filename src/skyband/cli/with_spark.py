@@ -78,7 +78,7 @@ def _told(problem: Exception) -> SkybandError:
 
 def _read(session: Any, paths: str | list[str]) -> Any:
     """Files of one kind as a DataFrame."""
-    from skyband.sources import paths_of
+    from skyband.embedded.sources import paths_of
 
     words = [paths] if isinstance(paths, str) else paths
     files = [path.resolve() for word in words for path in paths_of(word)]

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from skyband.datasets.fused import cache_clients, correlated_reports
 from skyband.datasets.real import data_folder
+from skyband.embedded.monitor import Monitor
 from skyband.experiments.report import Progress, Report
 from skyband.kernels.fused.sweep import dominated
-from skyband.monitor import Monitor
 from skyband.query import FusedTopK
 from skyband.window import CountWindow
 

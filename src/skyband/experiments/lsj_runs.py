@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.datasets.skyline import points, rooms, two_streams
+from skyband.embedded.monitor import Monitor
+from skyband.embedded.run import watch
 from skyband.errors import EngineError
-from skyband.local import watch
-from skyband.monitor import Monitor
 from skyband.query import Skyline, SkylineJoin
 from skyband.window import CountWindow, TimeWindow
 

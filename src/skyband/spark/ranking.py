@@ -13,10 +13,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 
+from skyband.embedded.monitor import ONLY
 from skyband.engine.fold import make_synopsis
 from skyband.engine.intake import Intake
 from skyband.errors import EngineError, QueryError, SchemaError
-from skyband.monitor import ONLY
 from skyband.query.base import Query, count
 from skyband.spark import metrics
 from skyband.spark.letters import Carried

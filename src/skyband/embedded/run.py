@@ -11,11 +11,11 @@ import pyarrow as pa
 from skyband.answers.answer import Answer, Answers
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
+from skyband.embedded.monitor import Monitor
+from skyband.embedded.sources import batches_of, is_table, sorted_by
 from skyband.engine.intake import as_table
 from skyband.errors import DataError, SchemaError
-from skyband.monitor import Monitor
 from skyband.query import Query
-from skyband.sources import batches_of, is_table, sorted_by
 from skyband.window import CountWindow, Duration
 
 __all__ = ["rank", "rank_with", "watch", "watch_with"]
