@@ -14,10 +14,10 @@ import pytest
 import clusters
 import simulated
 import skyband as sb
+from skyband.jobs import parse_job
 from skyband.spark.bucket import Bucket
 from skyband.spark.letters import LETTERS, RAW, UNREAD, Carried
 from skyband.spark.parcels import unpack_table
-from skyband.spark.pipeline import parse_job
 from skyband.spark.summarise import summariser
 
 TOPK = sb.TopK(k=2, score="score", id="id", time="ts", window=sb.TimeWindow(10))
@@ -176,7 +176,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 class TestJobs:
     def test_letters_of_a_job_with_shards(self, spark: Any, tmp_path: Path) -> None:
         """Unreadable lines, a value out of bounds, NaN, one report too often; then all again."""
-        from skyband.spark.pipeline.run import run
+        from skyband.jobs.run import run
 
         rows = [
             {"ts": t, "id": f"i{t % 7}", "v": t % 10 / 10, "s": "r1" if t % 14 < 7 else "r2"}
@@ -229,8 +229,8 @@ class TestJobs:
         assert sorted(lines(tmp_path / "out"), key=key) == want.to_pylist()
 
     def test_letters_that_cannot_be_written_stop_the_job(self, spark: Any, tmp_path: Path) -> None:
-        from skyband.spark.pipeline.run import run
-        from skyband.spark.pipeline.sinks import Files
+        from skyband.jobs.run import run
+        from skyband.jobs.sinks import Files
 
         (tmp_path / "in").mkdir()
         (tmp_path / "in" / "1.json").write_text("{oops\n")
@@ -247,7 +247,7 @@ class TestJobs:
         assert [letter["record"] for letter in lines(tmp_path / "bad")] == ["{oops"]
 
     def test_a_first_start_that_fails_claims_nothing(self, spark: Any, tmp_path: Path) -> None:
-        from skyband.spark.pipeline.run import run
+        from skyband.jobs.run import run
 
         (tmp_path / "in").mkdir()
         (tmp_path / "in" / "1.json").write_text('{oops\n{"ts": 1}\n')

@@ -17,7 +17,7 @@ import pytest
 import clusters
 import skyband as sb
 import streams
-from skyband.spark.pipeline import explain, load_job, parse_job
+from skyband.jobs import explain, load_job, parse_job
 
 JOB = """
 name = "best"
@@ -197,7 +197,7 @@ def test_the_verb_explains_and_complains(tmp_path: Path) -> None:
 @pytest.mark.spark
 class TestRuns:
     def test_files_to_files_twice(self, spark: Any, tmp_path: Path) -> None:
-        from skyband.spark.pipeline.run import run
+        from skyband.jobs.run import run
 
         stream = streams.stream(9, 120, step=3, batches=4, start=1_000)
         batches = [table.select(["ts", "id", "g", "score"]) for table in stream.batches]
@@ -223,7 +223,7 @@ class TestRuns:
             run(told, spark)
 
     def test_lines_that_are_not_json(self, spark: Any, tmp_path: Path) -> None:
-        from skyband.spark.pipeline.run import start_job
+        from skyband.jobs.run import start_job
 
         lines = [{"ts": 1_000 + n, "id": f"i{n}", "score": float(n % 7)} for n in range(60)]
         sent = [json.dumps(line) for line in lines]

@@ -50,7 +50,7 @@ def stored(dsn: str, table: str) -> str:
 
 
 def sink(dsn: str, table: str, run: str, query: str = "job") -> Any:
-    from skyband.spark.pipeline.postgres import Postgres
+    from skyband.jobs.postgres import Postgres
 
     made = Postgres(dsn, None, table, query)
     made.open(run)
@@ -148,7 +148,7 @@ class TestRuns:
 
 
 def test_addresses(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from skyband.spark.pipeline.postgres import Postgres
+    from skyband.jobs.postgres import Postgres
 
     with pytest.raises(sb.QueryError, match="either dsn, or dsn_env"):
         Postgres(None, None, "t", "job")

@@ -22,8 +22,8 @@ from skyband.spark.checkpoint import Claim
 if clusters.missing():
     pytest.skip("the spark extra is not installed", allow_module_level=True)
 
-from skyband.spark.pipeline import load_job, run_job
-from skyband.spark.pipeline.sinks import Files
+from skyband.jobs import load_job, run_job
+from skyband.jobs.sinks import Files
 
 TABLE = pa.table({"window_end": [10, 10, 20], "score": [1.0, float("nan"), float("inf")]})
 

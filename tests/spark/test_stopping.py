@@ -14,7 +14,7 @@ import pytest
 
 import clusters
 import skyband as sb
-from skyband.spark.pipeline.stopping import Stop
+from skyband.jobs.stopping import Stop
 
 JOB = """
 name = "endless"

@@ -109,7 +109,7 @@ def in_utc(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def check(spark: Any, folder: Path, tables: dict[str, pa.Table]) -> None:
-    from skyband.spark.pipeline import load_job
+    from skyband.jobs import load_job
 
     want, _ = clusters.embedded(load_job(folder / "job.toml").query, [tables])
     got = spark.read.parquet(str(folder / "out")).toArrow()
@@ -120,8 +120,8 @@ def check(spark: Any, folder: Path, tables: dict[str, pa.Table]) -> None:
 
 
 def test_a_job_in_a_session_of_another_zone(spark: Any, tmp_path: Path) -> None:
-    from skyband.spark.pipeline import load_job
-    from skyband.spark.pipeline.run import run
+    from skyband.jobs import load_job
+    from skyband.jobs.run import run
 
     assert spark.conf.get("spark.sql.session.timeZone") == ZONE
     tables = written(tmp_path)

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 import clusters
-from skyband.spark.pipeline import parse_job
-from skyband.spark.pipeline.run import run
+from skyband.jobs import parse_job
+from skyband.jobs.run import run
 
 AVRO = {
     "type": "record",

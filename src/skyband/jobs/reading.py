@@ -17,8 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as every Spark program ha
 from pyspark.sql.types import StringType, StructType
 
 from skyband.errors import EngineError, SchemaError
+from skyband.jobs.job import Section
 from skyband.spark.letters import RAW, UNREAD, Carried
-from skyband.spark.pipeline.job import Section
 from skyband.spark.requirements import in_utc
 
 __all__ = ["packages_of", "read_source"]

@@ -9,14 +9,14 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 
 from skyband.errors import EngineError
+from skyband.jobs.batches import Writer
+from skyband.jobs.job import Job
+from skyband.jobs.reading import packages_of, read_source
+from skyband.jobs.sinks import make_sink
+from skyband.jobs.stopping import Stop
 from skyband.spark.checkpoint import Claim
 from skyband.spark.letters import LETTERS
 from skyband.spark.metrics import Progress, log, serve
-from skyband.spark.pipeline.batches import Writer
-from skyband.spark.pipeline.job import Job
-from skyband.spark.pipeline.reading import packages_of, read_source
-from skyband.spark.pipeline.sinks import make_sink
-from skyband.spark.pipeline.stopping import Stop
 from skyband.spark.ranking import given, plan_of
 from skyband.spark.requirements import check_session, start_session
 
@@ -33,7 +33,7 @@ _PATIENCE = "spark.python.authenticate.socketTimeout"
 
 
 def run(job: Job, session: Any = None) -> None:
-    """What ``skyband.spark.pipeline.run_job`` does, once Spark is known to be there."""
+    """What ``skyband.jobs.run_job`` does, once Spark is known to be there."""
     own = session is None
     with Stop() as stop:
         try:

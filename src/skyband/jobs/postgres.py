@@ -20,8 +20,8 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.errors import EngineError
-from skyband.spark.pipeline.batches import Rows
-from skyband.spark.pipeline.places import check_table, dsn_of
+from skyband.jobs.batches import Rows
+from skyband.jobs.places import check_table, dsn_of
 
 __all__ = ["Postgres", "column_type"]
 

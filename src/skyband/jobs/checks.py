@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from skyband.errors import EngineError, QueryError
+from skyband.jobs.places import check_avro, check_folder, check_table, dsn_of, folder_of
 from skyband.query.base import count
 from skyband.query.fused import FusedTopK
-from skyband.spark.pipeline.places import check_avro, check_folder, check_table, dsn_of, folder_of
 from skyband.spark.plan import check_window
 from skyband.window import parse_duration
 
 if TYPE_CHECKING:
-    from skyband.spark.pipeline.job import Job, Section
+    from skyband.jobs.job import Job, Section
 
 __all__ = ["check_job", "check_ready"]
 

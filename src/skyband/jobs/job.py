@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from skyband.errors import QueryError
-from skyband.query import Query
-from skyband.query.base import _KINDS
-from skyband.spark.pipeline.checks import check_job
-from skyband.spark.pipeline.keys import (
+from skyband.jobs.checks import check_job
+from skyband.jobs.keys import (
     DEAD_LETTERS,
     JOB,
     METRICS,
@@ -21,6 +19,8 @@ from skyband.spark.pipeline.keys import (
     TRIGGER,
     Keys,
 )
+from skyband.query import Query
+from skyband.query.base import _KINDS
 from skyband.window import TimeWindow
 
 __all__ = ["Job", "Section", "explain", "load_job", "parse_job"]

@@ -24,11 +24,11 @@ import pyarrow.parquet
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 
 from skyband.errors import EngineError
+from skyband.jobs.batches import Rows, Sink
+from skyband.jobs.job import Section
+from skyband.jobs.places import check_folder, folder_of
+from skyband.jobs.postgres import Postgres
 from skyband.spark.letters import plain
-from skyband.spark.pipeline.batches import Rows, Sink
-from skyband.spark.pipeline.job import Section
-from skyband.spark.pipeline.places import check_folder, folder_of
-from skyband.spark.pipeline.postgres import Postgres
 
 __all__ = ["Console", "Files", "Kafka", "make_sink"]
 

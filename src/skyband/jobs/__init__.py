@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skyband.spark.pipeline.checks import check_ready
-from skyband.spark.pipeline.job import Job, explain, load_job, parse_job
+from skyband.jobs.checks import check_ready
+from skyband.jobs.job import Job, explain, load_job, parse_job
 from skyband.spark.requirements import require_packages
 
 __all__ = ["Job", "check_ready", "explain", "load_job", "parse_job", "run_job"]
@@ -29,6 +29,6 @@ def run_job(job: Job, session: Any = None) -> None:
     """Run a job until it ends or is interrupted; what was answered by then stays answered."""
     check_ready(job)
     require_packages()
-    from skyband.spark.pipeline.run import run
+    from skyband.jobs.run import run
 
     run(job, session)
