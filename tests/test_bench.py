@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.bench import best_of, compared, load, markdown, plot, report, write_section
+from lab.bench.registry import benchmarks, checkout
+from lab.bench.report import columns_of, tables
 
-from skyband.bench import best_of, compared, load, markdown, plot, report, write_section
-from skyband.bench.registry import benchmarks, checkout
-from skyband.bench.report import columns_of, tables
 from skyband.errors import EngineError
 
 ROWS: list[dict[str, Any]] = [
@@ -114,7 +114,7 @@ def test_reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     (tmp_path / "tiny.py").write_text("\ndef reproduce(scale, out, progress): ...\n")
     (tmp_path / "report.py").write_text("\ndef table(rows): ...\n")
-    package, tiny = ModuleType("skyband.experiments"), ModuleType("tiny")
+    package, tiny = ModuleType("lab.experiments"), ModuleType("tiny")
     package.__path__ = [str(tmp_path)]
 
     def made(scale: float, out: Path, progress: Any) -> None:
@@ -122,7 +122,7 @@ def test_reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (out / "tiny.md").write_text(f"scale {scale}")
 
     tiny.reproduce = made  # type: ignore[attr-defined]
-    found = {"skyband.experiments": package, "skyband.experiments.tiny": tiny}
+    found = {"lab.experiments": package, "lab.experiments.tiny": tiny}
     monkeypatch.setattr(work, "find_spec", lambda name: True)
     monkeypatch.setattr(work, "import_module", lambda name: found[name])
 

@@ -96,7 +96,7 @@ class TestDemo:
             assert result.exit_code == 0, (command, result.output)
 
     def test_the_same_stream_for_the_same_seed(self) -> None:
-        from skyband.datasets.flows import flows
+        from skyband.cli.flows import flows
 
         first, again, other = (flows(rows=2_000, minutes=10, seed=seed) for seed in (3, 3, 4))
         assert first.equals(again)

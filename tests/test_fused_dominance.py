@@ -161,7 +161,7 @@ def test_the_approximate_answer_keeps_its_promise(
 
 
 def test_the_approximate_algorithm_keeps_less_and_is_mostly_right() -> None:
-    from skyband.datasets.fused import correlated_reports
+    from lab.datasets.fused import correlated_reports
 
     rows = correlated_reports(6000, correlation=0.5, recent=250, seed=2)
     found, kept = {}, {}

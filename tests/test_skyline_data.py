@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from skyband.datasets.skyline import DISTRIBUTIONS, points, two_streams
+from lab.datasets.skyline import DISTRIBUTIONS, points, two_streams
 
 
 @pytest.mark.parametrize("dimensions", [2, 3, 5])

@@ -90,7 +90,7 @@ class _Show:
 
     def warm_up(self) -> None:
         """Compile the kernels outside the time that is shown; later runs find them cached."""
-        from skyband.datasets.flows import flow_batches
+        from skyband.cli.flows import flow_batches
         from skyband.kernels.core.patient import hurry
 
         hurry()
@@ -105,7 +105,7 @@ class _Show:
 
     def steps(self, seed: int) -> Iterator[dict[str, Answer]]:
         """After every batch of the stream the latest answer of each query."""
-        from skyband.datasets.flows import flow_batches
+        from skyband.cli.flows import flow_batches
 
         monitors = {title: _monitor(query) for title, query in self.queries.items()}
         latest: dict[str, Answer] = {}
@@ -179,7 +179,7 @@ def _save(path: Path, seed: int) -> None:
     import pyarrow.parquet as pq
 
     from skyband.cli.explain import say
-    from skyband.datasets.flows import flow_batches
+    from skyband.cli.flows import flow_batches
 
     rows = 0
     writer = None

@@ -38,8 +38,9 @@ def bench(
     ] = None,
 ) -> None:
     """Measure Skyband beside other tools, in one run, as ratios."""
-    from skyband.bench.registry import benchmarks, checkout, load
-    from skyband.bench.report import busy, machine, markdown, plot, write_section
+    from lab.bench.registry import benchmarks, checkout, load
+    from lab.bench.report import busy, machine, markdown, plot, write_section
+
     from skyband.kernels.core.patient import hurry
 
     hurry()
@@ -88,7 +89,7 @@ def reproduce(
     for each in known if name == _ALL else (name,):
         with _telling(each) as progress:
             try:
-                import_module(f"skyband.experiments.{each}").reproduce(scale, out, progress)
+                import_module(f"lab.experiments.{each}").reproduce(scale, out, progress)
             except ImportError as missing:
                 raise EngineError(
                     f"the experiment {each} needs {missing.name}: pip install 'skyband[plots]'"
@@ -98,9 +99,9 @@ def reproduce(
 
 def _experiments() -> tuple[str, ...]:
     """Modules of the experiments that can be reproduced."""
-    if find_spec("skyband.experiments") is None:
+    if find_spec("lab.experiments") is None:
         return ()
-    folders = [Path(folder) for folder in import_module("skyband.experiments").__path__]
+    folders = [Path(folder) for folder in import_module("lab.experiments").__path__]
     modules = sorted(path for folder in folders for path in folder.glob("*.py"))
     # Read, not imported: some need libraries that may be missing.
     return tuple(m.stem for m in modules if "\ndef reproduce(" in m.read_text(encoding="utf-8"))
@@ -118,7 +119,7 @@ def _telling(name: str) -> Iterator[Any]:
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    from skyband.bench.report import columns_of, tables, text_of
+    from lab.bench.report import columns_of, tables, text_of
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.datasets.real import real
+from lab.datasets.real import real
 
 __all__ = ["METHODS", "fires", "icebergs", "icebergs_repeated", "random_order", "worst_order"]
 

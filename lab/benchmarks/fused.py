@@ -15,8 +15,8 @@ import duckdb
 import pyarrow as pa
 
 import skyband as sb
-from skyband.bench import Progress, compared
-from skyband.datasets.fused import correlated_reports
+from lab.bench import Progress, compared
+from lab.datasets.fused import correlated_reports
 
 ROWS = 2_000_000
 SLIDE = 100

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from skyband.datasets.real import data_folder
-from skyband.datasets.skyline import DISTRIBUTIONS
-from skyband.experiments.lsj_runs import (
+from lab.datasets.real import data_folder
+from lab.datasets.skyline import DISTRIBUTIONS
+from lab.experiments.lsj_runs import (
     ALL,
     AUTO,
     ISJ,
@@ -32,7 +32,7 @@ from skyband.experiments.lsj_runs import (
     overlaps,
     seconds,
 )  # fmt: skip
-from skyband.experiments.report import Progress, Report
+from lab.experiments.report import Progress, Report
 
 __all__ = ["reproduce"]
 

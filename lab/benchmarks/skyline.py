@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 import skyband as sb
-from skyband.bench import Progress, compared
-from skyband.datasets.skyline import points, two_streams
+from lab.bench import Progress, compared
+from lab.datasets.skyline import points, two_streams
 
 WINDOW, SLIDE = 100_000, 1_000
 LIVE, STEP = 4_000, 400

@@ -12,8 +12,8 @@ import time
 from typing import Any
 
 import skyband as sb
-from skyband.bench import Progress, compared
-from skyband.datasets.uncertain import random_order
+from lab.bench import Progress, compared
+from lab.datasets.uncertain import random_order
 
 ROWS = 2_000_000
 STEADY = 1_000_000

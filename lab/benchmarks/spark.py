@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import skyband as sb
-from skyband.bench import Progress
-from skyband.datasets.skyline import two_streams
+from lab.bench import Progress
+from lab.datasets.skyline import two_streams
 
 ROWS = 10_000_000
 FILES = 20

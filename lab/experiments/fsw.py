@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 import skyband as sb
-from skyband.datasets.real import real
-from skyband.experiments.report import Progress, Report
+from lab.datasets.real import real
+from lab.experiments.report import Progress, Report
 
 __all__ = ["reproduce"]
 

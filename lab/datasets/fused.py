@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.datasets.real import real
+from lab.datasets.real import real
 from skyband.window import parse_duration
 
 __all__ = ["cache_clients", "correlated_reports"]

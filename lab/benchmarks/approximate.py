@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 import skyband as sb
-from skyband.bench import Progress, best_of
-from skyband.datasets import topk as data
-from skyband.datasets.real import data_folder
+from lab.bench import Progress, best_of
+from lab.datasets import topk as data
+from lab.datasets.real import data_folder
 
 ROWS = 10_000_000
 SIZE, SLIDE, K = 100_000, 1_000, 100

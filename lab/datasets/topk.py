@@ -16,7 +16,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from skyband.datasets.real import real
+from lab.datasets.real import real
 
 __all__ = ["skew_i", "skew_ii", "stock", "stock_like", "time_r", "time_u"]
 

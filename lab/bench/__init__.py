@@ -10,9 +10,9 @@ ratios (how many times as fast as the peer), which the plot shows. ``progress`` 
 being done.
 """
 
-from skyband.bench.measure import Progress, best_of, compared
-from skyband.bench.registry import benchmarks, load
-from skyband.bench.report import markdown, plot, write_section
+from lab.bench.measure import Progress, best_of, compared
+from lab.bench.registry import benchmarks, load
+from lab.bench.report import markdown, plot, write_section
 
 __all__ = [
     "Progress",

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.datasets.real import real
+from lab.datasets.real import real
 
 __all__ = ["DISTRIBUTIONS", "air", "points", "rooms", "trades_and_risks", "two_streams"]
 

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 import skyband as sb
-from skyband.bench import Progress, compared
-from skyband.datasets.frequency import hour_of_items, zipf
+from lab.bench import Progress, compared
+from lab.datasets.frequency import hour_of_items, zipf
 
 ROWS = 10_000_000
 THREADS = 2

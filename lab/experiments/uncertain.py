@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from skyband.datasets.real import data_folder
-from skyband.datasets.uncertain import icebergs_repeated, random_order
-from skyband.experiments.report import Progress, Report
-from skyband.experiments.uncertain_radar import draw
-from skyband.experiments.uncertain_runs import ALGORITHMS, Point, Stream, measure, semantics_of
+from lab.datasets.real import data_folder
+from lab.datasets.uncertain import icebergs_repeated, random_order
+from lab.experiments.report import Progress, Report
+from lab.experiments.uncertain_radar import draw
+from lab.experiments.uncertain_runs import ALGORITHMS, Point, Stream, measure, semantics_of
 
 __all__ = ["reproduce"]
 

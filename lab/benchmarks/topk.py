@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 import skyband as sb
-from skyband.bench import Progress, best_of, compared
+from lab.bench import Progress, best_of, compared
 
 ROWS = 10_000_000
 HOUR = 3_600_000_000

@@ -19,10 +19,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import skyband as sb
-from skyband.datasets import topk as data
-from skyband.datasets.real import data_folder
-from skyband.experiments.pabf_paper import PAPER
-from skyband.experiments.report import Progress, Report
+from lab.datasets import topk as data
+from lab.datasets.real import data_folder
+from lab.experiments.pabf_paper import PAPER
+from lab.experiments.report import Progress, Report
 
 __all__ = ["reproduce"]
 

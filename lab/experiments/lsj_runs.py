@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.datasets.skyline import points, rooms, two_streams
+from lab.datasets.skyline import points, rooms, two_streams
 from skyband.embedded.monitor import Monitor
 from skyband.embedded.run import watch
 from skyband.errors import EngineError

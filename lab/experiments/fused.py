@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.datasets.fused import cache_clients, correlated_reports
-from skyband.datasets.real import data_folder
+from lab.datasets.fused import cache_clients, correlated_reports
+from lab.datasets.real import data_folder
+from lab.experiments.report import Progress, Report
 from skyband.embedded.monitor import Monitor
-from skyband.experiments.report import Progress, Report
 from skyband.kernels.fused.sweep import dominated
 from skyband.query import FusedTopK
 from skyband.window import CountWindow
