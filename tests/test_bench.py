@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.bench import best_of, compared, load, markdown, plot, report, write_section
-from lab.bench.registry import benchmarks, checkout
-from lab.bench.report import columns_of, tables
+from typer.testing import CliRunner
 
+import skyband
+from lab.bench import best_of, compared, markdown, plot, report, write_section
+from lab.bench.report import columns_of, tables
+from skyband.cli import lab
+from skyband.cli.app import app
 from skyband.errors import EngineError
 
 ROWS: list[dict[str, Any]] = [
@@ -69,31 +72,46 @@ def test_plot(tmp_path: Path) -> None:
 
 
 def test_benchmarks_are_found_in_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
-    root = checkout()
-    assert root is not None
+    root = lab.checkout()
     monkeypatch.chdir(root / "src")
-    assert "topk" in benchmarks()
-    with pytest.raises(EngineError, match="no benchmark 'nothing'"):
-        load("nothing")
+    assert "topk" in lab.modules("benchmarks", "run")
+    assert "fsw" in lab.modules("experiments", "reproduce")
+    with pytest.raises(EngineError, match="no benchmark 'nothing'; there are: approximate"):
+        lab.load("benchmarks", "run", "nothing")
 
 
-def test_bench_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("typer")
-    from typer.testing import CliRunner
-
-    from skyband.cli.app import app
-
-    (tmp_path / "benchmarks").mkdir()
-    (tmp_path / "src" / "skyband").mkdir(parents=True)
-    source = f"def run(scale, progress):\n    progress('at work', scale)\n    return {ROWS!r}\n"
-    (tmp_path / "benchmarks" / "tiny.py").write_text(source)
-    (tmp_path / "benchmarks" / "wants.py").write_text("import a_library_nobody_has\n")
+def test_outside_a_checkout_it_says_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(skyband, "__file__", str(tmp_path / "lib" / "skyband" / "__init__.py"))
+    for verb in (["bench"], ["reproduce", "fsw"]):
+        result = CliRunner().invoke(app, verb)
+        assert result.exit_code == 2
+        assert "part of Skyband's repository" in result.stderr
+
+
+@pytest.fixture
+def small_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a benchmark and an experiment of its own; one stands in it."""
+    (tmp_path / "src" / "skyband").mkdir(parents=True)
+    for folder in ("benchmarks", "experiments"):
+        (tmp_path / "lab" / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # so that what the command adds is taken back
+    return tmp_path
+
+
+def test_bench_writes_what_it_shows(small_checkout: Path) -> None:
+    source = f"def run(scale, progress):\n    progress('at work', scale)\n    return {ROWS!r}\n"
+    folder = small_checkout / "lab" / "benchmarks"
+    (folder / "tiny.py").write_text(source)
+    (folder / "wants.py").write_text("import a_library_nobody_has\ndef run(): ...\n")
     result = CliRunner().invoke(app, ["bench", "tiny", "--scale", "0.5"])
     assert result.exit_code == 0, result.output
     assert "tiny: at work 0.5" in result.stderr
     assert "12.5" in result.stdout
-    text = (tmp_path / "docs" / "benchmarks.md").read_text()
+    text = (small_checkout / "docs" / "benchmarks.md").read_text()
     assert "`skyband bench tiny --scale 0.5`" in text
     assert "| one | 1,000 | 12.5 | 3 |  |" in text
 
@@ -103,30 +121,15 @@ def test_bench_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "Traceback" not in result.stderr
 
 
-def test_reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("typer")
-    from types import ModuleType
-
-    from typer.testing import CliRunner
-
-    from skyband.cli import work
-    from skyband.cli.app import app
-
-    (tmp_path / "tiny.py").write_text("\ndef reproduce(scale, out, progress): ...\n")
-    (tmp_path / "report.py").write_text("\ndef table(rows): ...\n")
-    package, tiny = ModuleType("lab.experiments"), ModuleType("tiny")
-    package.__path__ = [str(tmp_path)]
-
-    def made(scale: float, out: Path, progress: Any) -> None:
-        progress("drawing")
-        (out / "tiny.md").write_text(f"scale {scale}")
-
-    tiny.reproduce = made  # type: ignore[attr-defined]
-    found = {"lab.experiments": package, "lab.experiments.tiny": tiny}
-    monkeypatch.setattr(work, "find_spec", lambda name: True)
-    monkeypatch.setattr(work, "import_module", lambda name: found[name])
-
-    out = tmp_path / "made"
+def test_reproduce(small_checkout: Path) -> None:
+    folder = small_checkout / "lab" / "experiments"
+    (folder / "report.py").write_text("def table(rows): ...\n")
+    (folder / "tiny.py").write_text(
+        "def reproduce(scale, out, progress):\n"
+        "    progress('drawing')\n"
+        "    (out / 'tiny.md').write_text(f'scale {scale}')\n"
+    )
+    out = small_checkout / "made"
     result = CliRunner().invoke(app, ["reproduce", "tiny", "--scale", "0.5", "--out", str(out)])
     assert result.exit_code == 0, result.output
     assert (out / "tiny.md").read_text() == "scale 0.5"
@@ -141,7 +144,7 @@ def test_reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_topk_benchmark_runs_small() -> None:
     pytest.importorskip("duckdb")
     said: list[str] = []
-    rows = load("topk").run(0.001, said.append)
+    rows = lab.load("benchmarks", "run", "topk").run(0.001, said.append)
     assert said
     assert {"uniform", "sine", "falling", "crowded"} <= {row.get("scores") for row in rows}
     assert all(row["skyband M rows/s"] > 0 for row in rows if "rows" in row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from lab.datasets.skyline import DISTRIBUTIONS, points, two_streams
 
 

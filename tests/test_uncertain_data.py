@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from lab.datasets.real import data_folder
-from lab.datasets.uncertain import METHODS, fires, icebergs, random_order, worst_order
 
 import skyband as sb
+from lab.datasets.real import data_folder
+from lab.datasets.uncertain import METHODS, fires, icebergs, random_order, worst_order
 
 needs_data = pytest.mark.skipif(data_folder() is None, reason="SKYBAND_DATA is not set")
 

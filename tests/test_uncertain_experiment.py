@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import skyband as sb
+from compact_sets import KINDS, RADAR, of, query
 from lab.bench import load
 from lab.datasets.uncertain import random_order
 from lab.experiments import uncertain
 from lab.experiments.uncertain_radar import rank_chances
 from lab.experiments.uncertain_runs import Point, Stream, measure, needed
-
-import skyband as sb
-from compact_sets import KINDS, RADAR, of, query
 
 pytest.importorskip("matplotlib")
 

@@ -1,6 +1,6 @@
 """The benchmark harness: measure beside peers in one run, report ratios.
 
-A benchmark is a module ``benchmarks/<name>.py`` of the repository with
+A benchmark is a module ``lab/benchmarks/<name>.py`` with
 
     run(scale, progress) -> list[dict]
 
@@ -11,15 +11,12 @@ being done.
 """
 
 from lab.bench.measure import Progress, best_of, compared
-from lab.bench.registry import benchmarks, load
 from lab.bench.report import markdown, plot, write_section
 
 __all__ = [
     "Progress",
-    "benchmarks",
     "best_of",
     "compared",
-    "load",
     "markdown",
     "plot",
     "write_section",

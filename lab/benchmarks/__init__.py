@@ -1,1 +1,1 @@
-"""TODO-lab."""
+"""One module per benchmark, each with ``run(scale, progress)``: see ``lab.bench``."""

@@ -33,7 +33,7 @@ def pipeline(
     """Run a streaming job on Spark: source, query, sink, trigger and checkpoint from a file."""
     from dataclasses import replace
 
-    from skyband import jobs as jobs
+    from skyband import jobs
 
     found = jobs.load_job(job)
     if master is not None:

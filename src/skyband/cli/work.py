@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from skyband.cli.explain import explained, say
+from skyband.cli.lab import checkout, load, modules
 from skyband.errors import EngineError
+from skyband.kernels.core.patient import hurry
 
 __all__ = ["add_work"]
 
@@ -38,21 +39,18 @@ def bench(
     ] = None,
 ) -> None:
     """Measure Skyband beside other tools, in one run, as ratios."""
-    from lab.bench.registry import benchmarks, checkout, load
+    root = checkout()
     from lab.bench.report import busy, machine, markdown, plot, write_section
 
-    from skyband.kernels.core.patient import hurry
-
     hurry()
-    names = list(benchmarks()) if name == _ALL else [name]
-    root = checkout()
-    assert root is not None
+    names = list(modules("benchmarks", "run")) if name == _ALL else [name]
     path = out or root / "docs" / "benchmarks.md"
     for each in names:
         began, warning = time.perf_counter(), busy()
         with _telling(each) as progress:
             try:
-                rows: list[dict[str, Any]] = load(each).run(scale, progress)
+                benchmark = load("benchmarks", "run", each)
+                rows: list[dict[str, Any]] = benchmark.run(scale, progress)
             except ImportError as missing:
                 raise EngineError(
                     f"the benchmark {each} compares with {missing.name}, which is not installed: "
@@ -78,33 +76,19 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("docs/reproduction"),
 ) -> None:
     """Make the tables and figures of a paper again, with the verdict on its claims."""
-    from skyband.kernels.core.patient import hurry
-
+    checkout()
     hurry()
-    known = _experiments()
-    if name != _ALL and name not in known:
-        listed = ", ".join(known) or "none yet"
-        raise EngineError(f"there is no experiment {name!r}; there are: {listed}")
-    out.mkdir(parents=True, exist_ok=True)
-    for each in known if name == _ALL else (name,):
+    for each in modules("experiments", "reproduce") if name == _ALL else (name,):
         with _telling(each) as progress:
             try:
-                import_module(f"lab.experiments.{each}").reproduce(scale, out, progress)
+                experiment = load("experiments", "reproduce", each)
+                out.mkdir(parents=True, exist_ok=True)
+                experiment.reproduce(scale, out, progress)
             except ImportError as missing:
                 raise EngineError(
                     f"the experiment {each} needs {missing.name}: pip install 'skyband[plots]'"
                 ) from missing
         say(f"{each}: written to {out}")
-
-
-def _experiments() -> tuple[str, ...]:
-    """Modules of the experiments that can be reproduced."""
-    if find_spec("lab.experiments") is None:
-        return ()
-    folders = [Path(folder) for folder in import_module("lab.experiments").__path__]
-    modules = sorted(path for folder in folders for path in folder.glob("*.py"))
-    # Read, not imported: some need libraries that may be missing.
-    return tuple(m.stem for m in modules if "\ndef reproduce(" in m.read_text(encoding="utf-8"))
 
 
 @contextmanager

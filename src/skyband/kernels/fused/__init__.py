@@ -1,1 +1,4 @@
-"""TODO-kernels.fused."""
+"""Loops of FusedTopK: live reports, sweeps, sorted lists, sketches, the guard.
+
+Imports ``kernels.core`` and its own folder only.
+"""

@@ -1,1 +1,4 @@
-"""TODO-kernels.topk."""
+"""Loops of TopK: choosing the best rows, the k-skyband, MinTopK, SMA, PABF.
+
+Imports ``kernels.core`` and its own folder only.
+"""

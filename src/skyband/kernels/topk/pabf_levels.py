@@ -5,8 +5,8 @@ moves, whatever arrives later. Steps are a thousandth narrower than epsilon, whi
 rounding of the division for quotients below 2^40; beyond them, and at infinity, every score is a
 level of its own. Integers are divided as integers, exactly.
 
-Keys are sortable integers (``skyband.data.order``), greater is better, so smallest-first queries need
-nothing of their own.
+Keys are sortable integers (``skyband.data.order``), greater is better, so smallest-first queries
+need nothing of their own.
 """
 
 from __future__ import annotations

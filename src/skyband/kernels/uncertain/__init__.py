@@ -1,1 +1,4 @@
-"""Kernels of UncertainTopK: one file a semantics, then rows, compact sets and the synopses."""
+"""Loops of UncertainTopK: compact sets, probabilities, and the queues.
+
+Imports ``kernels.core`` and its own folder only.
+"""
