@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 import skyband as sb
-from skyband.engine.fold import make_synopsis
+from skyband.data.ipc import table_from
 from skyband.engine.intake import Intake
+from skyband.engine.session import make_synopsis
 from skyband.spark import bucket as buckets
-from skyband.spark.parcels import unpack_table
 from skyband.spark.plan import SHIFT_MS, Plan
 from skyband.spark.stages import batch_finisher, batch_folder
 from skyband.spark.summarise import PACKED, summariser
@@ -138,7 +138,7 @@ class Job:
     def _finished(self, pieces: dict[int, list[Any]]) -> Iterator[pa.Table]:
         for number, mine in pieces.items():
             if self.plan.shards == 1:
-                yield from (unpack_table(p).cast(self.plan.output) for _, _, p in mine if p)
+                yield from (table_from(p).cast(self.plan.output) for _, _, p in mine if p)
             else:
                 before = self.before.get(number)
                 table, self.before[number] = buckets.finish(self.plan, mine, before=before)

@@ -23,10 +23,11 @@ import skyband as sb
 import streams
 from skyband import registry
 from skyband.contract.runs import Runs
+from skyband.data.group_table import GroupTable
 from skyband.engine.clocks import NEVER
-from skyband.engine.fold import Fold, make_synopsis
-from skyband.engine.groups import GroupTable
+from skyband.engine.fold import Fold
 from skyband.engine.intake import Intake, refuse
+from skyband.engine.session import make_synopsis
 from suites import cases, is_exact, settings_of
 
 WINDOW = oracle.TimeWindow(30, 7, lateness=6)
@@ -206,7 +207,7 @@ def sharded(query: sb.Query, batches: list[Push], shards: int) -> list[conforman
     for worker in workers:
         for source, schema in intake.bound.items():
             worker.bind(source, schema)
-        folds.append(Fold(query, worker, groups, refuse))
+        folds.append(Fold(query, worker, groups, refuse, query.sources or ("",)))
     for each in taken:
         where = reader.shard(each.source, each.batch, shards)
         for shard, fold in enumerate(folds):

@@ -151,12 +151,12 @@ def test_a_restored_monitor_of_other_edges_still_tells_what_left() -> None:
     kind = pa.timestamp("us")
     monitor = sb.Monitor(query(kind))
     monitor.push(rows(kind, 3))
-    assert monitor._fold is not None
+    assert monitor.session.fold is not None
     moment = pa.timestamp("us", "UTC")
-    (table,) = monitor._fold.before.values()
+    (table,) = monitor.session.fold.before.values()
     for at in (0, 1):
         table = table.set_column(at, table.column_names[at], table.column(at).cast(moment))
-    monitor._fold.before[0] = table
+    monitor.session.fold.before[0] = table
     monitor = sb.Monitor.restore(monitor.snapshot())
     (answer,) = monitor.flush()[:1]
     assert answer.changes.to_pylist() == [

@@ -18,10 +18,11 @@ import skyband as sb
 import streams
 from skyband import registry
 from skyband.contract.runs import Runs
+from skyband.data.group_table import GroupTable
 from skyband.engine.clocks import NEVER
-from skyband.engine.fold import Fold, make_synopsis
-from skyband.engine.groups import GroupTable
+from skyband.engine.fold import Fold
 from skyband.engine.intake import Intake, refuse
+from skyband.engine.session import make_synopsis
 
 SKETCHES = [
     name
@@ -214,7 +215,7 @@ def apart(query: sb.HeavyHitters, batches: list[pa.Table], parts: int, shards: i
     for _ in range(shards):
         worker = make_synopsis(query)
         worker.bind("", schema)
-        folds.append(Fold(query, worker, groups, refuse))
+        folds.append(Fold(query, worker, groups, refuse, query.sources or ("",)))
     table = pa.concat_tables(batches)
     rng = np.random.default_rng(table.num_rows)
     part_of = rng.integers(0, parts, table.num_rows)

@@ -67,7 +67,7 @@ def test_groups_of_all_sizes(far: int, text: bool, slide: int, weight: str | Non
         monitor._check()
     got += [row for a in monitor.flush() for row in shown(a.table)]
     assert got == want
-    synopsis: Any = monitor._synopsis
+    synopsis: Any = monitor.session.synopsis
     assert isinstance(synopsis, Exact)
     assert isinstance(synopsis.own, Tumbling if slide == SIZE else GroupedCounts)
 
@@ -84,5 +84,5 @@ def test_a_group_that_falls_silent_leaves_nothing() -> None:
     assert len(set(first["g"].to_pylist())) > 10
     monitor.push(later)
     monitor._check()
-    counts: Any = monitor._synopsis
+    counts: Any = monitor.session.synopsis
     assert counts.own.sizes.sum() == counts.own.sizes.max() == monitor.stats()["retained"] > 0

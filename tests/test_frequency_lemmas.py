@@ -44,7 +44,7 @@ def pushed(items: list[str], algorithm: str, weights: list[int] | None = None) -
             columns["w"] = weights[at : at + ROWS]
         monitor.push(pa.table(columns))
         monitor._check()
-        yield at, monitor._synopsis
+        yield at, monitor.session.synopsis
 
 
 def cells(sketch: Fsw, items: list[str]) -> dict[str, int]:
@@ -126,7 +126,7 @@ def test_lemma_1_bounds_only_grow_while_a_pane_lasts(algorithm: str) -> None:
         part = items[: 5 * ROWS + length]
         monitor.push(pa.table({"item": part, "t": [i // ROWS for i in range(len(part))]}))
         monitor.flush()
-        sketch: Any = monitor._synopsis
+        sketch: Any = monitor.session.synopsis
         now = sketch.mu, sketch.hist.copy()
         if before is not None:
             assert now[0] >= before[0]

@@ -14,10 +14,11 @@ import oracle
 import skyband as sb
 import streams
 from fusing import ALL, COMBINES, EXACT, fused, scores, table
+from skyband.contract.rows import Windows
 from skyband.contract.synopsis import Synopsis
-from skyband.engine.fold import make_synopsis
-from skyband.engine.groups import GroupTable
+from skyband.data.group_table import GroupTable
 from skyband.engine.intake import Intake
+from skyband.engine.session import make_synopsis
 from skyband.fused.ids import IdKeys
 
 # ---------------------------------------------------------------------------------------------
@@ -69,7 +70,7 @@ def test_returns_false_keeps_less() -> None:
     for returns in (True, False):
         monitor = sb.Monitor(fused(sb.CountWindow(500, 10), algorithm="eaa", returns=returns))
         monitor.push(stream.table)
-        monitor._synopsis.sweep()  # type: ignore[attr-defined]
+        monitor.session.synopsis.sweep()  # type: ignore[attr-defined]
         kept[returns] = monitor.stats()["retained"]
     assert kept[False] < kept[True] < 500
 
@@ -188,10 +189,12 @@ def test_shards_by_object_finish_to_the_whole(algorithm: str, shards: int) -> No
         answers = []
         for synopsis, summary in [(whole, runs), *parts]:
             mine = summary.take((summary.stamp >= end - panes.per_slide) & (summary.stamp < end))
-            synopsis.push(mine)
-            synopsis.seal(first, end)
+            one = np.array([window])
+            asked = Windows(one, np.array([first]), np.array([end]), np.zeros(1, np.int64))
+            found = synopsis.fold(mine, asked)
+            assert found is not None
             synopsis._check()
-            answers.append(synopsis.partial(first, end).stamped(np.array([window])[:1]))
+            answers.append(found)
         want = whole.finish(answers[:1]).parts["rows"]
         got = whole.finish(answers[1:]).parts["rows"]
         assert got["object"].to_pylist() == want["object"].to_pylist()

@@ -69,7 +69,7 @@ def test_dominance_persists_and_is_transitive(seed: int) -> None:
 
 def retained(monitor: sb.Monitor) -> set[tuple[str, int]]:
     """The (object, pane) instances that a swept EAA holds."""
-    synopsis = monitor._synopsis
+    synopsis = monitor.session.synopsis
     assert isinstance(synopsis, Eaa)
     synopsis.sweep()
     synopsis._check()
@@ -175,7 +175,7 @@ def test_the_approximate_algorithm_keeps_less_and_is_mostly_right() -> None:
         answers = monitor.push(rows)
         found[algorithm] = [set(a.table["object"].to_pylist()) for a in answers]
         if algorithm != "sla":
-            monitor._synopsis.sweep()  # type: ignore[attr-defined]
+            monitor.session.synopsis.sweep()  # type: ignore[attr-defined]
         kept[algorithm] = monitor.stats()["retained"]
     assert found["sla"] == found["eaa"]
     assert kept["eaa-approx"] < 0.6 * kept["eaa"] < 0.6 * kept["sla"]

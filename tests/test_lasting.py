@@ -126,7 +126,7 @@ def test_windows_of_one_pane_for_many_groups(kind: str, size: int, slide: int) -
             sealed = time[-1] // slide * slide
             last = answers.filter(pa.array(answers["window_end"].to_numpy() == sealed))
             assert monitor.peek().table == last
-        monitor._synopsis._check()
+        monitor.session.synopsis._check()
 
 
 def test_windows_of_one_pane_find_panes_that_several_batches_share() -> None:
@@ -162,6 +162,6 @@ def test_a_window_of_one_pane_is_there_for_peeks_snapshots_and_stats(kind: str) 
         if step % 4 == 2 and found:
             assert 0 < monitor.stats()["retained"] <= 60
             assert monitor.peek().table == found[-1]
-            monitor._synopsis._check()
+            monitor.session.synopsis._check()
     found += tables(list(monitor.flush()))
     assert pa.concat_tables(found) == expected

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.engine.fold import make_synopsis
+from skyband.engine.session import make_synopsis
 from skyband.kernels.skyline.stabsky import ALWAYS
 
 WISH = {"x": "max", "y": "max"}
@@ -59,7 +59,7 @@ def test_the_intervals_of_figure_2() -> None:
     query = sb.Skyline(prefer=WISH, window=sb.CountWindow(7, slide=1), algorithm="stabsky")
     monitor = sb.Monitor(query)
     answers = monitor.push(drawn(FIGURE_2))
-    graph = monitor._synopsis.graph  # type: ignore[attr-defined]
+    graph = monitor.session.synopsis.graph  # type: ignore[attr-defined]
     # Panes count from 0 and the paper's tuples from 1; "from ever on" is its 0.
     intervals = [
         (0 if since == ALWAYS else since + 1, pane + 1) for since, pane in graph.intervals.tolist()
@@ -238,7 +238,7 @@ def test_layers_share_again_after_a_lull(monkeypatch: pytest.MonkeyPatch) -> Non
         push = {side: table.slice(start, 10) for side, table in sources.items()}
         assert [a.table for a in monitor.push(push)] == [a.table for a in plain.push(push)]
         monitor._check()
-        synopsis: Any = monitor._synopsis
+        synopsis: Any = monitor.session.synopsis
         linked.append(synopsis.linked[0] == synopsis.live[0].expired + len(synopsis.live[0]))
         monitor = sb.Monitor.restore(monitor.snapshot())
     lulls = [b for a, b in pairwise(linked) if a != b]
@@ -320,7 +320,7 @@ def test_rows_wait_for_a_side_that_shows_itself_late(algorithm: str) -> None:
     )
     monitor = sb.Monitor(query)
     monitor.push({"l": left})
-    fold = monitor._fold
+    fold = monitor.session.fold
     assert fold is not None
     fold.time.ignored.add("r")  # as if it had been silent for too long
     assert [a.table.num_rows for a in monitor.push({"l": left.slice(2)})] == [0, 0]
@@ -347,7 +347,7 @@ def test_shards_by_join_key_merge_exactly(algorithm: str, shards: int) -> None:
         assert all(table.num_rows for table in mine.values())
         monitor.push(mine)
         monitor.flush()
-        found.append(monitor._synopsis.partial(1, 2))
+        found.append(monitor.session.synopsis.partial(1, 2))
     merged = whole.finish([runs.stamped(np.zeros(len(runs), np.int64)) for runs in found])
     got = pa.table(dict(merged.parts["rows"].columns))
     want = sb.rank(sources, query)
@@ -396,5 +396,5 @@ def test_keys_without_rows_are_forgotten() -> None:
         monitor = sb.Monitor(query)
         for start in range(0, n, 300):
             monitor.push({side: table.slice(start, 300) for side, table in sources.items()})
-        assert len(monitor._synopsis.keys) < 4000  # type: ignore[attr-defined]
+        assert len(monitor.session.synopsis.keys) < 4000  # type: ignore[attr-defined]
         monitor._check()

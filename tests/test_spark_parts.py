@@ -19,8 +19,9 @@ import simulated
 import skyband as sb
 import streams
 from skyband import registry
+from skyband.data.ipc import table_from, table_to_bytes
 from skyband.spark.bucket import FOLDS, Bucket, check_identity
-from skyband.spark.parcels import pack_table, unpack_runs, unpack_table
+from skyband.spark.parcels import unpack_runs
 
 CASES = [
     pytest.param(kind, name, number, id=f"{kind}-{name}-{number}")
@@ -323,4 +324,4 @@ def test_rows_that_no_window_covers_still_move_the_watermark() -> None:
 
 def test_tables_survive_the_journey() -> None:
     table = streams.stream(1, 5).table
-    assert unpack_table(pack_table(table)) == table
+    assert table_from(table_to_bytes(table)) == table

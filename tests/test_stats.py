@@ -138,7 +138,7 @@ def test_statistics_do_not_sweep(algorithm: str, monkeypatch: pytest.MonkeyPatch
     looks.clear()
     assert monitor.stats() == before
     assert not looks
-    monitor._synopsis.sweep()  # type: ignore[attr-defined]
+    monitor.session.synopsis.sweep()  # type: ignore[attr-defined]
     assert looks, "a sweep is seen here"
     after = monitor.stats()
     assert after["sweeps"] == before["sweeps"] + 1

@@ -74,7 +74,7 @@ def test_rows_are_cleaned_up_when_the_store_has_doubled_not_at_each_push(algorit
     table = pa.table({"speed": rng.random(n), "p": 1.0 - rng.random(n), "car": np.arange(n)})
     window = sb.CountWindow(size, slide=10)
     monitor = sb.Monitor(query("pk-topk", window, k=3, algorithm=algorithm))
-    synopsis: Any = monitor._synopsis
+    synopsis: Any = monitor.session.synopsis
     longest = 0
     for start in range(0, n, batch):
         monitor.push(table.slice(start, batch))
@@ -93,7 +93,7 @@ def test_a_damaged_queue_is_noticed(damage: str) -> None:
     monitor = sb.Monitor(query("pk-topk", sb.CountWindow(700, slide=1), k=3, algorithm="scsq"))
     monitor.push(table)
     monitor._check()
-    synopsis = monitor._synopsis
+    synopsis = monitor.session.synopsis
     assert isinstance(synopsis, SegmentalQueue)
     arena, entry, num = synopsis._queue
     live = entry[num[queue.FIRST] : num[queue.LAST]]
@@ -142,9 +142,11 @@ def test_shards_merge() -> None:
             rows = table.filter(pa.array(np.arange(n) % 3 == shard)).combine_chunks()
             monitor = sb.Monitor(chosen)
             monitor.push(rows.filter(pa.compute.less(rows["ts"], 20)))
-            fold = monitor._fold
+            fold = monitor.session.fold
             assert fold is not None
-            synopsis.push(fold._combined(fold.open))
+            found = fold.open.whole()
+            assert found is not None
+            synopsis.fold(found, fold.windows(np.zeros(0, np.int64)))
             partials.append(synopsis.partial(0, 1))
         finished = synopsis.finish(partials).parts["rows"]
         first = want.filter(pa.compute.equal(want["window_end"], 20))

@@ -10,11 +10,11 @@ import pytest
 
 import skyband as sb
 from compact_sets import KINDS, RADAR, of, query
-from lab.bench import load
 from lab.datasets.uncertain import random_order
 from lab.experiments import uncertain
 from lab.experiments.uncertain_radar import rank_chances
 from lab.experiments.uncertain_runs import Point, Stream, measure, needed
+from skyband.cli.lab import load
 
 pytest.importorskip("matplotlib")
 
@@ -97,7 +97,7 @@ def test_the_picture_shows_what_is_answered() -> None:
 def test_the_benchmark_sets_what_was_asked_beside_what_was_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    benchmark = load("uncertain")
+    benchmark = load("benchmarks", "run", "uncertain")
     monkeypatch.setattr(benchmark, "CASES", ((400, 100, 10, 0.0), (4_000, 100, 10, 1e9)))
     rows = benchmark.run(0.005, lambda text: None)
     rates = [row for row in rows if row["group"] == "Uncertain, pk-topk"]

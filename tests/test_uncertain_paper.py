@@ -83,7 +83,7 @@ def test_example_3_1() -> None:
 
 def queue_of(monitor: sb.Monitor) -> list[tuple[set[int], set[int]]]:
     """The compact sets of a segmental queue, newest first, each with its segment; as scores."""
-    synopsis = monitor._synopsis
+    synopsis = monitor.session.synopsis
     assert isinstance(synopsis, SegmentalQueue)
     arena, entry, num = synopsis._queue
     found = []

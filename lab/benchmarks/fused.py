@@ -127,7 +127,7 @@ def retained(table: pa.Table, asked: sb.FusedTopK) -> int:
     monitor = sb.Monitor(asked)
     monitor.push(table)
     if asked.algorithm != "sla":  # right after a sweep it is counted as in the paper
-        monitor._synopsis.sweep()  # type: ignore[attr-defined]
+        monitor.session.synopsis.sweep()  # type: ignore[attr-defined]
     return int(monitor.stats()["retained"])
 
 

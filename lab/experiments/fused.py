@@ -180,7 +180,7 @@ def measured(reports: pa.Table, window: int, k: int, spacing: int) -> Measured:
         for row in range(0, reports.num_rows - step + 1, step):
             answers = monitor.push(reports.slice(row, step))
             if algorithm != "sla":  # right after a sweep it is counted as in the paper
-                monitor._synopsis.sweep()  # type: ignore[attr-defined]
+                monitor.session.synopsis.sweep()  # type: ignore[attr-defined]
             end = row + step
             if end >= 2 * window and end % spacing == 0:
                 seen[name].append(answers[-1].table)

@@ -107,7 +107,7 @@ def seconds(setting: Setting, plans: Sequence[Plan], repeat: int = 3) -> dict[Pl
         monitor = Monitor(setting.query(plan))
         monitor.push(pushes[0])
         rows = []
-        clock = _Clock(monitor._synopsis)
+        clock = _Clock(monitor.session.synopsis)
         for push in pushes[1:]:
             rows += [answer.table.num_rows for answer in monitor.push(push)]
         found[plan] = min(found.get(plan, np.inf), clock.seconds)
@@ -151,7 +151,7 @@ def overlaps(setting: Setting, windows: int) -> list[list[float]]:
     found, before = [], None
     for push in setting.pushes()[: windows + 1]:
         monitor.push(push)
-        fabric = monitor._synopsis.fabric  # type: ignore[attr-defined]
+        fabric = monitor.session.synopsis.fabric  # type: ignore[attr-defined]
         layers = [[sky.known for sky in both] for both in fabric]
         if before is not None:
             found.append([_common(*pair) for pair in zip(before, layers, strict=False)])

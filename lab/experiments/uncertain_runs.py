@@ -115,7 +115,7 @@ def measure(stream: Stream, kind: str, algorithm: str, k: int, size: int, second
     while spent < seconds and start + rows < table.num_rows:
         some = table.slice(start + rows, batch)
         started = time.process_time()
-        monitor._push(some)  # answers, but no Python object for each
+        monitor.session.push(some)  # answers, but no Python object for each
         spent += time.process_time() - started
         rows += some.num_rows
         batch *= 2

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from skyband.answers.answer import Answer
     from skyband.embedded.monitor import Monitor
     from skyband.embedded.run import rank, watch
+    from skyband.embedded.sources import Source
 
 __all__ = [
     "Answer",
@@ -44,6 +45,7 @@ __all__ = [
     "SkybandError",
     "Skyline",
     "SkylineJoin",
+    "Source",
     "TimeWindow",
     "TopK",
     "UncertainTopK",
@@ -55,6 +57,7 @@ __all__ = [
 _ENGINES = {
     "Answer": "skyband.answers.answer",
     "Monitor": "skyband.embedded.monitor",
+    "Source": "skyband.embedded.sources",
     "rank": "skyband.embedded.run",
     "watch": "skyband.embedded.run",
 }

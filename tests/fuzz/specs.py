@@ -140,7 +140,7 @@ def _batches(rng: random.Random) -> None:
             monitor.push(rng.choice(odd))
         except sb.SkybandError as error:
             said(error)
-        if monitor._fold is not None:
+        if monitor.session.fold is not None:
             monitor._check()
     monitor.flush()
     sb.Monitor.restore(monitor.snapshot()).flush()

@@ -14,10 +14,10 @@ import pytest
 import clusters
 import simulated
 import skyband as sb
+from skyband.data.ipc import table_from
 from skyband.jobs import parse_job
 from skyband.spark.bucket import Bucket
 from skyband.spark.letters import LETTERS, RAW, UNREAD, Carried
-from skyband.spark.parcels import unpack_table
 from skyband.spark.summarise import summariser
 
 TOPK = sb.TopK(k=2, score="score", id="id", time="ts", window=sb.TimeWindow(10))
@@ -49,7 +49,7 @@ class TestSummaries:
         rows = packed(plan, "", CARRIED, READ)
         assert sum(row["rows_in"] for row in rows) == 6
         assert sum(row["rows_bad"] for row in rows) == 5
-        letters = pa.concat_tables(unpack_table(row["letters"]) for row in rows if row["letters"])
+        letters = pa.concat_tables(table_from(row["letters"]) for row in rows if row["letters"])
         assert letters.schema == LETTERS
         found = {row["offset"]: row for row in letters.to_pylist()}
         assert letters.num_rows == len(found) == 5

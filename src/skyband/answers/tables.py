@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,30 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.answer import Answers, Promises
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, places
-from skyband.contract.synopsis import Synopsis, Windows
+from skyband.contract.synopsis import Synopsis
+from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import edge_type, window_column
-from skyband.engine.groups import GroupTable
 from skyband.query.base import Query
 
-__all__ = ["answer_schema", "answers_of", "runs_of"]
+__all__ = ["Shape", "answer_schema", "answers_of", "runs_of"]
 
 Ints = npt.NDArray[np.int64]
 
 
-def answer_schema(query: Query, groups: GroupTable, synopsis: Synopsis[Any]) -> pa.Schema:
+@dataclass(frozen=True)
+class Shape:
+    """What an answer is made for: the query, the algorithm's columns and promises, the groups."""
+
+    query: Query
+    synopsis: Synopsis[Any]
+    groups: GroupTable
+
+
+def answer_schema(shape: Shape) -> pa.Schema:
     """Columns of an answer: the window, the group, the rank, what the query shows."""
+    query, groups, synopsis = shape.query, shape.groups, shape.synopsis
     axes = synopsis.axes
     first = [axes[source] for source in (*query.sources, "") if source in axes]
     edge = edge_type(query.window, first)
@@ -34,9 +46,7 @@ def answer_schema(query: Query, groups: GroupTable, synopsis: Synopsis[Any]) -> 
 
 
 def answers_of(
-    query: Query,
-    synopsis: Synopsis[Any],
-    groups: GroupTable,
+    shape: Shape,
     finished: Runs | None,
     stretches: tuple[Ints, Ints],
     edges: tuple[Ints, Ints],
@@ -47,7 +57,7 @@ def answers_of(
     """Answers from finished runs in the answers' order; each has a stretch of runs."""
     first, last = stretches
     starts, ends = edges
-    schema = answer_schema(query, groups, synopsis)
+    query, synopsis, schema = shape.query, shape.synopsis, answer_schema(shape)
     bounds: dict[str, Any] = dict(synopsis.bounds())
     if finished is None:
         table, offsets = schema.empty_table(), np.zeros(len(ends) + 1, np.int64)
@@ -59,7 +69,7 @@ def answers_of(
         counts = np.diff(offsets)
         kind = schema.field("window_end").type
         window = [window_column(np.repeat(edge, counts), kind) for edge in edges]
-        table = _table(query, groups, finished, schema, window)
+        table = _table(shape, finished, schema, window)
         told = finished.scalars.get("exact")
         exact = _every(told, first, last, synopsis.exact)
         proven = np.full(len(finished), synopsis.exact) if told is None else told.astype(np.bool_)
@@ -67,13 +77,12 @@ def answers_of(
         own = {n[len(prefix) :]: v for n, v in finished.scalars.items() if n.startswith(prefix)}
         promises = Promises(rows.lengths, proven, bounds | own, told is not None or synopsis.exact)
         bounds |= {name: _greatest(values, first, last) for name, values in own.items()}
-    shape = (query, table, starts, ends, offsets)
-    return Answers(*shape, exact, bounds, totals, group, before, promises)
+    rows_of = (query, table, starts, ends, offsets)
+    return Answers(*rows_of, exact, bounds, totals, group, before, promises)
 
 
-def _table(
-    query: Query, groups: GroupTable, finished: Runs, schema: pa.Schema, window: list[pa.Array]
-) -> pa.Table:
+def _table(shape: Shape, finished: Runs, schema: pa.Schema, window: list[pa.Array]) -> pa.Table:
+    query, groups = shape.query, shape.groups
     rows, columns = finished.parts["rows"], list(window)
     if groups.names:
         columns += groups.gather(np.repeat(finished.group, rows.lengths))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from skyband.answers.answer import Answer
     from skyband.cli.output import Writer
-    from skyband.embedded.monitor import Monitor
+    from skyband.engine.session import Session
 
 __all__ = ["add_verb"]
 
@@ -195,24 +195,24 @@ def _readable(word: str) -> Any:
 
 def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
     from skyband.cli.output import writer
-    from skyband.embedded.monitor import Monitor
+    from skyband.embedded.monitor import new_session
     from skyband.embedded.run import rank_with
 
-    monitor = Monitor(query, on_bad=given["on_bad"].value)
+    session = new_session(query, given["on_bad"].value)
     began = time.perf_counter()
     with _progress(source) as progress:
         if given["changes"] or given["limit"]:
-            table = _collected(monitor, source, progress, given)
+            table = _collected(session, source, progress, given)
         else:
-            table = rank_with(monitor, source, progress)
+            table = rank_with(session, source, progress)
     took = time.perf_counter() - began
     with writer(shape, given["output"]) as out:
         out.write(table)
-    _report(monitor, took, out, given["output"])
+    _report(session, took, out, given["output"])
 
 
 def _collected(
-    monitor: Monitor, source: Any, progress: Callable[[int], None], given: Mapping[str, Any]
+    session: Session, source: Any, progress: Callable[[int], None], given: Mapping[str, Any]
 ) -> pa.Table:
     """Answers, or changes, of the first windows only."""
     import pyarrow as pa
@@ -220,14 +220,14 @@ def _collected(
     from skyband.answers.changes import changes_schema
     from skyband.embedded.run import rank_with, watch_with
 
-    answers = islice(watch_with(monitor, source, progress), given["limit"])
+    answers = islice(watch_with(session, source, progress), given["limit"])
     tables = [_changes(answer) if given["changes"] else answer.table for answer in answers]
     if tables:
         return pa.concat_tables([table.cast(tables[0].schema) for table in tables])
-    schema = rank_with(monitor, []).schema
+    schema = rank_with(session, []).schema
     if given["changes"]:
         ends = [schema.field(name) for name in ("window_start", "window_end")]
-        schema = pa.schema([*ends, *changes_schema(monitor.query, schema)])
+        schema = pa.schema([*ends, *changes_schema(session.query, schema)])
     return schema.empty_table()
 
 
@@ -247,13 +247,13 @@ def _changes(answer: Answer) -> pa.Table:
 def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
     from skyband.cli.live import watch_live
     from skyband.cli.output import writer
-    from skyband.embedded.monitor import Monitor
+    from skyband.embedded.monitor import new_session
     from skyband.embedded.run import watch_with
 
     if shape is Format.parquet:
         raise QueryError("--watch writes answers as they come; Parquet is written whole: use json")
-    monitor = Monitor(query, on_bad=given["on_bad"].value)
-    answers = islice(watch_with(monitor, source), given["limit"])
+    session = new_session(query, given["on_bad"].value)
+    answers = islice(watch_with(session, source), given["limit"])
     began = time.perf_counter()
     if shape is Format.table and given["output"] is None:
         watch_live(answers, query, pace=given["pace"], changes=given["changes"])
@@ -263,7 +263,7 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
             for answer in answers:
                 out.write(_changes(answer) if given["changes"] else answer.table)
         took = time.perf_counter() - began
-    _report(monitor, took)
+    _report(session, took)
 
 
 def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
@@ -326,10 +326,10 @@ def _rows_of(source: Any) -> int | None:
 
 
 def _report(
-    monitor: Monitor, took: float | None, out: Writer | None = None, output: Path | None = None
+    session: Session, took: float | None, out: Writer | None = None, output: Path | None = None
 ) -> None:
     """What was read, and what was left out: never silently."""
-    stats = monitor.stats()
+    stats = session.stats()
     left_out = [
         f"{stats[name]:,} {word} row{'s' if stats[name] != 1 else ''} left out"
         for name, word in (("rows_late", "late"), ("rows_bad", "bad"))

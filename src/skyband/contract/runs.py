@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.data.columns import plain, take
+from skyband.data.ipc import column_from, column_to_array
 from skyband.data.packing import pack, unpack
 
 __all__ = ["Column", "Part", "Runs", "expand", "offsets_of", "pick", "places", "run_starts"]
@@ -209,7 +210,7 @@ class Runs:
             kinds = {}
             for column, values in part.columns.items():
                 kinds[column] = isinstance(values, np.ndarray)
-                flat = values if kinds[column] else _arrow_bytes(values)
+                flat = values if kinds[column] else column_to_array(values)
                 arrays[f"part/{name}/{column}"] = flat
             header["parts"][name] = kinds
         return header, arrays
@@ -222,7 +223,7 @@ class Runs:
             columns: dict[str, Column] = {}
             for column, is_numpy in kinds.items():
                 values = arrays[f"part/{name}/{column}"]
-                columns[column] = values if is_numpy else _arrow_array(values)
+                columns[column] = values if is_numpy else column_from(values)
             parts[name] = Part(arrays[f"offsets/{name}"], columns)
         scalars = {name: arrays[f"scalar/{name}"] for name in header["scalars"]}
         return Runs(arrays["stamp"], arrays["group"], parts, scalars)
@@ -239,16 +240,3 @@ class Runs:
         header, arrays = unpack(blob)
         names: Any = header["extra"]
         return Runs.from_flat(header, arrays), {n: arrays[f"extra/{n}"] for n in names}
-
-
-def _arrow_bytes(values: pa.Array) -> npt.NDArray[np.uint8]:
-    batch = pa.record_batch([values], names=["_"])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return np.frombuffer(sink.getvalue(), np.uint8)
-
-
-def _arrow_array(flat: npt.NDArray[np.uint8]) -> pa.Array:
-    with pa.ipc.open_stream(pa.py_buffer(flat)) as reader:
-        return reader.read_next_batch().column(0)

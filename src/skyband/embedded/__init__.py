@@ -1,1 +1,4 @@
-"""TODO-embedded."""
+"""The engine inside a Python process: Monitor, sources, ``rank`` and ``watch``.
+
+Imports ``engine`` and what stands below it; ``spark`` and ``cli`` may import it.
+"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,23 +12,32 @@ import pyarrow as pa
 from skyband.answers.answer import Answer, Answers
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
-from skyband.embedded.monitor import Monitor
-from skyband.embedded.sources import batches_of, is_table, sorted_by
+from skyband.embedded.monitor import new_session
+from skyband.embedded.sources import Source, batches_of, is_table, sorted_by
 from skyband.engine.intake import as_table
-from skyband.errors import DataError, SchemaError
+from skyband.engine.session import Session
+from skyband.errors import DataError
 from skyband.query import Query
 from skyband.window import CountWindow, Duration
 
 __all__ = ["rank", "rank_with", "watch", "watch_with"]
 
 Progress = Callable[[int], None]
+Step = Callable[[], Answers | None]
 
-# Arrays of answers past 32 MB are given back to the system and paged in again each time.
+_MOST_ROWS = 1 << 22
+"""Rows pushed at once: a push costs Python some hundred microseconds."""
+_MOST_ROWS_GROUPED = 1 << 20
+"""The answers of many groups can take many times the room of their rows."""
 _MOST_ANSWERS = 1 << 19
+"""Arrays of answers past 32 MB are given back to the system and paged in again each time."""
 
 
 def rank(
-    source: Any, query: Query, on_bad: str = "raise", progress: Progress | None = None
+    source: Source | Mapping[str, Source],
+    query: Query,
+    on_bad: str = "raise",
+    progress: Progress | None = None,
 ) -> pa.Table:
     """Every answer of a query over a finite source, as one table.
 
@@ -40,17 +50,17 @@ def rank(
     >>> sb.rank(flows, query)["flow"].to_pylist()
     ['b', 'c']
     """
-    return rank_with(Monitor(query, on_bad=on_bad), source, progress)
+    return rank_with(new_session(query, on_bad), source, progress)
 
 
-def rank_with(monitor: Monitor, source: Any, progress: Progress | None = None) -> pa.Table:
-    """As ``rank``, with a fresh Monitor of the caller's, whose stats tell what was left out."""
-    query = monitor.query
-    tables = [answers.table for answers in _run(source, monitor, progress) if len(answers.table)]
-    schema = _schema(monitor)
+def rank_with(session: Session, source: Any, progress: Progress | None = None) -> pa.Table:
+    """As ``rank``, with a fresh session of the caller's, whose stats tell what was left out."""
+    query = session.query
+    tables = [answers.table for answers in _run(source, session, progress) if len(answers.table)]
+    schema = session.schema
     table = (
         pa.concat_tables([t.cast(schema) if t.schema != schema else t for t in tables])
-        if (tables)
+        if tables
         else schema.empty_table()
     )
     if isinstance(query.window, CountWindow) and query.groups:
@@ -64,56 +74,79 @@ def rank_with(monitor: Monitor, source: Any, progress: Progress | None = None) -
 
 
 def watch(
-    source: Any, query: Query, on_bad: str = "raise", idle: Duration | float | None = None
+    source: Source | Mapping[str, Source],
+    query: Query,
+    on_bad: str = "raise",
+    idle: Duration | float | None = None,
 ) -> Iterator[Answer]:
     """Answers as they come, over a source of any kind; a finite one is flushed at its end."""
-    return watch_with(Monitor(query, on_bad=on_bad, idle=idle), source)
+    return watch_with(new_session(query, on_bad, idle), source)
 
 
-def watch_with(monitor: Monitor, source: Any, progress: Progress | None = None) -> Iterator[Answer]:
-    """As ``watch``, with a fresh Monitor of the caller's."""
-    return (answer for answers in _run(source, monitor, progress) for answer in answers.views())
+def watch_with(session: Session, source: Any, progress: Progress | None = None) -> Iterator[Answer]:
+    """As ``watch``, with a fresh session of the caller's."""
+    return (answer for answers in _run(source, session, progress) for answer in answers.views())
 
 
-def _run(source: Any, monitor: Monitor, progress: Progress | None) -> Iterator[Answers]:
-    query = monitor.query
-    sources = source.values() if isinstance(source, Mapping) else [source]
-    # Tables are sorted first.
-    monitor._intake.in_order = all(is_table(each) for each in sources)
-    monitor._raise_late = not monitor._intake.in_order
-    rows = 0
-    if isinstance(source, Mapping):
-        steps = _several(source, monitor)
-    elif query.needs_mapping:
-        raise SchemaError(
-            f"{query.kind} reads several streams; give a mapping such as "
-            f"{{{', '.join(f'{name!r}: ...' for name in query.sources)}}}"
-        )
-    else:
-        steps = _single(source, monitor)
-    for step in steps:
+def _run(source: Any, session: Session, progress: Progress | None) -> Iterator[Answers]:
+    several = isinstance(source, Mapping)
+    session.query.check_sources(source if several else None)
+    # Tables are sorted first, so nothing in them is late.
+    session.in_order = all(is_table(each) for each in (source.values() if several else [source]))
+    session.late_is_an_error = not session.in_order
+    read = 0
+    for step in _several(source, session) if several else _single(source, session):
         try:
-            answers = step if isinstance(step, Answers) else monitor._push(step)
+            answers = step()
         except DataError:
             if is_table(source):
                 # The piece was cut from a table, maybe sorted: tell the rows by the table's own.
-                monitor._intake.refuse_bad(as_table(source))
+                session.refuse_bad(as_table(source))
             raise
         if answers is not None and len(answers):
             yield answers
-        if progress is not None and not isinstance(step, Answers):
-            rows = int(monitor.stats()["rows_in"])
-            progress(rows)
-    answers = monitor._flush()
-    if answers is not None and len(answers):
-        yield answers
+        if progress is not None and session.rows["rows_in"] > read:
+            read = session.rows["rows_in"]
+            progress(read)
 
 
-def _single(source: Any, monitor: Monitor) -> Iterator[Any]:
-    if is_table(source):
-        yield from _slices(_in_time(as_table(source), monitor.query, None), monitor)
-    else:
+def _single(source: Any, session: Session) -> Iterator[Step]:
+    """Push every batch, then flush."""
+    for batch in _batches(source, session.query, None):
+        yield partial(session.push, batch)
+    yield session.flush
+
+
+def _several(sources: Mapping[str, Any], session: Session) -> Iterator[Step]:
+    """Push batches, always of the source that is furthest behind; end a source when it is read."""
+    query = session.query
+    streams = {name: _batches(source, query, name) for name, source in sources.items()}
+    ended = [name for name in query.sources if name not in streams]
+    while streams:
+        name = session.furthest_behind(list(streams))
+        batch = next(streams[name], None)
+        if batch is None:
+            del streams[name]
+            ended.append(name)
+        else:
+            yield partial(session.push, {name: batch})
+        if session.bound:
+            for gone in ended:
+                yield partial(session.end, gone)
+            ended = []
+    yield session.flush
+
+
+def _batches(source: Any, query: Query, name: str | None) -> Iterator[Any]:
+    """The batches of a source; a table is sorted by time and cut into pieces."""
+    if not is_table(source):
         yield from batches_of(source)
+        return
+    table = _in_time(as_table(source), query, name)
+    if not table.num_rows:
+        yield table  # for its columns
+    for batch in table.to_batches(max_chunksize=_piece_rows(query)):
+        yield pa.Table.from_batches([batch])
 
 
 def _in_time(table: pa.Table, query: Query, source: str | None) -> pa.Table:
@@ -127,66 +160,9 @@ def _in_time(table: pa.Table, query: Query, source: str | None) -> pa.Table:
     return sorted_by(table, name, axis.ticks)
 
 
-def _slices(table: pa.Table, monitor: Monitor) -> Iterator[pa.Table]:
-    """Pieces of a table; an empty one is one piece, for its columns."""
-    query = monitor.query
-    if not table.num_rows:
-        yield table
-    size = monitor._synopsis.most_rows
-    if isinstance(query.window, CountWindow):
-        shown = getattr(query, "k", 1)
-        size = min(max(_MOST_ANSWERS * query.window.panes.slide // shown, 1 << 14), size)
-    for batch in table.to_batches(max_chunksize=size):
-        yield pa.Table.from_batches([batch])
-
-
-def _several(sources: Mapping[str, Any], monitor: Monitor) -> Iterator[Any]:
-    """Batches of several sources, always from the one that is furthest behind."""
-    query = monitor.query
-    missing = [name for name in query.sources if name not in sources]
-    if not query.sources:
-        raise SchemaError(f"{query.kind} over this window reads one source, not a mapping")
-    if query.needs_mapping and missing:
-        raise SchemaError(f"source {missing[0]!r} is missing; the query reads {query.sources}")
-    unknown = [name for name in sources if name not in query.sources]
-    if unknown:
-        raise SchemaError(f"unknown source {unknown[0]!r}; the query reads {query.sources}")
-    streams: dict[str, Iterator[Any]] = {}
-    for name, source in sources.items():
-        if is_table(source):
-            streams[name] = _slices(_in_time(as_table(source), query, name), monitor)
-        else:
-            streams[name] = batches_of(source)
-    ended = [name for name in query.sources if name not in streams]
-    while streams:
-        seen = {} if monitor._fold is None else monitor._fold.time.seen
-        name = min(streams, key=lambda n: (seen.get(n) is not None, seen.get(n) or 0))
-        table = next(streams[name], None)
-        if table is None:
-            del streams[name]
-            ended.append(name)
-        else:
-            yield {name: table}
-        if monitor._fold is not None:
-            for gone in ended:
-                answers = monitor._end_source(gone)
-                if answers is not None:
-                    yield answers
-            ended = []
-
-
-def _schema(monitor: Monitor) -> pa.Schema:
-    """Columns of the answers; where a source has shown no types they are of type null.
-
-    Of a source without any batch an answer has the columns that the query names.
-    """
-    query, fold, intake = monitor.query, monitor._fold, monitor._intake
-    if fold is not None and not (query.needs_mapping and set(query.sources) - set(intake.bound)):
-        return fold.schema()
-    known = {} if fold is None else {field.name: field.type for field in fold.schema()}
-    known["rank"] = pa.int32()
-    if isinstance(query.window, CountWindow) or query.window.integer:
-        known |= {"window_start": pa.int64(), "window_end": pa.int64()}
-    seen = [name for schema in intake.untyped.values() for name in schema.names]
-    names = query.answer_names(seen)
-    return pa.schema([(name, known.get(name, pa.null())) for name in names])
+def _piece_rows(query: Query) -> int:
+    most = _MOST_ROWS_GROUPED if query.groups else _MOST_ROWS
+    if not isinstance(query.window, CountWindow):
+        return most
+    shown = getattr(query, "k", 1)
+    return min(max(_MOST_ANSWERS * query.window.panes.slide // shown, 1 << 14), most)

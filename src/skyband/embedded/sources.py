@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow as pa
 from skyband.engine.intake import as_table
 from skyband.errors import SchemaError
 
-__all__ = ["Batches", "batches_of", "is_table", "sound"]
+__all__ = ["Batches", "Source", "batches_of", "is_table", "paths_of", "sorted_by", "sound"]
 
 BATCH_ROWS = 1 << 18
 """Rows of one table that are read at a time: few enough for a cache, many enough for Python."""
@@ -35,6 +35,22 @@ _READERS = {
 Batches = Iterator[pa.Table]
 
 
+class ArrowStream(Protocol):
+    """What speaks Arrow: a pyarrow, pandas or polars table, a DuckDB result, ..."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class ArrowArray(Protocol):
+    """One batch that speaks Arrow."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> object: ...
+
+
+Source: TypeAlias = "ArrowStream | ArrowArray | str | Path | Iterable[Source]"
+"""A table, a path or glob, a reader, or an iterable of those."""
+
+
 def is_table(source: Any) -> bool:
     """Whether a source is one table in memory, rather than something that is read bit by bit."""
     if isinstance(source, (pa.RecordBatchReader, str, Path, Mapping)):
@@ -42,7 +58,7 @@ def is_table(source: Any) -> bool:
     return hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
 
 
-def batches_of(source: Any, names: tuple[str, ...] | None = None) -> Batches:
+def batches_of(source: Any) -> Batches:
     """The batches of a source, in order."""
     if is_table(source):
         yield as_table(source)

@@ -18,8 +18,8 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answers.answer import Answers
 from skyband.answers.tables import answers_of, runs_of
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
-from skyband.contract.synopsis import Windows
 from skyband.engine.fold import Fold
 from skyband.errors import EngineError
 
@@ -40,9 +40,8 @@ def peek(fold: Fold, last: int | None) -> Answers:
     finished = _finished(fold, windows)
     edges = fold.panes.pane_start(windows.first), fold.panes.pane_start(windows.end)
     found = answers_of(
-        fold.query, fold.synopsis, fold.groups, finished,
-        runs_of(finished, windows), edges, fold.totals.of(windows), None, {},
-    )  # fmt: skip
+        fold.shape, finished, runs_of(finished, windows), edges, fold.totals.of(windows), None, {}
+    )
     return _together(found, _before(fold))
 
 
@@ -88,7 +87,7 @@ def _windows(fold: Fold, size: int) -> Windows:
 
 def _finished(fold: Fold, windows: Windows) -> Runs | None:
     """The answer of each window, stamped with its place among them."""
-    if fold.blank is None:
+    if fold.open.blank is None or not fold.synopsis.ready:
         return None
     groups = [None] * len(windows) if windows.group is None else windows.group.tolist()
     found = []

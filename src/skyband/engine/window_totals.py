@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, run_starts
-from skyband.contract.synopsis import Windows
 from skyband.window import Panes
 
 __all__ = ["Totals"]

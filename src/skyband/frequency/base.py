@@ -16,8 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.contract.checks import faults, nan_mask, null_mask, numeric
+from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs
-from skyband.contract.synopsis import Faults, Rows, Synopsis, faults, nan_mask, null_mask, numeric
+from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import native_dtype, output_type, to_numpy
 from skyband.data.keys import hash_columns, is_key_type
 from skyband.errors import SchemaError

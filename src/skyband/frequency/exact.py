@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, pick
-from skyband.contract.synopsis import Rows, Windows
 from skyband.data.columns import from_numpy
 from skyband.frequency.base import read_only
 from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.lists import PaneLists
 from skyband.frequency.tumbling import Tumbling
 from skyband.kernels.frequency.counting import count_runs
-from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Exact"]
 
@@ -41,13 +40,8 @@ class Exact(PaneLists):
     own: Tumbling | GroupedCounts | None = None
     """What answers where a window is one pane, or groups have integer counts."""
 
-    def __init__(self, query: HeavyHitters) -> None:
-        super().__init__(query)
-        if query.groups:
-            self.most_rows = 1 << 20  # the answers of many groups take many times their rows
-
-    def _clear(self) -> None:
-        super()._clear()
+    def start(self) -> None:
+        super().start()
         if self.own_windows:
             return
         if self.query.window.panes.per_window == 1:
@@ -86,7 +80,7 @@ class Exact(PaneLists):
 
     # States of its own ------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         if self.own is None:
             return super().fold(panes, windows)
         if isinstance(self.own, Tumbling):
@@ -103,7 +97,7 @@ class Exact(PaneLists):
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         if self.own is None:
             super().restore(arrays)
-        elif arrays:
+        else:
             self.own.restore(arrays)
 
     def stats(self) -> dict[str, int | float]:

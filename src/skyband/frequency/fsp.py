@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
-from skyband.contract.synopsis import Windows
 from skyband.frequency.items import ranked
 from skyband.frequency.lists import PaneLists
 from skyband.frequency.rows import SketchSynopsis
@@ -52,14 +52,14 @@ class Fsp(SketchSynopsis, PaneLists):
         super().__init__(query)
         self.cells = query.cells or 12 * self.capacity
 
-    def _clear(self) -> None:
-        super()._clear()
+    def start(self) -> None:
+        super().start()
         self.total = np.zeros(COUNTS, np.int64)
         self.gap_key, self.gap = _NONE, np.zeros(0, self.dtype)
 
     # Panes ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         panes = self.reduced(panes)
         pushed = self.unpacked(panes)
         words, shift = table_size(self.capacity)
@@ -126,22 +126,18 @@ class Fsp(SketchSynopsis, PaneLists):
     # State ------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
-        arrays = super().snapshot()
-        if arrays:
-            arrays |= {"total": self.total, "gap_key": self.gap_key, "gap": self.gap}
-        return arrays
+        gaps = {"total": self.total, "gap_key": self.gap_key, "gap": self.gap}
+        return super().snapshot() | gaps
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         super().restore(arrays)
-        if arrays:
-            self.total = arrays["total"].copy()
-            self.gap_key, self.gap = arrays["gap_key"].copy(), arrays["gap"].copy()
+        self.total = arrays["total"].copy()
+        self.gap_key, self.gap = arrays["gap_key"].copy(), arrays["gap"].copy()
 
     def stats(self) -> dict[str, int | float]:
         own = super().stats()
-        bound = hasattr(self, "store")
-        total = self.total if bound else np.zeros(COUNTS, np.int64)
-        expired = self.updates + self.inserts - len(self.tape) if bound else 0
+        total = self.total
+        expired = self.updates + self.inserts - len(self.tape)
         lists = 3 * self.panes * self.capacity
         return own | {
             # As the paper counts them: what is done in a pane's list is done in the full list too.

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.contract.synopsis import Windows
 from skyband.frequency.items import settled
 from skyband.frequency.rows import CounterSketch
 from skyband.kernels.frequency.fsw import fold_fsw
@@ -72,13 +72,7 @@ class Fsw(CounterSketch):
         self.ratio = query.ratio or self.default_ratio
         self.filter_bits = 0
 
-    def bind(self, source: str, schema: Any) -> Any:
-        needed = super().bind(source, schema)
-        if not hasattr(self, "store"):
-            self._clear()
-        return needed
-
-    def _clear(self) -> None:
+    def start(self) -> None:
         m, h, p = self.capacity, self.cells, self.panes
         size, self.shift = table_size(m)
         self.store = self.new_store()
@@ -107,13 +101,7 @@ class Fsw(CounterSketch):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def push(self, panes: Runs) -> None:
-        self.fold(panes, Windows(_NONE, _NONE, _NONE, _NONE))
-
-    def seal(self, first: int, end: int) -> None:
-        """Nothing: what left the window is dropped when the next pane comes or a window is read."""
-
-    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         panes = self.reduced(panes)
         pushed = self.unpacked(panes, raw=True)
         if not len(self.item_err) and (pushed.missing.any() or pushed.errors.any()):
@@ -214,8 +202,6 @@ class Fsw(CounterSketch):
             "bucket_updates": BUCKETS, "stayed_0": STAYED, "stayed_1": STAYED + 1,
             "stayed_2": STAYED + 2, "stayed_more": STAYED + 3, "retained": SIZE,
         }  # fmt: skip
-        if not hasattr(self, "store"):
-            return dict.fromkeys((*names, "mu", "counters", "state_bytes"), 0)
         arrays = (*(getattr(self, name) for name in self.kept), self.fine, self.bits, self.row)
         held = sum(array.nbytes for array in arrays) + 2 * self.cur.nbytes
         m, h, p = self.capacity, self.cells, self.panes
@@ -226,8 +212,6 @@ class Fsw(CounterSketch):
         }  # fmt: skip
 
     def _check(self) -> None:
-        if not hasattr(self, "store"):
-            return
         size = int(self.control[SIZE])
         assert sorted(self.heap.tolist()) == list(range(self.capacity))
         live = self.heap[:size]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.contract.synopsis import Windows
 from skyband.data.keys import KeyIndex
 from skyband.frequency.items import ItemStore, keys_decide, order_keys, ranked
 from skyband.frequency.lists import Tape

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.contract.synopsis import Windows
 from skyband.errors import EngineError
 from skyband.frequency.items import settled
 from skyband.frequency.rows import CounterSketch
@@ -70,13 +70,7 @@ class SpaceSaving(CounterSketch):
         """An instance starts at every so many panes."""
         self.instances = panes.per_window // self.every + 2
 
-    def bind(self, source: str, schema: Any) -> Any:
-        needed = super().bind(source, schema)
-        if not hasattr(self, "store"):
-            self._clear()
-        return needed
-
-    def _clear(self) -> None:
+    def start(self) -> None:
         n, m = self.instances, self.capacity
         size, self.shift = table_size(m)
         self.store = self.new_store()
@@ -92,13 +86,7 @@ class SpaceSaving(CounterSketch):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def push(self, panes: Runs) -> None:
-        self.fold(panes, Windows(_NONE, _NONE, _NONE, _NONE))
-
-    def seal(self, first: int, end: int) -> None:
-        """Nothing: an instance whose window is over makes room when the next pane comes."""
-
-    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         panes = self.reduced(panes)
         shape = self.query.window.panes
         slots, rows, values, ends, proven = fold_instances(
@@ -191,8 +179,6 @@ class SpaceSaving(CounterSketch):
 
     def stats(self) -> dict[str, int | float]:
         names = {"inserts": INSERTS, "removals": REMOVALS, "hits": HITS}
-        if not hasattr(self, "store"):
-            return dict.fromkeys((*names, "retained", "state_bytes", "mu", "counters"), 0)
         arrays = [*(getattr(self, name) for name in self.kept), self.row]
         total = self.total + self.control.sum(axis=0)
         live = self.started != NEVER
@@ -209,8 +195,6 @@ class SpaceSaving(CounterSketch):
         }
 
     def _check(self) -> None:
-        if not hasattr(self, "store"):
-            return
         shape = self.query.window.panes
         live = np.flatnonzero(self.started != NEVER)
         assert len(np.unique(self.started[live])) == len(live)

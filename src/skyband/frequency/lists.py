@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.contract.synopsis import Windows
 from skyband.data.keys import KeyIndex
+from skyband.data.packing import under
 from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.items import ItemStore, keys_decide, order_keys, ranked
 from skyband.kernels.core.arrange import counting_order
@@ -75,13 +76,7 @@ class PaneLists(FrequencySynopsis):
     values = 1
     """How many values an entry of a list has: the count first, then an error, if any."""
 
-    def bind(self, source: str, schema: Any) -> Any:
-        needed = super().bind(source, schema)
-        if not hasattr(self, "store"):
-            self._clear()
-        return needed
-
-    def _clear(self) -> None:
+    def start(self) -> None:
         self.store: ItemStore = self.new_store()
         self.index = KeyIndex()
         self.order_key = np.zeros(0, np.int64)
@@ -112,13 +107,7 @@ class PaneLists(FrequencySynopsis):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def push(self, panes: Runs) -> None:
-        self.fold(panes, _NO_WINDOWS)
-
-    def seal(self, first: int, end: int) -> None:
-        """Nothing: what left the window is dropped when the next one is read."""
-
-    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         if self.own_windows:
             return self._fold_own(panes, windows)
         found = []
@@ -327,8 +316,6 @@ class PaneLists(FrequencySynopsis):
     # State ------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
-        if not hasattr(self, "store"):
-            return {}
         known = self.index.bound
         arrays = {f"index/{name}": value for name, value in self.index.state().items()}
         arrays |= self.store.state()
@@ -341,10 +328,7 @@ class PaneLists(FrequencySynopsis):
         }  # fmt: skip
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        if not arrays:
-            return
-        index = {n[6:]: array for n, array in arrays.items() if n.startswith("index/")}
-        self.index = KeyIndex.from_state(index)
+        self.index = KeyIndex.from_state(under(arrays, "index/"))
         self.store.restore(arrays)
         for name in ("order_key", "group", "refs", "old", "fresh"):
             setattr(self, name, arrays[name].copy())
@@ -353,11 +337,6 @@ class PaneLists(FrequencySynopsis):
         self.flip, self.inserts, self.removals, self.updates = arrays["counts"].tolist()
 
     def stats(self) -> dict[str, int | float]:
-        counts: dict[str, int | float] = {
-            "retained": 0, "state_bytes": 0, "inserts": 0, "removals": 0, "updates": 0
-        }  # fmt: skip
-        if not hasattr(self, "store"):
-            return counts
         arrays = (self.order_key, self.group, self.refs, self.old, self.fresh)
         held = sum(array.nbytes for array in (*arrays, self.pane, self.starts))
         return {
@@ -369,8 +348,6 @@ class PaneLists(FrequencySynopsis):
         }
 
     def _check(self) -> None:
-        if not hasattr(self, "store"):
-            return
         self.index._check()
         code, value = self.tape["code"], self.tape["value"]
         known = self.index.bound
@@ -397,7 +374,6 @@ _PANE_BITS = 40
 """Entries of own windows are sorted by group and pane: 2^40 panes a group are enough."""
 
 _NONE = np.zeros(0, np.int64)
-_NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 
 
 def _some(windows: Windows, start: int, stop: int) -> Windows:

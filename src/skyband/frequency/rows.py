@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
-from skyband.contract.synopsis import Rows
 from skyband.data.columns import plain
 from skyband.errors import QueryError
 from skyband.frequency.base import ONE_EACH, FrequencySynopsis, read_only
@@ -56,7 +56,6 @@ class SketchSynopsis(FrequencySynopsis):
     """What sketches share: their sizes and their summaries."""
 
     exact = False
-    max_panes = _MOST_PANES
 
     def __init__(self, query: HeavyHitters) -> None:
         panes = query.window.panes.per_window
@@ -231,13 +230,9 @@ class CounterSketch(SketchSynopsis):
     store: ItemStore
 
     def snapshot(self) -> dict[str, Array]:
-        if not hasattr(self, "store"):
-            return {}
         return {name: getattr(self, name).copy() for name in self.kept} | self.store.state()
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        if not arrays:
-            return
         for name in self.kept:
             setattr(self, name, arrays[name].copy())
         self.store.restore(arrays)

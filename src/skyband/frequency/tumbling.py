@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.contract.synopsis import Windows
 from skyband.data.columns import take
 from skyband.frequency.items import keys_decide, order_keys, ranked
 from skyband.kernels.frequency.tumbling import best_of_runs

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
-from skyband.contract.synopsis import Windows
 from skyband.errors import QueryError
 from skyband.fused.eaa import Eaa
 from skyband.fused.live import STRETCH
@@ -144,15 +144,6 @@ class EaaApprox(Eaa):
         missed = np.concatenate(self._missed)[some]
         self._missed = []
         return runs.with_scalars(**{"bound:missed": missed})
-
-    def push(self, panes: Runs) -> None:
-        super().push(panes)
-        self._missed = []
-
-    def seal(self, first: int, end: int) -> None:
-        super().seal(first, end)
-        self.first = max(self.first, first)
-        self._missed = []
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         runs = super().partial(first, end, group)

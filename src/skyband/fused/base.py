@@ -7,7 +7,7 @@ report too many is a bad row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,18 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.contract.checks import faults, nan_mask, null_mask, numeric, plain_key
+from skyband.contract.rows import Faults, Refused, Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
-from skyband.contract.synopsis import (
-    Faults,
-    Refused,
-    Rows,
-    Synopsis,
-    faults,
-    nan_mask,
-    null_mask,
-    numeric,
-    plain_key,
-)
+from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type, to_numpy
 from skyband.data.keys import hash_array
 from skyband.data.order import id_ranks
@@ -48,13 +40,14 @@ Codes = npt.NDArray[np.int32]
 class FusedSynopsis(Synopsis[FusedTopK]):
     """Everything of FusedTopK but the state over sealed panes, and the guard of it."""
 
+    admits = True
+
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
         self.counting = isinstance(query.window, CountWindow)
         pairs = np.array(query.pairs, np.float64)
         self.low, self.high = pairs[:, 0].copy(), pairs[:, 1].copy()
         self.score = scorer(query)
-        self.fallible = callable(query.combine)
         self.panes = query.window.panes
         known = isinstance(query.recurrences, int)
         watched = known and query.options.get("guard", True)
@@ -82,13 +75,6 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         return not source and (self.query.stream is not None or len(self.query.streams) > 1)
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
-        try:
-            self._check_types(source, schema)
-        except SchemaError:
-            self.schemas.pop(source, None)
-            raise
-
-    def _check_types(self, source: str, schema: pa.Schema) -> None:
         query = self.query
         numeric("value", schema, query.value)
         plain_key("id", schema, query.id)
@@ -263,6 +249,12 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         return Refused(
             pa.table(columns), [self._too_often(part, row) for row in rows.tolist()], group
         )
+
+    def savepoint(self) -> Mapping[str, npt.NDArray[Any]] | None:
+        """A user's own function may raise in the middle of a fold."""
+        if not callable(self.query.combine):
+            return None
+        return {name: array.copy() for name, array in self.snapshot().items()}
 
     # Answers ----------------------------------------------------------------------------------
 

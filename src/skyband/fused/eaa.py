@@ -73,7 +73,7 @@ class Eaa(LiveReports):
         if query.recurrences == "estimate":
             # What nobody knows cannot be promised: an object may report more often than ever
             # before.
-            self.exact = False  # type: ignore[misc]
+            self.exact = False
             self.self_join = SelfJoin(len(self.low), self.panes.per_window)
 
     def _observe(self, part: Part, pane: Ints, row: int, upto: int) -> None:

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.contract.synopsis import Windows
 from skyband.data.column_store import ColumnStore
 from skyband.data.keys import KeyIndex
 from skyband.data.packing import under
@@ -93,13 +93,7 @@ class LiveReports(FusedSynopsis):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def push(self, panes: Runs) -> None:
-        self._take(panes, np.zeros(0, np.int64), np.zeros(0, np.int64))
-
-    def seal(self, first: int, end: int) -> None:
-        self._stretch(None, 0, 0, np.zeros(1, np.int64), np.full(1, first), np.zeros(1, np.bool_))
-
-    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         found = self._take(panes, windows.first, windows.end)
         if not len(windows):
             return None

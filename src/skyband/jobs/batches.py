@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 
+from skyband.data.ipc import table_from
 from skyband.errors import EngineError, SkybandError
-from skyband.spark.parcels import unpack_table
 from skyband.spark.ranking import spark_schema
 from skyband.spark.stages import unpacker
 
@@ -47,7 +47,7 @@ class Rows:
         packed = self.given.select(self.column).where(F.col(self.column).isNotNull())
         rows = packed.collect() if self.nbytes <= _AT_ONCE else packed.toLocalIterator()
         for row in rows:
-            yield unpack_table(bytes(row[0])).cast(self.schema)
+            yield table_from(bytes(row[0])).cast(self.schema)
 
     def frame(self) -> Any:
         """The rows where they are."""

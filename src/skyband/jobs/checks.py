@@ -94,7 +94,7 @@ def check_sink(where: str, sink: Section) -> None:
 
 def check_ready(job: Job) -> None:
     """Raise where this machine lacks what a good job needs to run."""
-    from skyband.engine.fold import make_synopsis
+    from skyband.engine.session import make_synopsis
 
     make_synopsis(job.query)
     sinks = {"[sink]": job.sink} | (

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from skyband import registry
-from skyband.errors import EngineError, QueryError
+from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.query.functions import function_identity
 from skyband.window import CountWindow, TimeWindow, Window
 
@@ -138,6 +138,29 @@ class Query:
     def needs_mapping(self) -> bool:
         """Whether one table cannot serve."""
         return False
+
+    def check_sources(self, names: Iterable[str] | None, whole: bool = True) -> None:
+        """Raise SchemaError unless a mapping of these sources, or a single one (None), will do.
+
+        ``whole`` says that no further source can come later.
+        """
+        listed = ", ".join(self.sources)
+        if names is None:
+            if self.needs_mapping:
+                wanted = ", ".join(f"{name!r}: ..." for name in self.sources)
+                raise SchemaError(
+                    f"{self.kind} reads several streams; give a mapping such as {{{wanted}}}"
+                )
+            return
+        if not self.sources:
+            raise SchemaError(f"{self.kind} over this window reads one source, not a mapping")
+        given = list(names)
+        unknown = [name for name in given if name not in self.sources]
+        if unknown:
+            raise SchemaError(f"unknown source {unknown[0]!r}; the query reads {listed}")
+        missing = [name for name in self.sources if name not in given]
+        if whole and missing and (self.needs_mapping or not given):
+            raise SchemaError(f"source {missing[0]!r} is missing; the query reads {listed}")
 
     def time_of(self, source: str | None) -> str | None:
         """The time column of a source."""

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
-from skyband.contract.synopsis import Windows
 from skyband.data.keys import KeyIndex
 from skyband.data.packing import under
 from skyband.kernels.skyline.gsj import (
@@ -128,7 +128,7 @@ class GroupSkylines(JoinSynopsis):
 
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
-        self._members: tuple[_Members, _Members] | None = None
+        self.members: tuple[_Members, _Members]
         self.keys = KeyIndex()
         self.known_keys = 1024
         self.top: Ints = np.zeros((0, 4), np.int64)
@@ -140,15 +140,13 @@ class GroupSkylines(JoinSynopsis):
         self.kept = 0
         """Rows of both sides that are in lists."""
 
-    @property
-    def members(self) -> tuple[_Members, _Members]:
-        if self._members is None:
-            assert self.sides is not None
-            made = [_Members(s.schema, s.prefer.dimensions) for s in self.sides]
-            self._members = made[0], made[1]
-            width = sum(side.prefer.dimensions for side in self.sides)
-            self.top_points = np.zeros((0, width), np.int64)
-        return self._members
+    def start(self) -> None:
+        super().start()
+        assert self.sides is not None
+        left, right = (_Members(s.schema, s.prefer.dimensions) for s in self.sides)
+        self.members = left, right
+        width = sum(side.prefer.dimensions for side in self.sides)
+        self.top_points = np.zeros((0, width), np.int64)
 
     def fold_known(self, panes: Runs, windows: Windows) -> Runs | None:
         pairs, offsets = self._fold(panes, windows.first, windows.end)
@@ -189,16 +187,7 @@ class GroupSkylines(JoinSynopsis):
         self.keys.release(codes[~(used[0] | used[1])])
         self.known_keys = max(1024, len(self.keys))
 
-    def push(self, panes: Runs) -> None:
-        none = np.zeros(0, np.int64)
-        self._fold(panes, none, none)
-
-    def seal(self, first: int, end: int) -> None:
-        """Expiry waits for the next window that is read."""
-
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        if self.sides is None:
-            return self.no_answer()
         left, right = self.members
         none, cuts = np.zeros(0, np.int64), np.zeros(1, np.int64)
         *_, pairs, offsets = pairs_fold(
@@ -236,7 +225,7 @@ class GroupSkylines(JoinSynopsis):
         self.kept = sum(len(side.live) for side in self.members)
 
     def stats(self) -> dict[str, int | float]:
-        sides = self._members or ()
+        sides = self.members
         pairs = self.top.nbytes + self.top_points.nbytes + self.parked.nbytes
         return {
             "retained": self.kept,
@@ -247,14 +236,12 @@ class GroupSkylines(JoinSynopsis):
 
     def _check(self) -> None:
         self.keys._check()
-        if self._members is None:
-            return
-        for side in self._members:
+        for side in self.members:
             _check_side(side)
-        left, right = self._members
+        left, right = self.members
         if (left.rows[:, STATE] == DEAD).any() or (right.rows[:, STATE] == DEAD).any():
             return  # panes were pushed since the last window: pairs are looked at again with it
-        awake = [np.flatnonzero(side.rows[:, STATE] == AWAKE) for side in self._members]
+        awake = [np.flatnonzero(side.rows[:, STATE] == AWAKE) for side in self.members]
         made = [
             (int(a), int(b))
             for a in awake[0]

@@ -127,7 +127,7 @@ class Isj(LiveSynopsis):
 
     def _check(self) -> None:
         super()._check()
-        for codes, side in zip(self.codes, self._live or (), strict=False):
+        for codes, side in zip(self.codes, self.live, strict=True):
             assert np.array_equal(self.keys.hashes(codes), side.key.view(np.uint64))
 
 

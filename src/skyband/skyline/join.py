@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.checks import faults, nan_mask, null_mask, plain_key
+from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.contract.synopsis import Faults, Rows, Windows, faults, nan_mask, null_mask, plain_key
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import native_dtype, output_type, plain
 from skyband.data.keys import hash_columns
@@ -73,9 +74,16 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
             ColumnStore(field.type)  # raises for a type that cannot be kept
         for name in self.on:
             plain_key("join", schema, name)
-        schemas = [self.schemas.get(name) for name in self.query.sources]
-        if schemas[0] is not None and schemas[1] is not None:
-            self.sides = self._resolved(schemas[0], schemas[1])
+        known = self.schemas | {source: schema}
+        if len(known) == 2:
+            self._resolved(*(known[name] for name in self.query.sources))
+
+    @property
+    def knows_enough(self) -> bool:
+        return len(self.schemas) == 2
+
+    def start(self) -> None:
+        self.sides = self._resolved(*(self.schemas[name] for name in self.query.sources))
 
     def _resolved(self, left: pa.Schema, right: pa.Schema) -> tuple[Side, Side]:
         """Names and preferences of both sides, or SchemaError."""
@@ -208,7 +216,7 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
 
     # Panes and answers ------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         if self.sides is None:
             if len(windows):
                 panes = self._with_waiting(panes)
@@ -227,9 +235,9 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
         self.waiting = []
         return panes
 
+    @abstractmethod
     def fold_known(self, panes: Runs, windows: Windows) -> Runs | None:
         """As ``fold``, both sides being known."""
-        return super().fold(panes, windows)
 
     def answer(
         self, stores: Sequence[RowStore], pairs: tuple[Ints, Ints], offsets: Ints, stamps: Ints
@@ -247,13 +255,6 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
             columns |= {shown: found[name] for name, shown in side.shown.items()}
         part = Part(offsets_of(lengths[some]), columns)
         return Runs(stamps[some], np.zeros(len(some), np.int32), {"rows": part})
-
-    @staticmethod
-    def no_answer() -> Runs:
-        """A partial answer without rows."""
-        none = np.zeros(0, np.int64)
-        part = Part(np.zeros(1, np.int64), {})
-        return Runs(none, none.astype(np.int32), {"rows": part})
 
     # State ------------------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.pane_by_pane import PaneByPane
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, expand
-from skyband.contract.synopsis import Windows
 from skyband.data.packing import under
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.join import SIDES, JoinSynopsis
@@ -96,30 +97,28 @@ def join(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     return np.repeat(np.arange(len(left)), lengths), order[expand(low, lengths)]
 
 
-class LiveSynopsis(JoinSynopsis):
+class LiveSynopsis(JoinSynopsis, PaneByPane):
     """Keeps every live row of both sides; an algorithm reads ``pairs`` from them."""
 
     shortens = True
 
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
-        self._live: tuple[LiveRows, LiveRows] | None = None
+        self.live: tuple[LiveRows, LiveRows]
         self.counts = np.zeros(4, np.int64)
         self.folding = False
         """Whether windows are being read in their order, and not one by the way."""
 
-    @property
-    def live(self) -> tuple[LiveRows, LiveRows]:
-        if self._live is None:
-            assert self.sides is not None
-            made = [LiveRows(s.schema, s.prefer.dimensions) for s in self.sides]
-            self._live = made[0], made[1]
-        return self._live
+    def start(self) -> None:
+        super().start()
+        assert self.sides is not None
+        left, right = (LiveRows(s.schema, s.prefer.dimensions) for s in self.sides)
+        self.live = left, right
 
     def fold_known(self, panes: Runs, windows: Windows) -> Runs | None:
         self.folding = True
         try:
-            return super().fold_known(panes, windows)
+            return PaneByPane.fold(self, panes, windows)
         finally:
             self.folding = False
 
@@ -133,8 +132,6 @@ class LiveSynopsis(JoinSynopsis):
             side.expire(first)
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        if self.sides is None:
-            return self.no_answer()
         left, right = self.pairs(first)
         stores = [side.store for side in self.live]
         slots = left + self.live[0].gone, right + self.live[1].gone
@@ -158,10 +155,9 @@ class LiveSynopsis(JoinSynopsis):
             side.restore(under(arrays, f"{name}/"))
 
     def stats(self) -> dict[str, int | float]:
-        sides = self._live or ()
-        rows, used = sum(len(side) for side in sides), sum(side.nbytes for side in sides)
+        rows, used = sum(len(side) for side in self.live), sum(side.nbytes for side in self.live)
         return {"retained": rows, "state_bytes": used, "comparisons": int(self.counts[0])}
 
     def _check(self) -> None:
-        for side in self._live or ():
+        for side in self.live:
             side._check()

@@ -105,7 +105,7 @@ class Lsj(Isj):
             raise QueryError(f"option 'share_from' must be an integer of at least 0: {least!r}")
         self.few_live, self.few = least, min(least, _FEW)
         self.shares = np.zeros(len(_COUNTS), np.int64)
-        self._graphs: tuple[DominanceGraph, DominanceGraph] | None = None
+        self.graphs: tuple[DominanceGraph, DominanceGraph]
         self.fabric: list[tuple[_LocalSky, _LocalSky]] = []
         """Layers 2, 3, ... of both sides."""
         self.linked = [0, 0]
@@ -113,12 +113,10 @@ class Lsj(Isj):
         self.stop = 0
         """The layer from which on this window recomputes."""
 
-    @property
-    def graphs(self) -> tuple[DominanceGraph, DominanceGraph]:
-        if self._graphs is None:
-            left, right = (DominanceGraph(side.points.shape[1]) for side in self.live)
-            self._graphs = left, right
-        return self._graphs
+    def start(self) -> None:
+        super().start()
+        left, right = (DominanceGraph(side.points.shape[1]) for side in self.live)
+        self.graphs = left, right
 
     def pairs(self, first: int) -> tuple[Ints, Ints]:
         if self.folding:
@@ -191,24 +189,22 @@ class Lsj(Isj):
 
     def stats(self) -> dict[str, int | float]:
         found = super().stats()
-        if self._graphs is not None:
-            layer_1 = sum(int(graph.counts[0]) for graph in self._graphs)
-            found["comparisons"] += layer_1
-            found["local_comparisons"] += layer_1
-            found["state_bytes"] += sum(graph.nbytes for graph in self._graphs)
+        layer_1 = sum(int(graph.counts[0]) for graph in self.graphs)
+        found["comparisons"] += layer_1
+        found["local_comparisons"] += layer_1
+        found["state_bytes"] += sum(graph.nbytes for graph in self.graphs)
         kept = [sky for both in self.fabric for sky in both]
         found["state_bytes"] += sum(16 * len(sky.known) for sky in kept)
-        graphs = self._graphs or ()
         return found | {
             "fabric_rows": sum(len(sky.known) for sky in kept),
-            "graph_rows": sum(len(graph) for graph in graphs),
-            "graph_edges": sum(int(graph.counts[3]) for graph in graphs),
+            "graph_rows": sum(len(graph) for graph in self.graphs),
+            "graph_edges": sum(int(graph.counts[3]) for graph in self.graphs),
             **dict(zip(_COUNTS, self.shares.tolist(), strict=True)),
         }
 
     def _check(self) -> None:
         super()._check()
-        for graph, side in zip(self._graphs or (), self._live or (), strict=False):
+        for graph, side in zip(self.graphs, self.live, strict=True):
             graph._check()
             if len(side):
                 assert (graph.slot[graph.pane >= side.pane[0]] >= side.expired).all()

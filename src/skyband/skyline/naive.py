@@ -96,8 +96,7 @@ class Naive(LiveSynopsis):
 
     def _check(self) -> None:
         super()._check()
-        if self._live is not None:
-            left, right = self._live
-            a, b = self.joined[0] - left.expired, self.joined[1] - right.expired
-            assert (left.key[a] == right.key[b]).all()
-            assert len(a) == len(join(left.key, right.key)[0])
+        left, right = self.live
+        a, b = self.joined[0] - left.expired, self.joined[1] - right.expired
+        assert (left.key[a] == right.key[b]).all()
+        assert len(a) == len(join(left.key, right.key)[0])

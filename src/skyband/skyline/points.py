@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.checks import nan_mask, null_mask, plain_key
 from skyband.contract.runs import offsets_of
-from skyband.contract.synopsis import nan_mask, null_mask, plain_key
 from skyband.data.columns import native_dtype, output_type, plain, to_numpy
 from skyband.data.keys import hash_columns
 from skyband.data.order import sortable

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from skyband.contract.pane_by_pane import PaneByPane
 from skyband.contract.runs import Runs
 from skyband.data.packing import under
 from skyband.query.skyline import Skyline
 from skyband.skyline.points import skylines
-from skyband.skyline.rows import RowStore
 from skyband.skyline.single import SkylineSynopsis
 
 __all__ = ["Sfs"]
@@ -21,7 +20,7 @@ __all__ = ["Sfs"]
 Ints = npt.NDArray[np.int64]
 
 
-class Sfs(SkylineSynopsis):
+class Sfs(PaneByPane, SkylineSynopsis):
     """Sort-filter skyline of the live panes' skylines, at every window again.
 
     Time: O(m log m + m s) a window, m being the rows on the skylines of the live panes and s those
@@ -40,7 +39,6 @@ class Sfs(SkylineSynopsis):
 
     def __init__(self, query: Skyline) -> None:
         super().__init__(query)
-        self.store: RowStore | None = None
         self.points: Ints = np.empty((0, self.shown_prefer.dimensions), np.int64)
         self.segment: Ints = np.zeros(0, np.int64)
         self.pane: Ints = np.zeros(0, np.int64)
@@ -51,7 +49,7 @@ class Sfs(SkylineSynopsis):
     def push(self, panes: Runs) -> None:
         part = panes.parts["rows"]
         points, segment = self.points_of(part)
-        self._rows().append(part.columns, len(part))
+        self.store.append(part.columns, len(part))
         self.points = np.concatenate([self.points, points])
         self.segment = np.concatenate([self.segment, segment])
         self.pane = np.concatenate([self.pane, np.repeat(panes.stamp, part.lengths)])
@@ -63,7 +61,7 @@ class Sfs(SkylineSynopsis):
         self.points, self.segment = self.points[expired:], self.segment[expired:]
         self.pane = self.pane[expired:]
         self.gone += expired
-        store = self._rows()
+        store = self.store
         if self.gone > len(self.pane) + 1024:
             store.compact(np.arange(self.gone, len(store)))
             self.gone = 0
@@ -72,43 +70,33 @@ class Sfs(SkylineSynopsis):
         low, high = np.searchsorted(self.pane, (first, end))
         whole = np.array([0, high - low])
         kept, offsets = skylines(self.points[low:high], self.segment[low:high], whole, self.counts)
-        return self.answer(self._rows(), kept + low + self.gone, offsets, np.zeros(1, np.int64))
-
-    def _rows(self) -> RowStore:
-        if self.store is None:
-            self.store = RowStore(self.output())
-        return self.store
+        return self.answer(self.store, kept + low + self.gone, offsets, np.zeros(1, np.int64))
 
     # State ------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         arrays = {"points": self.points, "segment": self.segment, "pane": self.pane}
         arrays |= {"gone": np.array([self.gone]), "counts": self.counts.copy()}
-        return arrays | {f"rows/{n}": value for n, value in self._rows().state().items()}
+        return arrays | {f"rows/{n}": value for n, value in self.store.state().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self.points, self.segment = arrays["points"], arrays["segment"]
         self.pane, self.gone = arrays["pane"], int(arrays["gone"][0])
         self.counts = arrays["counts"].copy()
-        self._rows().restore(under(arrays, "rows/"))
+        self.store.restore(under(arrays, "rows/"))
 
     def stats(self) -> dict[str, int | float]:
         own = self.points.nbytes + self.segment.nbytes + self.pane.nbytes
-        kept = 0 if self.store is None else self.store.nbytes
         return {
             "retained": len(self.pane),
-            "state_bytes": own + kept,
+            "state_bytes": own + self.store.nbytes,
             "comparisons": int(self.counts[0]),
         }
 
     def _check(self) -> None:
         assert len(self.points) == len(self.segment) == len(self.pane)
         assert (np.diff(self.pane) >= 0).all()
-        if self.store is not None:
-            assert len(self.store) == self.gone + len(self.pane)
-            rows = self.store.gather(np.arange(self.gone, len(self.store)))
-            assert self._same_points(rows)
-
-    def _same_points(self, rows: dict[str, pa.Array]) -> bool:
+        assert len(self.store) == self.gone + len(self.pane)
+        rows = self.store.gather(np.arange(self.gone, len(self.store)))
         points = self.shown_prefer.points(rows.__getitem__, len(self.pane))
-        return np.array_equal(points, self.points)
+        assert np.array_equal(points, self.points)

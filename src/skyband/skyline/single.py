@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.checks import faults, null_mask
+from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.contract.synopsis import Faults, Rows, faults, null_mask
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import output_type
 from skyband.query.skyline import Skyline
@@ -34,6 +35,9 @@ class SkylineSynopsis(SkylineFamily[Skyline]):
         self.prefer = Preferences(query.prefer)
 
     # Columns ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.store = RowStore(self.output())
 
     def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
         query = self.query

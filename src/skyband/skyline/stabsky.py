@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
-from skyband.contract.synopsis import Windows
 from skyband.data.packing import under
 from skyband.query.skyline import Skyline
 from skyband.skyline.graph import DominanceGraph
-from skyband.skyline.rows import RowStore
 from skyband.skyline.single import SkylineSynopsis
 
 __all__ = ["StabSky"]
@@ -50,12 +49,11 @@ class StabSky(SkylineSynopsis):
 
     def __init__(self, query: Skyline) -> None:
         super().__init__(query)
-        self.store: RowStore | None = None
         self.graph = DominanceGraph(self.shown_prefer.dimensions)
 
-    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         slots, offsets = self._fold(panes, windows.first, windows.end)
-        store = self._rows()
+        store = self.store
         found = self.answer(store, slots, offsets, windows.number) if len(windows) else None
         if len(store) > 2 * len(self.graph) + _SPARE:
             store.compact(self.graph.slot)
@@ -66,45 +64,32 @@ class StabSky(SkylineSynopsis):
         part = panes.parts["rows"]
         slots = np.zeros(0, np.int64)
         if len(part):
-            slots = self._rows().append(part.columns, len(part))
+            slots = self.store.append(part.columns, len(part))
         points, segment = self.points_of(part)
         return self.graph.fold(points, segment, slots, part.offsets, panes.stamp, first, end)
-
-    def push(self, panes: Runs) -> None:
-        none = np.zeros(0, np.int64)
-        self._fold(panes, none, none)
-
-    def seal(self, first: int, end: int) -> None:
-        """Expiry waits for the next window that is read."""
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         slots = self.graph.read(first)
         offsets = np.array([0, len(slots)])
-        return self.answer(self._rows(), slots, offsets, np.zeros(1, np.int64))
-
-    def _rows(self) -> RowStore:
-        if self.store is None:
-            self.store = RowStore(self.output())
-        return self.store
+        return self.answer(self.store, slots, offsets, np.zeros(1, np.int64))
 
     # State ------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         arrays = {f"graph/{n}": value for n, value in self.graph.state().items()}
-        return arrays | {f"rows/{n}": value for n, value in self._rows().state().items()}
+        return arrays | {f"rows/{n}": value for n, value in self.store.state().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self.graph.restore(under(arrays, "graph/"))
-        self._rows().restore(under(arrays, "rows/"))
+        self.store.restore(under(arrays, "rows/"))
 
     def stats(self) -> dict[str, int | float]:
-        kept = 0 if self.store is None else self.store.nbytes
-        size = {"retained": len(self.graph), "state_bytes": self.graph.nbytes + kept}
+        size = {"retained": len(self.graph), "state_bytes": self.graph.nbytes + self.store.nbytes}
         return size | self.graph.stats()
 
     def _check(self) -> None:
         self.graph._check()
         assert (np.diff(self.graph.slot) > 0).all()
-        rows = self._rows().gather(self.graph.slot)
+        rows = self.store.gather(self.graph.slot)
         points = self.shown_prefer.points(rows.__getitem__, len(self.graph))
         assert np.array_equal(points, self.graph.points)

@@ -22,16 +22,17 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answers
 from skyband.answers.changes import changes
+from skyband.contract.rows import Faults
 from skyband.contract.runs import Runs
-from skyband.contract.synopsis import Faults
+from skyband.data.group_table import GroupTable
+from skyband.data.ipc import table_from, table_to_bytes
 from skyband.data.packing import pack, unpack
 from skyband.data.time_axis import window_column
 from skyband.engine.fold import Fold
-from skyband.engine.groups import GroupTable
 from skyband.engine.intake import refuse
 from skyband.errors import EngineError
 from skyband.spark.letters import late_letters
-from skyband.spark.parcels import pack_runs, pack_table, slices, unpack_runs, unpack_table
+from skyband.spark.parcels import pack_runs, slices, unpack_runs
 from skyband.spark.plan import Plan
 from skyband.spark.promises import of_changes, of_rows
 
@@ -132,7 +133,7 @@ class Bucket:
         self.head = head
         self.head["panes"] = {int(pane): size for pane, size in head["panes"].items()}
         if "before" in arrays:
-            self.before = unpack_table(arrays["before"].tobytes())
+            self.before = table_from(arrays["before"].tobytes())
 
     # Steps --------------------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class Bucket:
             self.head |= {"token": uuid.uuid4().hex, "timer": timer}
             arrays = {}
             if self.before is not None:
-                arrays["before"] = np.frombuffer(pack_table(self.before), np.uint8)
+                arrays["before"] = np.frombuffer(table_to_bytes(self.before), np.uint8)
             self.store.set_head(pack(self.head, arrays))
         if self._fold is not None:
             FOLDS.keep(self.head["token"], self._fold, self.state_bytes)
@@ -203,7 +204,7 @@ class Bucket:
         else:
             answers = fold.answer([] if due.partial is None else [due.partial], due.windows)
             table = answers_table(self.plan, answers)
-            outcome.payload = pack_table(table) if table.num_rows else None
+            outcome.payload = table_to_bytes(table) if table.num_rows else None
             if self.plan.changes:
                 self.before = fold.before.get(0)
         self.head["stats"] = {n: v for n, v in fold.synopsis.stats().items() if n == "retained"}
@@ -214,19 +215,8 @@ class Bucket:
             self._fold.judge = self._judge
             return self._fold
         fold = self.plan.fold(self._judge)
-        clock = self.head["clock"]
-        if clock is not None:
-            fold.time.restore(clock)
-        upto = fold.time.sealed
-        sealed: list[Runs] = []
-        still_open: list[Runs] = []
-        for pane, blob in self.store.panes():
-            runs, _ = unpack_runs(blob, fold.groups)
-            (sealed if pane < upto else still_open).append(runs)
-        if sealed:
-            fold.replay(Runs.concat(sealed))
-        if still_open:
-            fold.take(Runs.concat(still_open))
+        panes = [unpack_runs(blob, fold.groups)[0] for _, blob in self.store.panes()]
+        fold.resume(self.head["clock"], panes)
         if self.before is not None:
             fold.before = {0: self.before}
         self._fold = fold
@@ -260,18 +250,17 @@ class Bucket:
         touched = np.unique(runs.stamp)
         if fold is None:
             # Only these panes are needed: no window is due, so nothing else is read.
-            scratch = self.plan.fold()
-            scratch.groups = groups
+            scratch = self.plan.open_panes()
             for pane in touched.tolist():
                 if pane in self.head["panes"]:
                     known = self.store.pane(pane)
                     assert known is not None
                     scratch.take(unpack_runs(known, groups)[0])
             scratch.take(runs.ordered())
-            held = scratch.held()
+            held = scratch.whole()
         else:
             fold.take(runs.ordered())
-            held = fold.held()
+            held = fold.open.whole()
         assert held is not None
         for pane, summary in slices(held.take(np.isin(held.stamp, touched)).ordered()):
             self._write(pane, summary, groups)

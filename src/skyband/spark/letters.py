@@ -20,8 +20,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.contract.synopsis import Refused
-from skyband.engine.groups import GroupTable
+from skyband.contract.rows import Refused
+from skyband.data.group_table import GroupTable
 from skyband.errors import DataError
 
 __all__ = ["LETTERS", "RAW", "UNREAD", "Carried", "late_letters", "refuse", "row_letters", "unread"]

@@ -11,10 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.contract.runs import Runs
+from skyband.data.group_table import GroupTable
+from skyband.data.ipc import table_from, table_to_array
 from skyband.data.keys import hash_columns
-from skyband.engine.groups import GroupTable
 
-__all__ = ["by_bucket", "pack_runs", "pack_table", "unpack_runs", "unpack_table"]
+__all__ = ["by_bucket", "pack_runs", "unpack_runs"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -26,7 +27,7 @@ def pack_runs(runs: Runs, groups: GroupTable, **extra: npt.NDArray[Any]) -> byte
     codes, dense = np.unique(runs.group, return_inverse=True)
     keys = pa.table(groups.gather(codes), names=[str(i) for i in range(len(groups.names))])
     local = Runs(runs.stamp, dense.astype(np.int32), runs.parts, runs.scalars)
-    return local.pack(keys=np.frombuffer(pack_table(keys), np.uint8), **extra)
+    return local.pack(keys=table_to_array(keys), **extra)
 
 
 def unpack_runs(blob: bytes, groups: GroupTable) -> tuple[Runs, dict[str, npt.NDArray[Any]]]:
@@ -35,7 +36,7 @@ def unpack_runs(blob: bytes, groups: GroupTable) -> tuple[Runs, dict[str, npt.ND
     _make_writable(runs)
     if not groups.names:
         return runs, extra
-    keys = unpack_table(extra.pop("keys").tobytes())
+    keys = table_from(extra.pop("keys"))
     columns = [column.combine_chunks() for column in keys.columns]
     codes = groups.encode(columns) if keys.num_rows else np.zeros(0, np.int32)
     return Runs(runs.stamp, codes[runs.group], runs.parts, runs.scalars), extra
@@ -48,20 +49,6 @@ def _make_writable(runs: Runs) -> None:
     for array in [runs.stamp, runs.group, *runs.scalars.values(), *offsets, *columns]:
         if isinstance(array, np.ndarray):
             array.flags.writeable = True
-
-
-def pack_table(table: pa.Table) -> bytes:
-    """A table as Arrow bytes."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def unpack_table(blob: bytes) -> pa.Table:
-    """The table that ``pack_table`` was given."""
-    with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
-        return reader.read_all()
 
 
 def by_bucket(runs: Runs, groups: GroupTable, buckets: int) -> Iterator[tuple[int, Runs]]:

@@ -16,11 +16,14 @@ import pyarrow as pa
 
 from skyband import registry
 from skyband.answers.changes import changes_schema
-from skyband.answers.tables import answer_schema
-from skyband.contract.synopsis import Faults, Synopsis
-from skyband.engine.fold import Fold, make_synopsis
-from skyband.engine.groups import GroupTable
+from skyband.answers.tables import Shape, answer_schema
+from skyband.contract.rows import Faults
+from skyband.contract.synopsis import Synopsis
+from skyband.data.group_table import GroupTable
+from skyband.engine.fold import Fold
 from skyband.engine.intake import Intake, TimeLimits, refuse
+from skyband.engine.open_panes import OpenPanes
+from skyband.engine.session import make_synopsis
 from skyband.errors import EngineError
 from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
@@ -91,9 +94,11 @@ class Plan:
 
     def fold(self, judge: Callable[[Faults], None] = refuse) -> Fold:
         """An empty fold of this query."""
-        fold = Fold(self.query, self._bound(), self.groups(), judge)
-        fold.time.seen = dict.fromkeys(self.schemas)
-        return fold
+        return Fold(self.query, self._bound(), self.groups(), judge, tuple(self.schemas))
+
+    def open_panes(self) -> OpenPanes:
+        """Room for summaries of this query."""
+        return OpenPanes(self._bound().combine)
 
     def _bound(self) -> Synopsis[Any]:
         return self.intake().synopsis
@@ -103,7 +108,7 @@ class Plan:
     @cached_property
     def answer(self) -> pa.Schema:
         """Columns of the tables."""
-        return answer_schema(self.query, self.groups(), self._bound())
+        return answer_schema(Shape(self.query, self._bound(), self.groups()))
 
     @cached_property
     def output(self) -> pa.Schema:

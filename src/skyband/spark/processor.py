@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from skyband.data.ipc import table_from, table_to_bytes
 from skyband.spark.bucket import Bucket, finish
-from skyband.spark.parcels import pack_table, unpack_table
 from skyband.spark.plan import Plan
 
 __all__ = ["ANSWERED_DDL", "BucketProcessor", "ChangesProcessor"]
@@ -109,7 +109,7 @@ class BucketProcessor(StatefulProcessor):
         marks, unmarked = outcome.marks(bucket.panes.last_window_ending_by(watermark))
         retained, state_bytes = bucket.retained, bucket.state_bytes
         for letters in outcome.letters:
-            yield _answered(key, letters=pack_table(letters))
+            yield _answered(key, letters=table_to_bytes(letters))
         yield _answered(
             key,
             windows=outcome.windows.tobytes(),
@@ -166,11 +166,11 @@ class ChangesProcessor(StatefulProcessor):
             for shard, windows, payload in zip(*columns, strict=True):
                 pieces.append((int(shard), np.frombuffer(windows, np.int64), payload))
         found = self.before.get()
-        before = None if found is None else unpack_table(bytes(found[0]))
+        before = None if found is None else table_from(bytes(found[0]))
         table, last = finish(self.plan, pieces, before=before)
         if last is not None and last is not before:
-            self.before.update((pack_table(last),))
-        payload = pack_table(table) if table.num_rows else None
+            self.before.update((table_to_bytes(last),))
+        payload = table_to_bytes(table) if table.num_rows else None
         yield pd.DataFrame({"payload": [payload], "letters": [None]})
 
     def close(self) -> None:

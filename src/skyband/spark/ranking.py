@@ -13,9 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 
-from skyband.embedded.monitor import ONLY
-from skyband.engine.fold import make_synopsis
 from skyband.engine.intake import Intake
+from skyband.engine.session import ONLY, make_synopsis
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.query.base import Query, count
 from skyband.spark import metrics
@@ -102,23 +101,9 @@ def plan_of(
 def _frames(given: Any, query: Query) -> dict[str, Any]:
     if not isinstance(query, Query):
         raise QueryError(f"rank takes a query such as sb.TopK(...), not {query!r}")
-    if not isinstance(given, Mapping):
-        if query.needs_mapping:
-            names = ", ".join(f"{name!r}: ..." for name in query.sources)
-            raise SchemaError(
-                f"{query.kind} reads several streams; give a mapping such as {{{names}}}"
-            )
-        frames = {ONLY: given}
-    else:
-        if not query.sources:
-            raise SchemaError(f"{query.kind} over this window reads one source, not a mapping")
-        unknown = [name for name in given if name not in query.sources]
-        if unknown:
-            raise SchemaError(f"unknown source {unknown[0]!r}; the query reads {query.sources}")
-        missing = [name for name in query.sources if name not in given]
-        if missing and (query.needs_mapping or not given):
-            raise SchemaError(f"source {missing[0]!r} is missing; the query reads {query.sources}")
-        frames = {name: given[name] for name in query.sources if name in given}
+    several = isinstance(given, Mapping)
+    query.check_sources(given if several else None)
+    frames = {n: given[n] for n in query.sources if n in given} if several else {ONLY: given}
     for frame in frames.values():
         if not hasattr(frame, "mapInArrow") or not hasattr(frame, "isStreaming"):
             raise SchemaError(

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skyband.data.ipc import table_from, table_to_bytes
 from skyband.spark.bucket import finish
-from skyband.spark.parcels import pack_runs, pack_table, unpack_runs, unpack_table
+from skyband.spark.parcels import pack_runs, unpack_runs
 from skyband.spark.plan import Plan
 
 __all__ = [
@@ -43,7 +44,7 @@ def unpacker(schema: pa.Schema, column: str = "payload") -> Callable[[Batches], 
         for batch in batches:
             for blob in batch.column(column):
                 if blob.is_valid:
-                    yield from unpack_table(blob.as_py()).cast(schema).to_batches()
+                    yield from table_from(blob.as_py()).cast(schema).to_batches()
 
     return run
 
@@ -54,7 +55,7 @@ def finisher(plan: Plan) -> Callable[[pa.Table], pa.Table]:
     def run(pieces: pa.Table) -> pa.Table:
         found, _ = finish(plan, _pieces(pieces))
         letters = pieces.column("letters").drop_null().to_pylist()
-        answers = [pack_table(found)] if found.num_rows else []
+        answers = [table_to_bytes(found)] if found.num_rows else []
         blobs = {"payload": answers + [None] * len(letters)}
         blobs["letters"] = [None] * len(answers) + letters
         return pa.table(blobs, schema=_GIVEN)
@@ -72,7 +73,7 @@ def batch_folder(plan: Plan) -> Callable[[pa.Table], pa.Table]:
             if blob is not None:
                 fold.take(unpack_runs(blob, fold.groups)[0])
         windows, payload = np.zeros(0, np.int64), None
-        held = fold.held()
+        held = fold.open.whole()
         if held is not None and len(held):
             # Past the last window that has rows; how far answers go is known when all have come.
             last = int(panes.last_window_of(held.stamp.max())) + 1

@@ -17,13 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.contract.synopsis import Faults
+from skyband.contract.rows import Faults
+from skyband.data.ipc import table_to_bytes
 from skyband.data.time_axis import MOMENT
 from skyband.engine.clocks import NEVER
 from skyband.engine.intake import Taken, refuse
+from skyband.engine.open_panes import OpenPanes
 from skyband.spark import letters
 from skyband.spark.letters import UNREAD, Carried
-from skyband.spark.parcels import by_bucket, pack_runs, pack_table
+from skyband.spark.parcels import by_bucket, pack_runs
 from skyband.spark.plan import SHIFT_MS, Plan
 
 __all__ = ["PACKED", "PACKED_DDL", "summariser"]
@@ -113,15 +115,14 @@ class Summariser:
         self.carried = carried
         self.letters: list[pa.Table] = []
         self.intake = plan.intake()
-        self.folds = [plan.fold() for _ in range(plan.shards)]
-        for fold in self.folds:
-            fold.groups = self.folds[0].groups
+        self.groups = plan.groups()
+        self.shards = [OpenPanes(self.intake.synopsis.combine) for _ in range(plan.shards)]
         self.seen: int | None = None
         self.counts = dict.fromkeys(("rows_in", "rows_bad", "rows_unused"), 0)
 
     @property
     def nbytes(self) -> int:
-        held: int = sum(runs.nbytes for fold in self.folds for runs in fold.open)
+        held = sum(panes.nbytes for panes in self.shards)
         return held + sum(int(table.nbytes) for table in self.letters)
 
     def take(self, chunk: pa.Table) -> None:
@@ -137,11 +138,10 @@ class Summariser:
         if taken.ticks is None:
             return  # bad rows only: they move the mark, and that is all
         for shard, part in enumerate(self._shards(taken)):
-            fold = self.folds[shard]
-            placed = self.intake.place(part, fold.groups, NEVER)
+            placed = self.intake.place(part, self.groups, NEVER)
             self.counts["rows_unused"] += placed.unused
             if placed.rows is not None:
-                fold.take(self.intake.synopsis.summarise(placed.rows))
+                self.shards[shard].take(self.intake.synopsis.summarise(placed.rows))
 
     def _readable(self, chunk: pa.Table) -> pa.Table:
         """The rows whose records could be read; the others are bad rows."""
@@ -184,14 +184,16 @@ class Summariser:
     def flush(self) -> pa.RecordBatch:
         """Packed rows of what was taken since the last flush."""
         rows: list[dict[str, Any]] = []
-        for shard, fold in enumerate(self.folds):
-            runs = fold.held() if fold.open else None
-            if runs is not None:
-                for bucket, mine in by_bucket(runs, fold.groups, self.plan.buckets):
-                    blob = pack_runs(mine, fold.groups)
+        for shard, panes in enumerate(self.shards):
+            runs = panes.whole()
+            if runs is not None and len(runs):
+                for bucket, mine in by_bucket(runs, self.groups, self.plan.buckets):
+                    blob = pack_runs(mine, self.groups)
                     rows.append({"bucket": bucket, "shard": shard, "payload": blob})
-            fold.open = []
-        rows += [{"bucket": 0, "shard": 0, "letters": pack_table(table)} for table in self.letters]
+            panes.empty()
+        rows += [
+            {"bucket": 0, "shard": 0, "letters": table_to_bytes(table)} for table in self.letters
+        ]
         self.letters = []
         if not rows and any(self.counts.values()):
             rows.append({"bucket": 0, "shard": 0})

@@ -14,17 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.checks import faults, nan_mask, null_mask, numeric, plain_key
+from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
-from skyband.contract.synopsis import (
-    Faults,
-    Rows,
-    Synopsis,
-    faults,
-    nan_mask,
-    null_mask,
-    numeric,
-    plain_key,
-)
+from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import native_dtype, output_type
 from skyband.data.order import row_order, sortable, unsortable
 from skyband.kernels.core.ties import tied_runs

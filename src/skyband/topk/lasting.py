@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
+from skyband.contract.rows import Rows
 from skyband.contract.runs import offsets_of
-from skyband.contract.synopsis import Rows
 from skyband.data.order import sortable
 from skyband.kernels.topk.select import select_runs
 from skyband.query.topk import TopK

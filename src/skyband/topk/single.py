@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
-from skyband.contract.synopsis import Windows
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.payload import Payload
@@ -28,9 +27,8 @@ class SingleGroup(TopKSynopsis):
         super().__init__(query)
         self.payload = Payload({})
 
-    def check_types(self, source: str, schema: pa.Schema) -> None:
-        super().check_types(source, schema)
-        self.payload = Payload({name: schema.field(name).type for name in self._payload})
+    def start(self) -> None:
+        self.payload = Payload({name: self.schema.field(name).type for name in self._payload})
 
     @abstractmethod
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
@@ -44,14 +42,7 @@ class SingleGroup(TopKSynopsis):
     def _renumber(self, place: Ints) -> None:
         """Slot ``s`` has become ``place[s]``."""
 
-    def push(self, panes: Runs) -> None:
-        none = np.zeros(0, np.int64)
-        self._run(panes, self.payload.add(panes.parts["rows"]), Windows(none, none, none, none))
-
-    def seal(self, first: int, end: int) -> None:
-        """Nothing: rows expire when a window that lacks them is read."""
-
-    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         slots = self.payload.add(panes.parts["rows"])
         rows, cuts = self._run(panes, slots, windows)
         found = self._partial(rows, cuts, windows.number) if len(windows) else None

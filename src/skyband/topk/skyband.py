@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, pick
-from skyband.contract.synopsis import Rows, Windows
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import kskyband as kernel
 from skyband.kernels.topk.one_pane import sorted_panes
@@ -49,29 +48,19 @@ class Skyband(TopKSynopsis):
         super().__init__(query)
         self.band = kernel.Skyband(query.k)
         self.payload: Payload | Value = Payload({})
-        # Of one group, many panes at a time leave little to look at; many groups need all rows.
-        self.most_rows = 1 << 21 if query.groups else 1 << 24
         self.lasting = Lasting(query)
         self._waiting: Runs | None = None
         """The last pane, where it is a window by itself and nobody has asked for it since."""
         self._waiting_answered = True
 
-    def check_types(self, source: str, schema: pa.Schema) -> None:
-        super().check_types(source, schema)
-        self.payload = payload_for({name: schema.field(name).type for name in self._payload})
+    def start(self) -> None:
+        self.payload = payload_for({name: self.schema.field(name).type for name in self._payload})
 
     def _select(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints]:
         found = self.lasting.of(rows, score, tie)
         return super()._select(rows, score, tie) if found is None else found
 
-    def push(self, panes: Runs) -> None:
-        self._enter()
-        self._advance(panes, _NO_WINDOWS)
-
-    def seal(self, first: int, end: int) -> None:
-        """Nothing: a pane expires when a window that lacks it is read."""
-
-    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         if self._are_alone(panes, windows):
             if len(windows):
                 return self._answer_alone(panes, windows)

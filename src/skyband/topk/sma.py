@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
-from skyband.contract.synopsis import Windows
 from skyband.data.columns import native_dtype
 from skyband.kernels.core.patient import patient
 from skyband.kernels.topk import sma as kernel

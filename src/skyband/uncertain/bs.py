@@ -101,7 +101,7 @@ class BaseSynopsis(WindowedSynopsis):
         chained = [block[b, : count[b]] for b in chain[: num[o.BLOCKS]]]
         assert all(len(each) for each in chained)
         assert sorted(chain.tolist()) == list(range(len(chain)))
-        assert num[o.HIGH] == (len(self.store) if self.schemas else 0)
+        assert num[o.HIGH] == len(self.store)
         slots = np.concatenate([np.zeros(0, np.int64), *chained])
         assert np.array_equal(np.sort(slots), self._live())
         if len(slots):

@@ -36,8 +36,6 @@ class CompressedQueue(QueueSynopsis):
 
     def _check(self) -> None:
         super()._check()
-        if not self.schemas:
-            return
         arena, entry, num = self._queue
         for begin, size, _, oldest in entry[num[queue.FIRST] : num[queue.LAST]][:-1].tolist():
             added = self.store.rows.pane[arena[begin : begin + size]]

@@ -130,8 +130,6 @@ class QueueSynopsis(WindowedSynopsis):
 
     def _check(self) -> None:
         super()._check()
-        if not self.schemas:
-            return
         _, entry, num = self._queue
         rows = self.store.rows
         live = entry[num[q.FIRST] : num[q.LAST]]

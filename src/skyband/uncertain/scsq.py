@@ -34,8 +34,6 @@ class SegmentalQueue(QueueSynopsis):
 
     def _check(self) -> None:
         super()._check()
-        if not self.schemas:
-            return
         arena, entry, num = self._queue
         rows = self.store.rows
         live = entry[num[queue.FIRST] : num[queue.LAST]]

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.contract.synopsis import Windows
+from skyband.data.packing import under
 from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain import compact, types
 from skyband.kernels.uncertain import head as h
@@ -41,10 +42,10 @@ class WindowedSynopsis(UncertainSynopsis):
     """
 
     shortens = True
+    finishes = True
 
     def __init__(self, query: UncertainTopK) -> None:
         super().__init__(query)
-        self._store: RowStore | None = None
         self._head = _NONE
         self._at = np.zeros(h.PLACES, np.int64)
         self._at[h.OPEN] = 1
@@ -54,12 +55,9 @@ class WindowedSynopsis(UncertainSynopsis):
         self._due = _SPARE
         """The store's length beyond which it is next looked through for dead rows."""
 
-    @property
-    def store(self) -> RowStore:
-        if self._store is None:
-            name = self.id_column
-            self._store = RowStore(None if name is None else self.schema.field(name).type)
-        return self._store
+    def start(self) -> None:
+        name = self.id_column
+        self.store = RowStore(None if name is None else self.schema.field(name).type)
 
     # What an algorithm supplies ---------------------------------------------------------------
 
@@ -96,30 +94,19 @@ class WindowedSynopsis(UncertainSynopsis):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def push(self, panes: Runs) -> None:
-        self._run(panes, _NONE, _NONE, final=False)
-        self._clean()
-
-    def seal(self, first: int, end: int) -> None:
-        if self.schemas:
-            self._take(np.array([len(self.store)]), np.array([first]))
-
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        slots = self._compact_set(first)[0] if self.schemas else _NONE
+        slots = self._compact_set(first)[0]
         lengths = np.array([len(slots)]) if len(slots) else _NONE
         stamp = np.zeros(len(lengths), np.int64)
         rows = self.store.gather(slots, offsets_of(lengths))
         return Runs(stamp, stamp.astype(np.int32), {"rows": rows})
 
-    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        slots, _, ends = self._run(panes, windows.first, windows.end, final=False)
-        part = self.store.gather(slots, ends)
-        self._clean()
-        return _runs(part, windows) if len(windows) else None
-
-    def answers(self, panes: Runs, windows: Windows) -> Runs | None:
-        slots, chance, ends = self._run(panes, windows.first, windows.end, final=True)
-        part = self._shown(self.store.gather(slots, ends, ("key", "prob")), chance)
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+        slots, chance, ends = self._run(panes, windows.first, windows.end, final)
+        if final:
+            part = self._shown(self.store.gather(slots, ends, ("key", "prob")), chance)
+        else:
+            part = self.store.gather(slots, ends)
         self._clean()
         return _runs(part, windows) if len(windows) else None
 
@@ -243,8 +230,6 @@ class WindowedSynopsis(UncertainSynopsis):
     # State ------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        if not self.schemas:
-            return {}
         self._compact(np.union1d(self._live(), self._head))
         own = {f"own/{name}": array.copy() for name, array in self._state().items()}
         own |= {"head": self._head.copy(), "at": self._at.copy()}
@@ -252,21 +237,17 @@ class WindowedSynopsis(UncertainSynopsis):
         return own | {f"rows/{name}": array for name, array in self.store.state().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        if not arrays:
-            return
-        self.store.restore({n[5:]: a for n, a in arrays.items() if n.startswith("rows/")})
-        self._load({n[4:]: np.array(a) for n, a in arrays.items() if n.startswith("own/")})
+        self.store.restore(under(arrays, "rows/"))
+        self._load({name: np.array(a) for name, a in under(arrays, "own/").items()})
         self._head, self._at = np.array(arrays["head"]), np.array(arrays["at"])
         self._rebuilt, self._cleanings = (int(n) for n in (*arrays["rebuilt"], 0)[:2])
         self._due = 2 * len(self.store) + _SPARE
 
     @property
     def _nbytes(self) -> int:
-        return self._head.nbytes + (self.store.nbytes if self.schemas else 0)
+        return self._head.nbytes + self.store.nbytes
 
     def _check(self) -> None:
-        if not self.schemas:
-            return
         self.store._check()
         at, rows = self._at, self.store.rows
         assert at[h.SIZE] == len(self._head)

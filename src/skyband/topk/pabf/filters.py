@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.contract.rows import Rows
 from skyband.contract.runs import expand, offsets_of
-from skyband.contract.synopsis import Rows
 from skyband.errors import QueryError
 from skyband.kernels.topk import pabf_filter as kernel
 from skyband.kernels.topk.select import select_runs

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, expand
-from skyband.contract.synopsis import Rows, Windows
 from skyband.data.columns import native_dtype
 from skyband.data.order import row_order
 from skyband.errors import QueryError
@@ -66,9 +66,9 @@ class Pabf(SingleGroup):
         self.room = room_for(query.k, query.window.panes.per_window)
         self.width, self.whole = 0.0, 0
 
-    def check_types(self, source: str, schema: pa.Schema) -> None:
-        super().check_types(source, schema)
-        dtype = native_dtype(schema.field(self.query.score).type)
+    def start(self) -> None:
+        super().start()
+        dtype = native_dtype(self.schema.field(self.query.score).type)
         assert dtype is not None
         self.width, self.whole = steps(self.query.epsilon, dtype)
 

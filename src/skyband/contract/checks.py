@@ -1,0 +1,87 @@
+"""Checks that several families share: types of columns, and masks of bad rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.contract.rows import Faults, shown
+from skyband.data.columns import to_numpy
+from skyband.data.keys import is_key_type
+from skyband.errors import SchemaError
+
+__all__ = ["check_names", "faults", "nan_mask", "null_mask", "numeric", "plain_key"]
+
+Mask = npt.NDArray[np.bool_]
+
+
+def check_names(source: str, schema: pa.Schema, names: Sequence[str]) -> None:
+    """Raise SchemaError where a schema does not have each of these columns once."""
+    for name in names:
+        if schema.get_field_index(name) < 0:
+            there = ", ".join(schema.names) or "none"
+            twice = len(schema.get_all_field_indices(name)) > 1
+            problem = "is there twice" if twice else "is missing"
+            where = f" of source {source!r}" if source else ""
+            raise SchemaError(f"column {name!r}{where} {problem}; the columns are: {there}")
+
+
+def numeric(role: str, schema: pa.Schema, name: str) -> None:
+    """A column that can be a score, a weight or a value."""
+    kind = schema.field(name).type
+    known = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if not known or pa.types.is_float16(kind):
+        raise SchemaError(
+            f"{role} column {name!r} has type {kind}; it must be an integer or a float "
+            "(cast decimals and text to float64)"
+        )
+
+
+def plain_key(role: str, schema: pa.Schema, name: str | None) -> None:
+    """A column whose values can be told apart by their hash; None is no column."""
+    if name is not None and not is_key_type(kind := schema.field(name).type):
+        raise SchemaError(f"{role} column {name!r} has type {kind}; use a plain column")
+
+
+def faults(batch: pa.RecordBatch, tests: Sequence[tuple[str, str, Any]]) -> Faults | None:
+    """Bad rows by tests of (column, what is wrong, mask or None); masks may be lazily None."""
+    found: Faults | None = None
+    for name, problem, mask in tests:
+        if mask is None:
+            continue
+        if found is None:
+            found = Faults(np.zeros(batch.num_rows, np.bool_))
+        fresh = mask & ~found.mask
+        if fresh.any():
+            row = int(np.flatnonzero(fresh)[0])
+            value = shown(batch.column(name), row)
+            more = int(fresh.sum()) - 1
+            others = f" (and {more:,} more like it)" if more else ""
+            found.reasons.append(f"column {name!r}, row {row}: {problem} ({value}){others}")
+            found.tests.append((name, problem, fresh))
+        found.mask |= mask
+    return found if found is not None and found.mask.any() else None
+
+
+def null_mask(column: pa.Array) -> Mask | None:
+    """Where a column is null; None where it never is."""
+    if column.null_count == 0:
+        return None
+    return np.asarray(pc.is_null(column).to_numpy(zero_copy_only=False))
+
+
+def nan_mask(column: pa.Array) -> Mask | None:
+    """Where a float column is NaN; None where it never is."""
+    if not pa.types.is_floating(column.type) or len(column) == 0:
+        return None
+    values = to_numpy(column)
+    # The maximum is NaN if anything is, and is found at the speed of memory.
+    if column.null_count == 0 and not np.isnan(values.max()):
+        return None
+    mask = np.isnan(values)
+    return mask if mask.any() else None

@@ -1,0 +1,173 @@
+"""What travels between the engine and an algorithm, beside runs: rows, windows, faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.contract.runs import Part, Runs
+from skyband.data.columns import take, to_numpy
+
+__all__ = ["Faults", "Refused", "Rows", "Windows", "shown"]
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Good rows of one batch of one source, arranged in runs of one (pane, group) each.
+
+    Within a run rows stand in order of arrival. ``index`` leads from that arrangement to the rows
+    of ``batch``; None means they stand so already, and no column is copied.
+    """
+
+    source: str
+    batch: pa.RecordBatch
+    pane: Ints
+    group: npt.NDArray[np.int32]
+    offsets: Ints
+    index: Ints | None = None
+    times: npt.NDArray[np.int64] | None = None
+    """Native event times in batch order, where the query has a time."""
+    arrival: Ints | None = None
+    """Arrival number of the first row of each run, for count windows."""
+
+    def __len__(self) -> int:
+        return int(self.offsets[-1])
+
+    def numpy(self, name: str) -> npt.NDArray[Any]:
+        """A fixed-width column in run order."""
+        return self._arrange(to_numpy(self.batch.column(name)))
+
+    def arrow(self, name: str) -> pa.Array:
+        """A column in run order."""
+        column = self.batch.column(name)
+        return column if self.index is None else take(column, self.index)
+
+    def take(self, name: str, positions: Ints) -> pa.Array:
+        """A column at some positions of the run order."""
+        return take(self.batch.column(name), self.rows(positions))
+
+    def rows(self, positions: Ints) -> Ints:
+        """Rows of the batch at some positions of the run order."""
+        return positions if self.index is None else self.index[positions]
+
+    @cached_property
+    def tie(self) -> Ints:
+        """What makes one row later than another: arrival number or native time, in run order."""
+        if self.arrival is not None:
+            lengths = np.diff(self.offsets)
+            within = np.arange(len(self), dtype=np.int64) - np.repeat(self.offsets[:-1], lengths)
+            return np.asarray(np.repeat(self.arrival, lengths) + within)
+        assert self.times is not None
+        return self._arrange(self.times)
+
+    @property
+    def lengths(self) -> Ints:
+        return np.diff(self.offsets)
+
+    def runs(self, parts: Mapping[str, Part], total: npt.NDArray[Any] | None = None) -> Runs:
+        """Summaries of these runs; ``total`` is their weight where it is not the number of rows."""
+        scalars = {"rows": self.lengths}
+        if total is not None:
+            scalars["total"] = total
+        return Runs(self.pane, self.group, parts, scalars)
+
+    def _arrange(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return values if self.index is None else values[self.index]
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Windows to read, in order: the panes ``[first, end)`` of each.
+
+    ``group`` is None for time windows, which concern every group; a count window is one group's
+    own. ``ranks[group]`` is the place of a group among all, by the values of its key.
+    """
+
+    number: Ints
+    first: Ints
+    end: Ints
+    ranks: npt.NDArray[np.int64]
+    group: npt.NDArray[np.int32] | None = None
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def slice(self, start: int, stop: int) -> Windows:
+        """A stretch of windows."""
+        group = None if self.group is None else self.group[start:stop]
+        cut = (self.number[start:stop], self.first[start:stop], self.end[start:stop])
+        return Windows(*cut, self.ranks, group)
+
+
+@dataclass
+class Refused:
+    """Rows that were refused after they had been summarised: what is left of them."""
+
+    rows: pa.Table
+    """The query's columns, except the ``by`` columns."""
+    reasons: list[str]
+    """One per row."""
+    group: npt.NDArray[np.int32]
+    """The group of each row, by its code."""
+
+    def of_group(self, group: int) -> Refused:
+        """The same rows, all of one group."""
+        return Refused(self.rows, self.reasons, np.full(len(self.reasons), group, np.int32))
+
+    @staticmethod
+    def concat(many: Sequence[Refused]) -> Refused:
+        """All of them, in this order."""
+        return Refused(
+            pa.concat_tables([each.rows for each in many]),
+            [reason for each in many for reason in each.reasons],
+            np.concatenate([each.group for each in many]),
+        )
+
+
+@dataclass
+class Faults:
+    """Bad rows of a batch, with the first one's reason."""
+
+    mask: Mask
+    reasons: list[str] = field(default_factory=list)
+    tests: list[tuple[str, str, Mask]] = field(default_factory=list)
+    """Which column, what is wrong with it, and the rows for which that is the first problem."""
+    refused: Callable[[], Refused] | None = None
+    """Makes the rows themselves, where they were refused late and are still wanted."""
+
+    @property
+    def count(self) -> int:
+        return int(self.mask.sum())
+
+    def joined(self, more: Faults) -> Faults:
+        """These faults, and those of ``more`` for rows that had none."""
+        fresh = [(name, told, mask & ~self.mask) for name, told, mask in more.tests]
+        tests = [*self.tests, *(test for test in fresh if test[2].any())]
+        return Faults(self.mask | more.mask, [*self.reasons, *more.reasons], tests)
+
+    def each(self, batch: pa.RecordBatch | pa.Table) -> list[str]:
+        """The reason of each bad row of the batch that was judged, in the order of its rows."""
+        found: dict[int, str] = {}
+        for name, problem, mask in self.tests:
+            column = batch.column(name)
+            for row in np.flatnonzero(mask).tolist():
+                found[row] = f"column {name!r}: {problem} ({shown(column, row)})"
+        every = "; ".join(self.reasons)
+        return [found.get(row, every) for row in np.flatnonzero(self.mask).tolist()]
+
+
+def shown(column: Any, row: int) -> str:
+    """One value as a message shows it; Python has no name for some times."""
+    try:
+        return repr(column[row].as_py())
+    except (ValueError, OverflowError):
+        return str(column.cast(pa.int64())[row])

@@ -1,0 +1,50 @@
+"""Arrow IPC: tables and arrays as bytes and back, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+__all__ = ["column_from", "column_to_array", "table_from", "table_to_array", "table_to_bytes"]
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def table_to_bytes(table: pa.Table) -> bytes:
+    """A table as an Arrow stream."""
+    return bytes(_written(table.schema, table.to_batches()))
+
+
+def table_to_array(table: pa.Table) -> Bytes:
+    """A table as an Arrow stream, in a flat array."""
+    return np.frombuffer(_written(table.schema, table.to_batches()), np.uint8)
+
+
+def table_from(data: bytes | Bytes) -> pa.Table:
+    """The table that was written."""
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return reader.read_all()
+
+
+def column_to_array(values: pa.Array) -> Bytes:
+    """One column as an Arrow stream, in a flat array."""
+    batch = pa.record_batch([values], names=["_"])
+    return np.frombuffer(_written(batch.schema, [batch]), np.uint8)
+
+
+def column_from(data: bytes | Bytes) -> pa.Array:
+    """The column that was written."""
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return reader.read_next_batch().column(0)
+
+
+def _written(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Any:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue()

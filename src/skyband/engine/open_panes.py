@@ -1,0 +1,116 @@
+"""Open panes: summaries of panes that still take rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.contract.runs import Runs
+from skyband.data.packing import under
+
+__all__ = ["OpenPanes"]
+
+_MOST_PIECES = 64
+_FEW_ROWS = 100_000
+
+
+class OpenPanes:
+    """Pieces of summaries, combined into one now and then so that they stay few and small.
+
+    Sealing takes two calls, so that nothing is lost if the caller fails between them: ``split``
+    changes nothing, ``keep`` says what stays open.
+    """
+
+    def __init__(self, combine: Callable[[Runs], Runs]) -> None:
+        self._combine = combine
+        self.pieces: list[Runs] = []
+        self.blank: Runs | None = None
+        """A summary of no pane, once there has been one."""
+        self._settled = 0
+        """Rows right after the pieces were last combined."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(piece.nbytes for piece in self.pieces)
+
+    def take(self, runs: Runs) -> None:
+        """Add summaries."""
+        if self.blank is None:
+            self.blank = runs.slice(0, 0)
+        if len(runs):
+            self.pieces.append(runs)
+            if len(self.pieces) > _MOST_PIECES:
+                self._settle()
+
+    def whole(self) -> Runs | None:
+        """All of it as one, each pane once; None where nothing was ever taken."""
+        if not self.pieces:
+            return self.blank
+        # Even one piece may hold parts of the same pane, if several were handed over as one.
+        self._settle()
+        return self.pieces[0]
+
+    def empty(self) -> None:
+        """Let everything go."""
+        self.pieces = []
+
+    def split(
+        self, sealed: Callable[[Runs], npt.NDArray[np.bool_]]
+    ) -> tuple[list[Runs], list[Runs]]:
+        """Pieces of the runs that are sealed, and of the others."""
+        done: list[Runs] = []
+        rest: list[Runs] = []
+        for runs in self.pieces:
+            mask = sealed(runs)
+            if mask.all():
+                done.append(runs)
+            elif not mask.any():
+                rest.append(runs)
+            else:
+                upto = int(mask.sum())
+                in_order = bool(mask[:upto].all())
+                done.append(runs.slice(0, upto) if in_order else runs.take(mask))
+                rest.append(runs.slice(upto, len(runs)) if in_order else runs.take(~mask))
+        return done, rest
+
+    def keep(self, rest: list[Runs]) -> None:
+        """What stays open after sealing; combined once it has doubled."""
+        self.pieces = rest
+        if len(rest) > 1:
+            held = sum(_rows(piece) for piece in rest)
+            if len(rest) > _MOST_PIECES or held > 2 * self._settled + _FEW_ROWS:
+                self._settle()
+
+    def combined(self, many: Sequence[Runs]) -> Runs:
+        """One summary per (pane, group) of all these."""
+        runs = Runs.concat(many).ordered()
+        return self._combine(runs) if runs.repeats.any() else runs
+
+    def _settle(self) -> None:
+        self.pieces = [self.combined(self.pieces)]
+        self._settled = _rows(self.pieces[0])
+
+    # State -------------------------------------------------------------------------------------
+
+    def flat(self) -> tuple[list[Any], dict[str, npt.NDArray[Any]]]:
+        """Headers and flat arrays of the pieces; the blank one last."""
+        headers: list[Any] = []
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for i, runs in enumerate([*self.pieces, *([] if self.blank is None else [self.blank])]):
+            header, found = runs.flat()
+            headers.append(header)
+            arrays |= {f"open{i}/{name}": array for name, array in found.items()}
+        return headers, arrays
+
+    def restore(self, headers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what ``flat`` gave."""
+        runs = [Runs.from_flat(h, under(arrays, f"open{i}/")) for i, h in enumerate(headers)]
+        self.pieces, self.blank = runs[:-1], (runs[-1] if runs else None)
+        self._settled = sum(_rows(each) for each in self.pieces)
+
+
+def _rows(runs: Runs) -> int:
+    return sum(len(part) for part in runs.parts.values())

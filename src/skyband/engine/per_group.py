@@ -1,0 +1,204 @@
+"""An algorithm of one group made one of many: an instance per group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.contract.rows import Faults, Refused, Rows, Windows
+from skyband.contract.runs import Runs
+from skyband.contract.synopsis import Synopsis
+from skyband.data.packing import under
+
+__all__ = ["PerGroup"]
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+
+class PerGroup(Synopsis[Any]):
+    """An algorithm of one group made one of many: an instance per group, made with its first rows.
+
+    Everything that reads no state is left to ``model``, an instance that never takes a row.
+    """
+
+    many_groups = True
+
+    def __init__(self, make: Callable[[], Synopsis[Any]]) -> None:
+        self.make = make
+        self.model = make()
+        self.members: dict[int, Synopsis[Any]] = {}
+        self.filled: dict[int, Ints] = {}
+        """Panes with rows of each group, as far back as windows reach."""
+        self.query = self.model.query
+        self.schemas = self.model.schemas
+        self.axes = self.model.axes
+        self.exact, self.peeks = self.model.exact, self.model.peeks
+        self.shortens, self.admits = self.model.shortens, self.model.admits
+        self.ready = False
+
+    def bind(self, source: str, schema: pa.Schema) -> pa.Schema:
+        bound = self.model.bind(source, schema)
+        for member in self.members.values():
+            member.bind(source, schema)
+        self.ready = self.model.ready
+        return bound
+
+    def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
+        return self.model.columns(source, schema)
+
+    def output(self) -> pa.Schema:
+        return self.model.output()
+
+    def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
+        return self.model.validate(source, batch)
+
+    def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
+        return self.model.shard(source, batch, shards)
+
+    def summarise(self, rows: Rows) -> Runs:
+        return self.model.summarise(rows)
+
+    def combine(self, runs: Runs) -> Runs:
+        return self.model.combine(runs)
+
+    def finish(self, partials: Sequence[Runs]) -> Runs:
+        return self.model.finish(partials)
+
+    def bounds(self) -> Mapping[str, Any]:
+        return self.model.bounds()
+
+    def admit(self, runs: Runs) -> tuple[Runs, Faults | None]:
+        mask = np.zeros(sum(len(part) for part in runs.parts.values()), np.bool_)
+        found, kept = Faults(mask), []
+        late: list[tuple[int, Callable[[], Refused]]] = []
+        for group, mine in self._split(runs):
+            # A group without a member has no state yet, as the model.
+            admitted, faults = self.members.get(group, self.model).admit(mine)
+            kept.append(admitted)
+            if faults is not None:
+                # Only the count and the reasons are told; places differ between groups.
+                mask[found.count : found.count + faults.count] = True
+                found.reasons += faults.reasons
+                if faults.refused is not None:
+                    late.append((group, faults.refused))
+        if not found.reasons:
+            return runs, None
+        found.refused = lambda: Refused.concat([each().of_group(group) for group, each in late])
+        return Runs.concat(kept).ordered(), found
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        asked = sorted(self.members) if group is None else [group]
+        found = [
+            _as_group(self.members[each].partial(first, end), each)
+            for each in asked
+            if each in self.members and _covers(self.filled[each], first, end)
+        ]
+        return Runs.concat(found) if found else self.model.partial(first, end)
+
+    def savepoint(self) -> Mapping[str, npt.NDArray[Any]] | None:
+        if self.model.savepoint() is None:
+            return None
+        return {name: array.copy() for name, array in self.snapshot().items()}
+
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+        fresh = dict(self._split(panes))
+        empty = panes.slice(0, 0)
+        found = []
+        groups = set(fresh) | set(self.members) if windows.group is None else set(fresh)
+        for group in sorted(groups):
+            mine = fresh.get(group, empty)
+            self._remember(group, mine.stamp)
+            asked = self._windows(group, windows)
+            if not len(mine) and not len(asked):
+                continue
+            partial = self._member(group).fold(mine, asked)
+            if partial is not None:
+                found.append(_as_group(partial, group))
+                self.filled[group] = self.filled[group][self.filled[group] >= asked.first[-1]]
+        return Runs.concat(found).ordered(windows.ranks) if found else None
+
+    def forget(self, groups: Codes) -> None:
+        for group in groups.tolist():
+            self.members.pop(group, None)
+            self.filled.pop(group, None)
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        arrays = {"groups": np.array(sorted(self.members), np.int64)}
+        arrays |= {f"tally/{name}": count.copy() for name, count in self.model.tallies().items()}
+        for group, member in self.members.items():
+            arrays[f"{group}/filled"] = self.filled[group]
+            arrays |= {f"{group}/state/{n}": value for n, value in member.snapshot().items()}
+        return arrays
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self.members, self.filled = {}, {}
+        split: dict[str, dict[str, npt.NDArray[Any]]] = {}
+        for name, value in arrays.items():
+            group, _, rest = name.partition("/")
+            split.setdefault(group, {})[rest] = value
+        for name, count in self.model.tallies().items():
+            count[:] = split.get("tally", {}).get(name, 0)
+        for group in arrays["groups"].tolist():
+            mine = split[str(group)]
+            self.filled[group] = mine["filled"]
+            self._member(group).restore(under(mine, "state/"))
+
+    def stats(self) -> dict[str, int | float]:
+        total = dict.fromkeys(self.model.stats(), 0.0 * 0)
+        for member in self.members.values():
+            for name, value in member.stats().items():
+                total[name] = total.get(name, 0) + value
+        for name, count in self.model.tallies().items():
+            total[name] += int(count[0])
+        return {name: int(v) if float(v).is_integer() else v for name, v in total.items()}
+
+    def _check(self) -> None:
+        assert set(self.members) == set(self.filled)
+        for member in self.members.values():
+            member._check()
+
+    def _member(self, group: int) -> Synopsis[Any]:
+        if group not in self.members:
+            member = self.make()
+            for source, schema in self.schemas.items():
+                member.bind(source, schema)
+            self.members[group] = member
+            self.filled.setdefault(group, np.zeros(0, np.int64))
+        return self.members[group]
+
+    def _remember(self, group: int, panes: Ints) -> None:
+        known = self.filled.get(group)
+        self.filled[group] = panes if known is None else np.concatenate([known, panes])
+
+    def _windows(self, group: int, windows: Windows) -> Windows:
+        filled = self.filled[group]
+        covered = np.searchsorted(filled, windows.end) > np.searchsorted(filled, windows.first)
+        mine = covered if windows.group is None else windows.group == group
+        return Windows(
+            windows.number[mine], windows.first[mine], windows.end[mine], np.zeros(1, np.int64)
+        )
+
+    @staticmethod
+    def _split(runs: Runs) -> list[tuple[int, Runs]]:
+        if not len(runs):
+            return []
+        order = np.argsort(runs.group, kind="stable")
+        ranked = runs.group[order]
+        cuts = np.flatnonzero(np.diff(ranked)) + 1
+        return [
+            (int(runs.group[rows[0]]), _as_group(runs.take(rows), 0))
+            for rows in np.split(order, cuts)
+        ]
+
+
+def _as_group(runs: Runs, group: int) -> Runs:
+    return Runs(runs.stamp, np.full(len(runs), group, np.int32), runs.parts, runs.scalars)
+
+
+def _covers(filled: Ints, first: int, end: int) -> bool:
+    return bool(np.searchsorted(filled, end) > np.searchsorted(filled, first))

@@ -1,0 +1,204 @@
+"""Where rows go: from the times or arrivals of rows to runs of one (pane, group) each.
+
+Rows in ascending order of time, or of arrival, fall into panes as stretches of the batch: nothing
+is moved, except within a pane where there are groups. Other rows are sorted by pane and group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.contract.rows import Rows
+from skyband.contract.runs import expand
+from skyband.data.group_table import GroupTable
+from skyband.kernels.core.arrange import counting_order, split_by_code
+from skyband.kernels.core.scan import is_sorted
+from skyband.window import Panes
+
+__all__ = ["Arrivals", "Ascending", "InOrder", "Placed", "codes_of", "place", "place_in_order"]
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Rows with their panes; what was left out is counted."""
+
+    rows: Rows | None
+    late: int = 0
+    unused: int = 0
+    earliest_late: int = 0
+    """The least time among the late rows."""
+
+
+class InOrder(Protocol):
+    """Positions of rows (times, or numbers of arrival) that never fall."""
+
+    def __len__(self) -> int: ...
+    def at(self, row: int) -> int: ...
+    def rows_before(self, positions: Ints) -> Ints: ...
+    def all(self) -> Ints: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Ascending:
+    """Times in ascending order."""
+
+    ticks: Ints
+
+    def __len__(self) -> int:
+        return len(self.ticks)
+
+    def at(self, row: int) -> int:
+        return int(self.ticks[row])
+
+    def rows_before(self, positions: Ints) -> Ints:
+        return np.searchsorted(self.ticks, positions)
+
+    def all(self) -> Ints:
+        return self.ticks
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Consecutive numbers of arrival."""
+
+    first: int
+    rows: int
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def at(self, row: int) -> int:
+        return self.first + (row if row >= 0 else self.rows + row)
+
+    def rows_before(self, positions: Ints) -> Ints:
+        return np.clip(positions - self.first, 0, self.rows)
+
+    def all(self) -> Ints:
+        return np.arange(self.first, self.first + self.rows)
+
+
+def place_in_order(
+    source: str,
+    batch: pa.RecordBatch,
+    positions: InOrder,
+    times: Ints | None,
+    panes: Panes,
+    groups: GroupTable,
+    sealed: int,
+) -> Placed:
+    """Rows in order: each pane is a stretch of the batch."""
+    pane, starts, lengths = _stretches(positions, panes)
+    used = panes.used(pane)
+    late = used & (pane < sealed)
+    counts = int(lengths[late].sum()), int(lengths[~used].sum())
+    earliest = positions.at(int(starts[late][0])) if counts[0] else 0
+    keep = used & ~late
+    pane, starts, lengths = pane[keep], starts[keep], lengths[keep]
+    if not len(pane):
+        return Placed(None, *counts, earliest)
+    whole = int(lengths.sum())
+    first = int(starts[0])
+    arrival = None
+    if isinstance(positions, Arrivals):
+        arrival = positions.first + starts
+    if whole == int(starts[-1] + lengths[-1]) - first:
+        batch = batch.slice(first, whole)
+        times = None if times is None else times[first : first + whole]
+    else:
+        kept = expand(starts, lengths)
+        batch = batch.take(pa.array(kept))
+        times = None if times is None else times[kept]
+    offsets = np.append(0, np.cumsum(lengths))
+    group, index = np.zeros(len(pane), np.int32), None
+    if groups.names:
+        codes = codes_of(batch, groups)
+        index, within, group, offsets = split_by_code(offsets, codes, groups.bound)
+        pane = pane[within]
+    return Placed(
+        Rows(source, batch, pane, group, offsets, index, times, arrival), *counts, earliest
+    )
+
+
+def _stretches(positions: InOrder, panes: Panes) -> tuple[Ints, Ints, Ints]:
+    """The panes that have rows, ascending; where each begins in the batch, and its rows."""
+    low, high = int(panes.pane_of(positions.at(0))), int(panes.pane_of(positions.at(-1)))
+    if high - low < len(positions) // 8 or isinstance(positions, Arrivals):
+        pane = np.arange(low, high + 1, dtype=np.int64)
+        starts = positions.rows_before(panes.pane_start(pane))
+    else:
+        by_row = panes.pane_of(positions.all())
+        changed = np.ones(len(by_row), np.bool_)
+        changed[1:] = by_row[1:] != by_row[:-1]
+        starts = np.flatnonzero(changed)
+        pane = by_row[starts]
+    lengths = np.diff(np.append(starts, len(positions)))
+    some = lengths > 0
+    return (pane, starts, lengths) if some.all() else (pane[some], starts[some], lengths[some])
+
+
+def place(
+    source: str,
+    batch: pa.RecordBatch,
+    positions: Ints,
+    times: Ints | None,
+    panes: Panes,
+    groups: GroupTable,
+    codes: Codes | None,
+    sealed: int,
+) -> Placed:
+    """Rows in any order: sorted by pane and group. ``codes`` are the groups', where known."""
+    pane = panes.pane_of(positions)
+    used = panes.used(pane)
+    late = used & (pane < sealed)
+    counts = int(late.sum()), int((~used).sum())
+    earliest = int(positions[late].min()) if counts[0] else 0
+    keep = used & ~late
+    if not keep.all():
+        kept = np.flatnonzero(keep)
+        batch, pane, positions = batch.take(pa.array(kept)), pane[kept], positions[kept]
+        times = None if times is None else times[kept]
+        codes = None if codes is None else codes[kept]
+    if not batch.num_rows:
+        return Placed(None, *counts, earliest)
+    counted = codes is not None
+    if codes is None:
+        codes = codes_of(batch, groups)
+    index, starts = _arranged(pane, codes, groups.bound)
+    first = starts if index is None else index[starts]
+    offsets = np.append(starts, len(pane))
+    arrival = positions[first] if counted else None
+    runs = pane[first], codes[first], offsets, index, times, arrival
+    return Placed(Rows(source, batch, *runs), *counts, earliest)
+
+
+def codes_of(batch: pa.RecordBatch, groups: GroupTable) -> Codes:
+    """The group of each row."""
+    if not groups.names:
+        return np.zeros(batch.num_rows, np.int32)
+    return groups.encode([batch.column(name) for name in groups.names])
+
+
+def _arranged(pane: Ints, codes: Codes, bound: int) -> tuple[Ints | None, Ints]:
+    """A stable order by pane and group (None where rows stand so), and where each run begins."""
+    low = int(pane.min())
+    cells = (int(pane.max()) - low + 1) * bound
+    cell = (pane - low) * bound + codes
+    if is_sorted(cell):
+        index, ranked = None, cell
+    elif cells <= 4 * len(cell) + 1024:
+        index, _ = counting_order(cell, cells)
+        ranked = cell[index]
+    else:
+        index = np.argsort(cell, kind="stable")
+        ranked = cell[index]
+    changed = np.ones(len(ranked), np.bool_)
+    changed[1:] = ranked[1:] != ranked[:-1]
+    return index, np.flatnonzero(changed)

@@ -1,0 +1,263 @@
+"""The session: one query at work, behind Monitor, ``rank``, ``watch`` and Spark's buckets.
+
+Embedded, a session is pushed batches and gives answers. On Spark the rows are summarised elsewhere:
+a session there takes summaries and is told the watermark.
+"""
+
+from __future__ import annotations
+
+import time as wall_clock
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from skyband import registry
+from skyband.answers.answer import Answers
+from skyband.contract.rows import Faults
+from skyband.contract.synopsis import Synopsis
+from skyband.data.group_table import GroupTable
+from skyband.engine.fold import Fold
+from skyband.engine.intake import Intake, Taken, as_table, refuse
+from skyband.engine.peek import peek
+from skyband.engine.per_group import PerGroup
+from skyband.errors import DataError, EngineError, SchemaError
+from skyband.query.base import Query
+from skyband.window import CountWindow, TimeWindow
+
+__all__ = ["ONLY", "Session", "make_synopsis"]
+
+ONLY = ""
+"""The name of the source where there is only one."""
+COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused")
+
+
+def make_synopsis(query: Query) -> Synopsis[Any]:
+    """The synopsis of a query, for as many groups as the query has."""
+    cls = registry.load(query.kind, registry.choose(query))
+    if query.groups and not cls.many_groups:
+        return PerGroup(lambda: cls(query))
+    synopsis: Synopsis[Any] = cls(query)
+    return synopsis
+
+
+class Session:
+    """Reads batches, keeps open panes and state, answers. An error leaves it as it was."""
+
+    def __init__(self, query: Query, on_bad: str = "raise", idle: float | None = None) -> None:
+        self.query = query
+        self.on_bad = on_bad
+        self.idle = idle
+        """Seconds after which a silent source stops counting; None: never."""
+        self.late_is_an_error = False
+        self.in_order = False
+        """Whether all that is pushed is known to be in order of time."""
+        self.synopsis = make_synopsis(query)
+        self.intake = Intake(query, self.synopsis)
+        self.fold: Fold | None = None
+        """None until the columns of a source are known."""
+        self.several: bool | None = None
+        """Whether batches come as a mapping of sources; None until the first push says so."""
+        self.rows = dict.fromkeys(COUNTS, 0)
+        self._heard: dict[str, float] = {}
+
+    # Rows --------------------------------------------------------------------------------------
+
+    def push(self, data: Any) -> Answers | None:
+        """Take a batch, or a mapping from source to batch; answer what is due."""
+        batches = {source: as_table(batch) for source, batch in self._by_source(data).items()}
+        taken = [
+            self.intake.take(source, table, self.in_order)
+            for source, table in batches.items()
+            if not self.intake.says_nothing(source, table)
+        ]
+        if not taken:
+            return None
+        fold = self._started()
+        with self._wholly(fold):
+            for each in taken:
+                self.rows["rows_in"] += each.rows_in
+                if each.faults is not None:
+                    self._judge(each.faults)
+            if fold.counting:
+                return self._count(fold, taken[0])
+            return self._clock(fold, taken)
+
+    def end(self, source: str) -> Answers | None:
+        """One of several sources is exhausted: it no longer holds the others back."""
+        if self.fold is None:
+            return None
+        with self._wholly(self.fold):
+            self.fold.time.ignored.add(source)
+            watermark = self.fold.time.mark()
+            return None if watermark is None else self.fold.advance(watermark)
+
+    def flush(self) -> Answers | None:
+        """The stream has ended: answer every window up to the first end after its last row."""
+        if self.fold is None or self.fold.counting:
+            return None
+        watermark = self.fold.time.final()
+        if watermark is None:
+            return None
+        with self._wholly(self.fold):
+            return self.fold.advance(watermark)
+
+    def peek(self, last: int | None) -> Answers:
+        """The answer as of now, over sealed panes; ``last`` ticks of them where given."""
+        if self.fold is None:
+            raise EngineError("there is nothing to see yet: no batch has been pushed")
+        return peek(self.fold, last)
+
+    def furthest_behind(self, sources: Sequence[str]) -> str:
+        """The source to read next: one that has shown no time yet, else the one with the least."""
+        seen = {} if self.fold is None else self.fold.time.seen
+        return min(sources, key=lambda name: (seen.get(name) is not None, seen.get(name) or 0))
+
+    def _count(self, fold: Fold, taken: Taken) -> Answers | None:
+        placed, groups, before = self.intake.place_counted(taken, fold.groups, fold.count)
+        self.rows["rows_unused"] += placed.unused
+        if placed.rows is not None:
+            fold.take(self.synopsis.summarise(placed.rows))
+        return fold.advance_counts(groups, before)
+
+    def _clock(self, fold: Fold, taken: list[Taken]) -> Answers | None:
+        sealed = fold.time.sealed
+        now = wall_clock.monotonic() if self.idle is not None else 0.0
+        for each in taken:
+            placed = self.intake.place(each, fold.groups, sealed)
+            if placed.late:
+                self._late(fold, placed.late, placed.earliest_late, each.source)
+            self.rows["rows_unused"] += placed.unused
+            if placed.rows is not None:
+                fold.take(self.synopsis.summarise(placed.rows))
+            if each.greatest is not None:
+                fold.time.observe(each.source, each.greatest)
+                self._heard[each.source] = now
+        if self.idle is not None:
+            self._drop_idle(fold, now)
+        watermark = fold.time.mark()
+        return None if watermark is None else fold.advance(watermark)
+
+    def _late(self, fold: Fold, count: int, earliest: int, source: str) -> None:
+        self.rows["rows_late"] += count
+        if not self.late_is_an_error or self.on_bad == "skip":
+            return
+        window, mark = self.query.window, fold.time.watermark
+        assert isinstance(window, TimeWindow)
+        assert mark is not None
+        needed = mark + window.lateness_ticks - earliest
+        said = f"{needed}" if window.integer else f"'{_duration(needed)}'"
+        where = f" of source {source!r}" if source else ""
+        raise DataError(
+            f"{count:,} row{'s' if count != 1 else ''}{where} came too late: their panes were "
+            f"sealed already. A window with lateness={said} would take them; on_bad='skip' counts "
+            "them and goes on; a single table is sorted for you"
+        )
+
+    def _drop_idle(self, fold: Fold, now: float) -> None:
+        assert self.idle is not None
+        for source in fold.time.seen:
+            silent = now - self._heard.setdefault(source, now) > self.idle
+            (fold.time.ignored.add if silent else fold.time.ignored.discard)(source)
+
+    def _judge(self, faults: Faults) -> None:
+        if self.on_bad == "raise":
+            refuse(faults)
+        self.rows["rows_bad"] += faults.count
+
+    def _by_source(self, data: Any) -> dict[str, Any]:
+        several = isinstance(data, Mapping)
+        self.query.check_sources(data if several else None, whole=False)
+        if self.several is not None and several != self.several:
+            wanted = "a mapping of sources" if self.several else "one batch"
+            raise SchemaError(f"this {self.query.kind} was pushed {wanted} before; go on with that")
+        self.several = several
+        return dict(data) if several else {ONLY: data}
+
+    # The fold ----------------------------------------------------------------------------------
+
+    def bind(self, source: str, schema: pa.Schema) -> None:
+        """Give the columns of a source before its first batch."""
+        self.intake.bind(source, schema)
+
+    @property
+    def bound(self) -> dict[str, pa.Schema]:
+        """The needed columns of each source that has shown them."""
+        return self.intake.bound
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the answers; where a source has shown no types they are of type null.
+
+        Of a source without any batch an answer has the columns that the query names.
+        """
+        query, fold = self.query, self.fold
+        missing = query.needs_mapping and set(query.sources) - set(self.bound)
+        if fold is not None and not missing:
+            return fold.schema()
+        known = {} if fold is None else {field.name: field.type for field in fold.schema()}
+        known["rank"] = pa.int32()
+        if isinstance(query.window, CountWindow) or query.window.integer:
+            known |= {"window_start": pa.int64(), "window_end": pa.int64()}
+        seen = [name for schema in self.intake.untyped.values() for name in schema.names]
+        names = query.answer_names(seen)
+        return pa.schema([(name, known.get(name, pa.null())) for name in names])
+
+    def refuse_bad(self, table: pa.Table) -> None:
+        """Raise DataError if a table has bad rows; rows are counted from the table's start."""
+        self.intake.refuse_bad(table)
+
+    def _started(self) -> Fold:
+        if self.fold is None:
+            schema = next(iter(self.intake.bound.values()))
+            groups = GroupTable(self.query.groups, schema)
+            sources = self.query.sources if self.several else (ONLY,)
+            self.fold = Fold(self.query, self.synopsis, groups, self._judge, sources)
+        return self.fold
+
+    @contextmanager
+    def _wholly(self, fold: Fold) -> Iterator[None]:
+        """Either all of it is done, or nothing."""
+        mark, rows = fold.mark(), dict(self.rows)
+        try:
+            yield
+        except BaseException:
+            fold.rewind(mark)
+            self.rows = rows
+            raise
+
+    # State -------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Assert every invariant; only tests call it."""
+        if self.synopsis.ready:
+            self.synopsis._check()
+
+    def stats(self) -> dict[str, int | float]:
+        """Rows read and left out, windows answered, what is retained and what it cost."""
+        empty: dict[str, int | float] = {"windows_out": 0, "retained": 0, "state_bytes": 0}
+        return {**self.rows, **(empty if self.fold is None else self.fold.stats())}
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The rows counted and the fold, as plain values and flat arrays."""
+        header: dict[str, Any] = {"several": self.several, "rows": self.rows, "fold": None}
+        header["raise_late"] = self.late_is_an_error
+        if self.fold is None:
+            return header, {}
+        header["fold"], arrays = self.fold.snapshot()
+        return header, arrays
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        """Take over a snapshot; its sources are bound already."""
+        self.several, self.rows = header["several"], dict(header["rows"])
+        self.late_is_an_error = header["raise_late"]
+        if header["fold"] is not None:
+            self._started().restore(header["fold"], arrays)
+
+
+def _duration(microseconds: int) -> str:
+    for unit, size in (("seconds", 1_000_000), ("ms", 1_000)):
+        if microseconds % size == 0:
+            return f"{microseconds // size} {unit}"
+    return f"{microseconds} us"
