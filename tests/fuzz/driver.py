@@ -7,6 +7,7 @@ import collections
 import faulthandler
 import mmap
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -77,6 +78,7 @@ class Run:
             print(f"\n{len(seeds)} × {signature}")
             for seed in seeds[:SHOWN]:
                 print(f'    make fuzz FUZZ_ARGS="--case {seed}"')
+        shutil.rmtree(self.folder)
         return 1 if self.failures else 0
 
     def _say(self, done: int) -> None:

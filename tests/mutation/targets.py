@@ -35,7 +35,7 @@ ANY = {
 
 TARGETS = (
     Target("core", "skyband.data.order", ANY, ("test_order.py",)),
-    Target("core", "skyband.window", ANY, ("test_windows.py",)),
+    Target("core", "skyband.window", ANY, ("test_windows.py", "test_found_by_fuzz.py -k window")),
     Target("core", "skyband.engine.clocks", ANY, ("test_monitor.py",)),
     Target("core", "skyband.engine.fold", ANY, ("test_monitor.py",)),
     Target("core", "skyband.kernels.core.arrange", ANY),
@@ -53,7 +53,9 @@ TARGETS = (
     Target("frequency", "skyband.kernels.frequency.item_heap", SKETCH),
     Target("frequency", "skyband.frequency.exact", {"HeavyHitters": ("exact",)}),
     Target("uncertain", "skyband.kernels.uncertain.compact", UNCERTAIN),
-    Target("uncertain", "skyband.kernels.uncertain.poisson", UNCERTAIN),
+    Target(
+        "uncertain", "skyband.kernels.uncertain.poisson", UNCERTAIN, ("test_uncertain_numbers.py",)
+    ),
     Target("uncertain", "skyband.kernels.uncertain.csq", {"UncertainTopK": ("csq",)}),
     Target("uncertain", "skyband.kernels.uncertain.queue", {"UncertainTopK": ("csq", "ccsq")}),
     Target("uncertain", "skyband.uncertain.queue", {"UncertainTopK": ("csq", "ccsq", "scsq")}),
