@@ -10,8 +10,8 @@ __all__ = ["choose"]
 def choose(query: HeavyHitters) -> str:
     """The algorithm for a query that names none.
 
-    Counting exactly measures best as long as the window's distinct items fit in memory. Who gives a
-    size of a sketch asks for a state that does not grow with them.
+    Exact counting does best in our measurements, as long as the window's distinct items fit in
+    memory. Setting a sketch size asks for bounded state, so then a sketch is chosen.
     """
     if query.filter_bits is not None and query.weight is None:
         return "fsw-f"

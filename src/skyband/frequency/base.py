@@ -1,8 +1,8 @@
 """What all HeavyHitters algorithms share: columns, bad rows, shards, the finished answer.
 
-A partial answer holds, of each (window, group), the best k items with ``count`` and, where they
-differ from it or from zero, ``estimate`` (what decides the rank) and ``error``. Shards split by
-item, so the answer of all is the best k of theirs.
+A partial answer holds the best k items of each (window, group) with their ``count``. It also has
+``estimate``, which decides the rank, if that may differ from the count, and ``error``, if that may
+be more than zero. Shards split by item, so the full answer is the best k of the shards' answers.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = ["FrequencySynopsis", "read_only"]
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 ONE_EACH = np.zeros(0, np.int64)
-"""Weights of rows that count one each."""
+"""Stands for the weights of rows that count one each."""
 
 
 class FrequencySynopsis(Synopsis[HeavyHitters]):
-    """Everything of HeavyHitters but summaries and the state over sealed panes."""
+    """What HeavyHitters algorithms share: all except summaries and the state over sealed panes."""
 
     @cached_property
     def items(self) -> tuple[str, ...]:
-        """The columns that make an item."""
+        """The columns that make up an item."""
         return self.query.key
 
     @property
@@ -62,14 +62,15 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
             kind = schema.field(name).type
             if not is_key_type(kind) or pa.types.is_null(kind):
                 raise SchemaError(
-                    f"item column {name!r} has type {kind}; use plain columns, several if need be"
+                    f"item column {name!r} has type {kind}; it must hold plain values such as "
+                    "numbers, times or text: cast it, or name several plain columns"
                 )
         if self.query.weight is not None:
             numeric("weight", schema, self.query.weight)
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """What counts are kept in."""
+        """The type of counts."""
         weight = self.query.weight
         whole = weight is None or pa.types.is_integer(self.schema.field(weight).type)
         return np.dtype(np.int64 if whole else np.float64)
@@ -107,14 +108,14 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
 
     @cached_property
     def raw(self) -> bool:
-        """Whether items are integers of 64 bits: then kernels hash them when they meet them."""
+        """Whether items are 64-bit integers: then kernels hash them as they go."""
         if len(self.items) > 1:
             return False
         kind = native_dtype(self.schema.field(self.items[0]).type)
         return kind is not None and kind.kind in "iu" and kind.itemsize == 8
 
     def integers(self, part: Part) -> Hashes:
-        """The items of a part as they are, where they are ``raw``."""
+        """The items of a part as they are; only if items are ``raw``."""
         if not len(part):
             return np.zeros(0, np.uint64)
         return read_only(to_numpy(part[f"item:{self.items[0]}"])).view(np.uint64)
@@ -125,7 +126,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         return hashes if rows.index is None else hashes[rows.index]
 
     def weighed(self, rows: Rows) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
-        """Weights in run order, and the runs' weight where rows have one."""
+        """Weights in run order, and the total of each run; None if rows have no weights."""
         if self.query.weight is None:
             return ONE_EACH, None
         weights = rows.numpy(self.query.weight).astype(self.dtype, copy=False)
@@ -161,7 +162,7 @@ def read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _unfit(column: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """Where a weight is negative, infinite or does not fit 64 bits with a sign."""
+    """Where a weight is negative, infinite or too large for a signed 64-bit integer."""
     if len(column) == 0:
         return None
     kind = column.type
@@ -178,6 +179,6 @@ def _unfit(column: pa.Array) -> npt.NDArray[np.bool_] | None:
     mask = ~fit
     if not mask.any():
         return None
-    if column.null_count:  # what stands in null rows is undefined, and has a reason of its own
+    if column.null_count:  # values under nulls are undefined; nulls are reported separately
         mask &= np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False))
     return mask if mask.any() else None

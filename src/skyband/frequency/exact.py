@@ -1,4 +1,4 @@
-"""``exact``: the count of every item of the window."""
+"""``exact``: the count of every item in the window."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ __all__ = ["Exact"]
 class Exact(PaneLists):
     """The true count of every item that occurs in the window.
 
-    Cost: O(1) a row to count it in its pane, O(1) for each distinct item of a pane when it comes
-    and when it leaves, and one pass over the window's distinct items for each answer. State: an
-    entry for each distinct item of each live pane. Guarantee: the definition itself; errors are 0.
-    Floating weights are only ever added, so an expired giant leaves no trace in what stays. Windows
-    of one pane and integer counts of groups have states of their own: docs/decisions/0011.
+    Cost: O(1) per row to count it in its pane, O(1) per distinct item of a pane when the pane
+    arrives and when it expires, and one pass over the window's distinct items per answer. State:
+    one entry per distinct item of each live pane. Guarantee: counts are the true counts; errors are
+    0. Floating-point weights are only added, never subtracted, so a huge weight leaves no rounding
+    error behind when it expires. Windows of one pane, and integer counts of groups, use other
+    states: see docs/decisions/0011.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
@@ -38,7 +39,7 @@ class Exact(PaneLists):
 
     shortens = True
     own: Tumbling | GroupedCounts | None = None
-    """What answers where a window is one pane, or groups have integer counts."""
+    """The state used instead if a window is one pane, or groups have integer counts."""
 
     def start(self) -> None:
         super().start()
@@ -78,7 +79,7 @@ class Exact(PaneLists):
         merged = Part(offsets, columns | {"count": counts})
         return Runs(runs.stamp[fresh], runs.group[fresh], {"items": merged}, scalars)
 
-    # States of its own ------------------------------------------------------------------------
+    # Other states -----------------------------------------------------------------------------
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         if self.own is None:

@@ -25,18 +25,18 @@ _NONE = np.zeros(0, np.int64)
 
 
 class Fsp(SketchSynopsis, PaneLists):
-    """FSP: FSS makes a list of ``capacity`` items of each pane, a full list adds them up.
+    """FSP: FSS lists ``capacity`` items of each pane, and a full list adds up these lists.
 
-    Cost: O(1) a row; O(capacity) a pane when it comes and when it leaves; one pass over the full
-    list for each answer. State: a list a live pane, a full list of at most capacity times the
-    panes, and ``cells`` while a pane is counted. Guarantee: the true count of an answered item lies
-    within [count − error, count]: what it may have had in panes whose list lacks it is added to
-    both (items are ranked by the estimate before that). An answer is ``exact`` where no live pane's
-    list lacks anything.
+    Cost: O(1) per row; O(capacity) per pane when it arrives and when it expires; one pass over the
+    full list per answer. State: one list per live pane, a full list of at most capacity × panes
+    items, and ``cells`` counters while a pane is counted. Guarantee: the true count of an answered
+    item lies within [count − error, count]. What the item may count in panes whose lists lack it is
+    added to both (items are ranked by the estimate without that addition). An answer is ``exact``
+    if no live pane's list lacks an item.
 
-    Homem and Carvalho, section 3. What a list lacks is bounded by its greatest cell, which is at
-    most the paper's μ. The full list is brought up to date when a pane ends, as it is read only
-    then; it is the same list as after each row.
+    Homem and Carvalho, section 3. The count of an item that a list lacks is bounded by the greatest
+    cell, which is at most the paper's μ. The full list is updated when a pane ends, because it is
+    read only then; the result is the same as with an update after each row.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
@@ -83,7 +83,7 @@ class Fsp(SketchSynopsis, PaneLists):
         return np.asarray((group.astype(np.int64) << _PANE_BITS) + stamp)
 
     def _add_gaps(self, group: Array, stamp: Array, absent: Array) -> None:
-        """Panes whose lists lack items, with the most that such an item may count."""
+        """Record panes whose lists lack items, and the most that such an item may count."""
         key = np.concatenate([self.gap_key, self._key(group, stamp)])
         gap = np.concatenate([self.gap, absent])
         order = np.argsort(key, kind="stable")
@@ -140,7 +140,7 @@ class Fsp(SketchSynopsis, PaneLists):
         expired = self.updates + self.inserts - len(self.tape)
         lists = 3 * self.panes * self.capacity
         return own | {
-            # As the paper counts them: what is done in a pane's list is done in the full list too.
+            # As the paper counts: each operation on a pane's list is done on the full list too.
             "inserts": 2 * int(total[INSERTS]),
             "removals": 2 * int(total[REMOVALS]),
             "hits": 2 * int(total[HITS]),

@@ -38,14 +38,15 @@ _NONE = np.zeros(0, np.int64)
 
 
 class Fsw(CounterSketch):
-    """FSW: a list of ``capacity`` monitored items over a filter of ``cells``, both with histograms.
+    """FSW: a list of ``capacity`` monitored items and a filter of ``cells``, counted per pane.
 
-    Cost: O(1) a row, O(capacity + cells) a pane, O(panes) for each item that enters the list.
-    State: (capacity + cells) times the panes of a window, whatever the number of distinct items.
-    Guarantee: the true count of an answered item lies within [count − error, count]; an item that
-    is not monitored has at most its cell's bound; an item with more occurrences in one pane than
-    the least monitored count at the pane's end is monitored then. An answer is ``exact`` where
-    every live cell and every error is zero, and no item of a live pane was left out at weight 0.
+    Cost: O(1) per row, O(capacity + cells) per pane, O(panes) per item that enters the list. State:
+    (capacity + cells) × the panes of a window, whatever the number of distinct items. Guarantee:
+    the true count of an answered item lies within [count − error, count]; the count of an item that
+    is not monitored is at most its cell's bound; an item that occurs in one pane more often than
+    the least monitored count at the pane's end is monitored at that moment. An answer is ``exact``
+    if every live cell and every error is zero, and no item of a live pane was left out because it
+    weighed 0.
 
     Homem and Carvalho, "Finding top-k elements in a time-sliding window", section 4. We depart from
     Figure 4 in three places: an inserted item's active bucket counts the observation that brought
@@ -119,7 +120,7 @@ class Fsw(CounterSketch):
         return found
 
     def _items(self, panes: Runs, slots: Array, rows: Array) -> dict[str, Any]:
-        """Items of answers: of rows just pushed, or kept since an earlier call."""
+        """Items of answers, from rows just pushed or from the store of earlier calls."""
         fresh = rows >= 0
         kept = self.store.gather(np.where(fresh, 0, slots)) if not fresh.all() else None
         if not fresh.any() and kept is not None:
@@ -134,7 +135,7 @@ class Fsw(CounterSketch):
         }
 
     def _materialise(self, panes: Runs) -> None:
-        """Copy the items out of the rows that brought them: the rows are let go."""
+        """Copy the items out of the rows that brought them, so that the rows can be freed."""
         fresh = np.flatnonzero(self.row >= 0)
         live = fresh[np.isin(fresh, self.heap[: self.control[SIZE]])]
         if len(live):
@@ -143,7 +144,7 @@ class Fsw(CounterSketch):
         self.row[fresh] = -1
 
     def _keep_errors(self) -> None:
-        """Errors by pane, from now on: until the insertion all is error, after it nothing is."""
+        """Start errors per pane: up to an item's insertion all counts are error, later ones not."""
         self.item_err = np.zeros_like(self.item_hist)
         for bucket, pane in enumerate(self.held.tolist()):
             if pane != NEVER:
@@ -191,7 +192,7 @@ class Fsw(CounterSketch):
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         if arrays and len(arrays["control"]) == LOST:
-            # Version 0.1 did not note items left out at weight 0; without weights there are none.
+            # Version 0.1 did not record items left out at weight 0; without weights there are none.
             lost = NEVER if self.query.weight is None else arrays["held"].max()
             arrays = {**arrays, "control": np.append(arrays["control"], lost)}
         super().restore(arrays)
@@ -244,12 +245,12 @@ class Fsw(CounterSketch):
 
 
 class FswR(Fsw):
-    """FSWr: FSW with ``ratio`` fine counters to a cell while a pane lasts.
+    """FSWr: FSW with ``ratio`` fine counters per cell while a pane is being counted.
 
-    Cost, state and guarantee: as FSW, with ratio × cells counters more. When a pane ends, a cell
+    Cost, state and guarantee: as for FSW, plus ratio × cells counters. When a pane ends, a cell
     keeps the greatest of its fine counters, so items of the same cell disturb each other less.
 
-    Paper: section 6. The error of an inserted item is its cell's history and its own fine counter.
+    Paper: section 6. The error of an inserted item is its cell's history plus its fine counter.
 
     >>> import skyband as sb
     >>> FswR(sb.HeavyHitters(k=50, item="flow", window=sb.CountWindow(10))).ratio
@@ -260,14 +261,14 @@ class FswR(Fsw):
 
 
 class FswF(FswR):
-    """FSWf: FSWr that lets an item's first occurrence in a pane pass, while its list is full.
+    """FSWf: FSWr that ignores an item's first occurrence in a pane while the list is full.
 
-    Cost and state: as FSWr, and ``filter_bits`` bits. Guarantee: as FSW, with count and error
-    raised by one for each live pane up to the item's insertion; items are ranked by the estimate
-    before that. An answer is never ``exact``. It shines where most items occur once.
+    Cost and state: as for FSWr, plus ``filter_bits`` bits. Guarantee: as for FSW, with count and
+    error raised by one per live pane up to the item's insertion; items are ranked by the estimate
+    without that addition. An answer is never ``exact``. Works best if most items occur once.
 
     Paper: section 7. We test the fine counter for zero, not the cell's bucket, and filter only when
-    the list is full: until then insertion disturbs no cell.
+    the list is full: until then an insertion changes no cell.
 
     >>> import skyband as sb
     >>> FswF(sb.HeavyHitters(k=50, item="flow", window=sb.CountWindow(10))).filter_bits

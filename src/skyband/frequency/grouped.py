@@ -1,4 +1,4 @@
-"""Counts of very many groups in one state: what ``exact`` keeps for windows of several panes."""
+"""Integer counts of very many groups: the state of ``exact`` for windows of several panes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _BLOCKS = ("begin", "rooms", "sizes", "codes", "refs", "sums")
 
 
 class GroupedCounts:
-    """The window's integer sum of each (group, item): a block a group, and the live panes' entries.
+    """Keeps the window's sum of each (group, item), one block per group, and the live panes' lists.
 
-    Cost: O(1) an entry when its pane comes and when it leaves, one pass over the groups' blocks for
-    each window. State: 16 bytes an entry in a block and 12 on the tape, and the items once each.
+    Cost: O(1) per list entry when its pane arrives and when it expires, and one pass over the
+    groups' blocks per window. State: 16 bytes per entry of a block, 12 bytes per list entry on the
+    tape, and each item once.
     """
 
     def __init__(self, store: ItemStore, k: int) -> None:
@@ -150,7 +151,7 @@ class GroupedCounts:
         return Runs(number, group, {"items": part})
 
     def partial(self, first: int, end: int, group: int | None) -> Runs:
-        """The best items of each group over the live panes from first to end."""
+        """The best items of each group over the live panes in [first, end)."""
         low, high = (int(self.cuts[at]) for at in np.searchsorted(self.pane, [first, end]))
         run = np.arange(low, high)
         owner = self.runs["owner"][low:high]
@@ -174,7 +175,7 @@ class GroupedCounts:
     # State ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
-        """Flat arrays for a snapshot: the live panes, from which blocks are made again."""
+        """Flat arrays for a snapshot: the live panes, from which blocks are rebuilt."""
         known = self.index.bound
         arrays = {f"index/{name}": value for name, value in self.index.state().items()}
         arrays |= self.store.state()
@@ -187,7 +188,7 @@ class GroupedCounts:
         }  # fmt: skip
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Take over a snapshot."""
+        """Restore from a snapshot."""
         index = {n[6:]: array for n, array in arrays.items() if n.startswith("index/")}
         self.index = KeyIndex.from_state(index)
         self.store.restore(arrays)

@@ -1,4 +1,4 @@
-"""``ss`` and ``fss``: an instance of a sketch without a window for each window."""
+"""``ss`` and ``fss``: sketches that know no windows, so each window gets its own instance."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _NONE = np.zeros(0, np.int64)
 
 
 class SpaceSaving(CounterSketch):
-    """Space-Saving: of ``capacity`` counters a newcomer takes the least over, and its count.
+    """Space-Saving: if all ``capacity`` counters are taken, a new item replaces the least counter.
 
-    Cost: O(1) a row for each instance, and there is one a slide. State: capacity counters for each.
-    Guarantee: the true count of an answered item lies within [count − error, count]; every item
-    with more than total / capacity occurrences in the window is among the counters; an answer is
-    ``exact`` where nothing was evicted.
+    The new item inherits the count of the item that it replaces. Cost: O(1) per row and instance,
+    with one instance per slide. State: capacity counters per instance. Guarantee: the true count of
+    an answered item lies within [count − error, count]; every item with more than total / capacity
+    occurrences in the window is among the counters; an answer is ``exact`` if nothing was evicted.
 
-    Metwally et al. as Homem and Carvalho run it (section 9): one instance is started at each pane
-    that a window, or a ``peek``, may start with and lives for that window; the oldest answers.
-    Panes without rows start none, as it would equal the next.
+    Metwally et al., run as by Homem and Carvalho (section 9): one instance starts at each pane at
+    which a window or a ``peek`` may start, and lives for one window; the oldest one answers. Panes
+    without rows start none, because it would equal the next one.
 
     >>> import pyarrow as pa, skyband as sb
     >>> letters = pa.table({"letter": list("aabbc")})
@@ -63,11 +63,11 @@ class SpaceSaving(CounterSketch):
         super().__init__(query)
         self.cells = 1
         panes = query.window.panes
-        # Where a slide's second cut is nearer to its start than to its end, ``peek`` may begin
-        # there, though no window does.
+        # If a slide's second cut is nearer to its start than to its end, ``peek`` may start there,
+        # although no window does.
         between = not panes.gaps and 0 < panes.slide <= 2 * panes.rest
         self.every = 1 if between else panes.per_slide
-        """An instance starts at every so many panes."""
+        """The number of panes from the start of one instance to that of the next."""
         self.instances = panes.per_window // self.every + 2
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class SpaceSaving(CounterSketch):
         size, self.shift = table_size(m)
         self.store = self.new_store()
         self.last, self.started = np.full(2, NEVER), np.full(n, NEVER)
-        # Of ``last``: the last pane; the pane from which on instances started wherever they should.
+        # ``last`` holds the last pane, and the first pane since which no instance is missing.
         self.control, self.total = np.zeros((n, COUNTS), np.int64), np.zeros(COUNTS, np.int64)
         self.table = np.zeros((n, size), np.uint64)
         self.item, self.row = np.zeros((n, m), np.uint64), np.full((n, m), -1)
@@ -103,7 +103,7 @@ class SpaceSaving(CounterSketch):
         return found
 
     def _items(self, panes: Runs, slots: Array, rows: Array) -> dict[str, Any]:
-        """Items of answers: of rows just pushed, or kept since an earlier call."""
+        """Items of answers, from rows just pushed or from the store of earlier calls."""
         fresh = rows >= 0
         if fresh.all():
             return self.item_columns(panes, rows)
@@ -120,7 +120,7 @@ class SpaceSaving(CounterSketch):
         }
 
     def _materialise(self, panes: Runs) -> None:
-        """Copy the items out of the rows that brought them: the rows are let go."""
+        """Copy the items out of the rows that brought them, so that the rows can be freed."""
         used = np.zeros(self.row.shape, np.bool_)
         for i in np.flatnonzero(self.started != NEVER):
             used[i, self.heap[i, : self.control[i, SIZE]]] = True
@@ -137,8 +137,9 @@ class SpaceSaving(CounterSketch):
         shape = self.query.window.panes
         if first < self.last[1] and (first + shape.per_window) % shape.per_slide:
             raise EngineError(
-                "this monitor goes on from a snapshot of version 0.1, which held less than peek "
-                "needs: ask again when a window has passed, or where one ends"
+                "this monitor was restored from a snapshot of version 0.1, which lacks what peek "
+                "needs here; call peek when a window has just ended, or once a whole window has "
+                "passed since the snapshot"
             )
         covered = np.flatnonzero(self.started >= first)
         if not len(covered):
@@ -168,7 +169,7 @@ class SpaceSaving(CounterSketch):
         super().restore(arrays)
 
     def _of_version_0_1(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """What version 0.1 kept otherwise: instances started at the panes of windows only."""
+        """Convert what version 0.1 saved: it started instances only where windows start."""
         last = arrays["last"]
         found = {"last": np.append(last, last + 1 if last[0] != NEVER else last)}
         for name in ("started", "control", "item", "f", "err", "alpha", "table", "low", "slack"):
@@ -214,14 +215,15 @@ class SpaceSaving(CounterSketch):
 
 
 class FilteredSpaceSaving(SpaceSaving):
-    """FSS: Space-Saving behind ``cells`` counters that keep out items with too few occurrences.
+    """FSS: Space-Saving behind a filter of ``cells`` counters that keeps out rare items.
 
-    Cost, state and guarantee: as Space-Saving, with the cells beside each instance's counters; a
-    newcomer enters only where its cell's count and its own weight reach the least counter, and its
-    error is its cell's count.
+    Cost, state and guarantee: as for Space-Saving, plus the cells of each instance. A new item
+    enters only if its cell's count and its own weight together reach the least counter; its error
+    is then its cell's count.
 
-    Homem and Carvalho, section 2.3, run as section 9 does. With one cell it is not Space-Saving, as
-    the paper says it is: a newcomer's bound is its cell's, which may lie below the least counter.
+    Homem and Carvalho, section 2.3, run as in section 9. With one cell it is not the same as
+    Space-Saving, although the paper says so: a new item's bound is its cell's count, which may be
+    below the least counter.
 
     >>> import pyarrow as pa, skyband as sb
     >>> letters = pa.table({"letter": list("aabbc")})

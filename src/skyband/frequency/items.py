@@ -1,4 +1,4 @@
-"""Items of one or several columns of any type: what orders them, where retained ones are kept."""
+"""Items of one or more columns of any type: their order, and a store for retained ones."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Ints = npt.NDArray[np.int64]
 
 
 def order_keys(columns: Sequence[pa.Array]) -> Ints:
-    """Integers that never contradict the order of the items; equal ones may still differ.
+    """Integers that never contradict the order of the items; different items may share one.
 
-    Numbers and times are their own key, text its first eight bytes; of several columns the first
-    decides.
+    The key of a number or time is its value, that of text its first eight bytes; of several columns
+    only the first counts.
     """
     column = plain(columns[0])
     if native_dtype(column.type) is not None:
@@ -43,9 +43,9 @@ def keys_decide(kinds: Sequence[pa.DataType]) -> bool:
 
 
 def settled(part: Part, names: Sequence[str], k: int, runs: Ints | None = None) -> Part:
-    """The best k of each run: estimate best first, then the smaller error, then the smaller item.
+    """The best k of each run: greatest estimate first, then smallest error, then smallest item.
 
-    ``runs`` are those whose rows may stand in another order or exceed k; None means all.
+    ``runs`` are the runs whose rows may not be sorted yet; None means all.
     """
     lengths = part.lengths
     if runs is None:
@@ -74,7 +74,7 @@ def settled(part: Part, names: Sequence[str], k: int, runs: Ints | None = None) 
 
 
 def ranked(part: Part, names: Sequence[str], k: int) -> Part:
-    """``settled`` for runs that are sorted but for items that tie; only those are looked at."""
+    """``settled`` for runs that are sorted except for ties: only runs with ties are sorted."""
     estimate = part["estimate" if "estimate" in part.columns else "count"]
     same = estimate[1:] == estimate[:-1]
     if "error" in part.columns:
@@ -88,7 +88,7 @@ def ranked(part: Part, names: Sequence[str], k: int) -> Part:
 
 
 class ItemStore:
-    """Columns of retained items by slot."""
+    """The columns of retained items, by slot."""
 
     def __init__(self, names: Sequence[str], kinds: Sequence[pa.DataType]) -> None:
         self.names = tuple(names)
@@ -123,7 +123,7 @@ class ItemStore:
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over a snapshot."""
+        """Restore from a snapshot."""
         for i, store in enumerate(self.stores):
             prefix = f"item{i}/"
             mine = {n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix)}

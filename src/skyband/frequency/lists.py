@@ -1,7 +1,7 @@
 """A window of pane lists: the state that ``exact`` and ``fsp`` share.
 
-Each sealed pane is a list of items with their values (a count; for lists with error more). A code
-is given to each (group, item) that is live; kernels work on codes only.
+Each sealed pane is a list of items with their values: a count and, for lists with errors, more.
+Each live (group, item) gets an integer code; kernels work on codes only.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ class Tape:
 
 
 class PaneLists(FrequencySynopsis):
-    """The window's sum of each item over the lists of its panes, and the best k of them."""
+    """Sums each item over the lists of the window's panes, and finds the best k sums."""
 
     many_groups = True
     values = 1
-    """How many values an entry of a list has: the count first, then an error, if any."""
+    """The number of values per list entry: the count comes first, then errors, if any."""
 
     def start(self) -> None:
         self.store: ItemStore = self.new_store()
@@ -97,12 +97,12 @@ class PaneLists(FrequencySynopsis):
 
     @property
     def own_windows(self) -> bool:
-        """Whether each group has windows of its own, so that panes of groups expire apart."""
+        """Whether each group has its own windows, so that panes expire group by group."""
         return isinstance(self.query.window, CountWindow) and bool(self.query.groups)
 
     @property
     def decided(self) -> bool:
-        """Whether order keys decide between any two items."""
+        """Whether order keys alone can order any two items."""
         return keys_decide(self.store.kinds)
 
     # Panes ------------------------------------------------------------------------------------
@@ -118,9 +118,10 @@ class PaneLists(FrequencySynopsis):
         return Runs.concat(found) if found else None
 
     def _stretches(self, panes: Runs, windows: Windows) -> Iterator[tuple[Runs, Windows]]:
-        """Panes and windows in stretches with no more fresh entries than there are live ones.
+        """Split panes and windows into stretches that add no more entries than are live.
 
-        A window is answered by a pass over all codes, so those of panes far ahead must wait.
+        Answering a window takes a pass over all codes, which should not include those of items
+        that come only much later. A stretch of ``_STRETCH`` entries is always allowed.
         """
         offsets, stamp, start, asked = panes.parts["items"].offsets, panes.stamp, 0, 0
         while start < len(panes):
@@ -166,7 +167,7 @@ class PaneLists(FrequencySynopsis):
         return hash_int64(self.integers(part).view(np.int64))
 
     def _encode(self, panes: Runs, part: Part) -> npt.NDArray[np.int32]:
-        """Codes of the entries of new panes; items seen for the first time are copied out."""
+        """Codes of the entries of new panes; items seen for the first time go into the store."""
         hashes = self.hashes_of(part)
         if self.query.groups:
             hashes = grouped_keys(hashes, panes.group, part.offsets)
@@ -183,7 +184,7 @@ class PaneLists(FrequencySynopsis):
         return codes
 
     def _values(self, panes: Runs, part: Part) -> Array:
-        """The values of the entries of new panes, a row each."""
+        """The values of the entries of new panes, one row per entry."""
         return np.asarray(part["count"], self.dtype).reshape(-1, 1)
 
     def _reserve(self, codes: int) -> None:
@@ -207,7 +208,7 @@ class PaneLists(FrequencySynopsis):
         self.tape.append(code=codes, value=values, rest=np.zeros_like(values))
 
     def _members(self) -> tuple[Ints, Ints]:
-        """Codes by group; with one group the codes themselves."""
+        """Codes by group, and the groups' offsets; with a single group the codes are omitted."""
         known = self.index.bound
         if not self.query.groups:
             return np.zeros(0, np.int64), np.array([0, known], np.int64)
@@ -263,7 +264,7 @@ class PaneLists(FrequencySynopsis):
             low = np.searchsorted(key, (groups << _PANE_BITS) + windows.first)
             high = np.searchsorted(key, (groups << _PANE_BITS) + windows.end)
             answers = self._recounted(windows, code, value, low, high)
-            # What the last window of a group covered may be read again until its next one.
+            # Until a group's next window, the panes of its last one may be read again.
             needed = np.zeros(int(max(owner.max(initial=0), groups.max())) + 1, np.int64)
             np.maximum.at(needed, groups, windows.first)
             live = stamp >= needed[owner]
@@ -305,7 +306,7 @@ class PaneLists(FrequencySynopsis):
         return self._recounted(asked, code, value, low, high)
 
     def _answers(self, asked: Windows, offsets: Ints, code: Array, value: Array) -> Runs:
-        """Answers with the best codes and their sums, one of each group that a window asks for."""
+        """Answers from the best codes and their sums, one for each (window, group) of ``asked``."""
         columns: dict[str, Any] = {"count": value[:, 0], **self.store.gather(code)}
         part = Part(offsets, columns)
         if not self.decided:
@@ -371,13 +372,13 @@ class PaneLists(FrequencySynopsis):
 
 _STRETCH = 1 << 16
 _PANE_BITS = 40
-"""Entries of own windows are sorted by group and pane: 2^40 panes a group are enough."""
+"""Bits for the pane in a sort key of (group, pane): 2^40 panes per group are enough."""
 
 _NONE = np.zeros(0, np.int64)
 
 
 def _some(windows: Windows, start: int, stop: int) -> Windows:
-    """A stretch of windows of all groups."""
+    """A slice of windows that all groups share."""
     return Windows(
         windows.number[start:stop],
         windows.first[start:stop],

@@ -1,12 +1,12 @@
-"""Summaries of the sketches: the rows of a pane as they came, reduced once they are many.
+"""Summaries for the sketches: the rows of a pane as they came, reduced once there are many.
 
 The sketches work row by row, and what they keep depends on the order of the rows. So a pane's
-summary is its rows (hash, weight, item), without a copy of the items. A pane that stays open must
-not grow without bound, though: whenever ``raw_rows`` rows have gathered, they are counted by item
-into the ``known`` part, and where that exceeds half of ``raw_rows`` items and what a sketch can
-hold, the least are cut off and ``missing`` says how often what was cut may have occurred. Rows are
-taken in blocks of exactly ``raw_rows``, so the outcome does not depend on how they came in batches.
-docs/decisions/0009 says why.
+summary is its rows (hash, weight, item), without a copy of the items. But a pane that stays open
+must not grow without bound. Whenever ``raw_rows`` rows have gathered, they are counted by item into
+the ``known`` part. If that then has more items than half of ``raw_rows``, and more than a sketch
+can hold, the least frequent are cut off, and ``missing`` bounds how often each of them may have
+occurred. Rows are taken in blocks of exactly ``raw_rows``, so the result does not depend on how the
+input was cut into batches. docs/decisions/0009 gives the reasons.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RAW_ROWS = 1 << 18
 
 
 class Pushed(NamedTuple):
-    """Panes as kernels read them: items counted before, with errors, then rows; offsets a pane."""
+    """Panes as kernels read them: ``known`` items with errors, then rows, with offsets per pane."""
 
     stamp: Ints
     hashes: Array
@@ -61,8 +61,8 @@ class SketchSynopsis(FrequencySynopsis):
         panes = query.window.panes.per_window
         if panes > _MOST_PANES:
             raise QueryError(
-                f"the window has {panes:,} panes and a sketch keeps something for each, at most "
-                f"{_MOST_PANES:,}; use a longer slide, or algorithm='exact'"
+                f"the window has {panes:,} panes, but a sketch keeps state for each pane and "
+                f"allows at most {_MOST_PANES:,}; use a longer slide, or algorithm='exact'"
             )
         super().__init__(query)
         self.panes = panes
@@ -72,8 +72,8 @@ class SketchSynopsis(FrequencySynopsis):
         count("options['raw_rows']", raw)
         self.raw_rows = int(raw)
         self.most_known = max(self.raw_rows // 2, self.capacity + 1)
-        """Items that a cut leaves: more than a sketch can hold, so that it knows of a loss even
-        where all that was cut off has weight 0."""
+        """How many items a cut leaves: more than a sketch can hold, so that it notices the loss
+        even if everything that was cut off has weight 0."""
 
     # Rows -------------------------------------------------------------------------------------
 
@@ -87,13 +87,13 @@ class SketchSynopsis(FrequencySynopsis):
         return runs.with_scalars(missing=np.zeros(len(runs), self.dtype))
 
     def _as_bound(self, column: pa.Array, name: str) -> pa.Array:
-        """A column in the type that the source showed first, so that batches can be joined."""
+        """Cast a column to the type that the source had first, so that batches can be joined."""
         kind = self.schema.field(name).type
         if column.type == kind:
             return column
         column = plain(column)
         if pa.types.is_dictionary(kind):
-            column = column.dictionary_encode()  # a cast alone encodes nothing but text
+            column = column.dictionary_encode()  # a cast alone encodes only text
         return column if column.type == kind else column.cast(kind)
 
     def combine(self, runs: Runs) -> Runs:
@@ -123,7 +123,7 @@ class SketchSynopsis(FrequencySynopsis):
         return self.reduced(Runs(runs.stamp[fresh], runs.group[fresh], parts, scalars))
 
     def _merge(self, runs: Runs, known: Part, start: int, stop: int) -> Part:
-        """Counted items of one pane from several parts: each part's absent items may be there."""
+        """Merge counted items of one pane; items that a part lacks may have been cut off there."""
         part, missing = known.slice(start, start + 1), runs.scalars["missing"][start]
         for run in range(start + 1, stop):
             other = runs.scalars["missing"][run]
@@ -132,7 +132,7 @@ class SketchSynopsis(FrequencySynopsis):
         return part
 
     def reduced(self, runs: Runs) -> Runs:
-        """Runs with fewer than ``raw_rows`` rows each; whole blocks of them are counted by item."""
+        """Count whole blocks of ``raw_rows`` rows by item, so that each run has fewer rows left."""
         rows = runs.parts["rows"]
         long = np.flatnonzero(rows.lengths >= self.raw_rows)
         if not len(long):
@@ -160,7 +160,7 @@ class SketchSynopsis(FrequencySynopsis):
     def unpacked(self, runs: Runs, raw: bool = False) -> Pushed:
         """Arrays of all runs: ``known`` items with counts and errors, then rows with weights.
 
-        With ``raw`` the keys of rows that are integers are handed over as they are.
+        With ``raw``, items of rows that are 64-bit integers are passed on without hashing.
         """
         rows, known = _part(runs, "rows"), _part(runs, "known")
         weighted = self.query.weight is not None and len(rows)
@@ -178,7 +178,7 @@ class SketchSynopsis(FrequencySynopsis):
         )
 
     def _hashes(self, rows: Part, start: int, stop: int, raw: bool = False) -> Array:
-        """Hashes of some rows; the integers themselves where they are ``raw``."""
+        """Hashes of some rows; with ``raw``, 64-bit integers stay as they are."""
         if stop == start:
             return _NO_HASHES
         if not self.raw:
@@ -203,7 +203,7 @@ class SketchSynopsis(FrequencySynopsis):
         return Part(offsets, columns)
 
     def item_columns(self, runs: Runs, rows: Ints) -> dict[str, pa.Array]:
-        """Item columns of rows as kernels number them: known items first."""
+        """Item columns of rows, numbered as kernels number them: known items first."""
         part, known = _part(runs, "rows"), _part(runs, "known")
         early = rows < len(known)
         found = {}
@@ -223,10 +223,10 @@ class SketchSynopsis(FrequencySynopsis):
 
 
 class CounterSketch(SketchSynopsis):
-    """A sketch of counters in flat arrays, which are its state beside the items it knows."""
+    """A sketch whose state is counters in flat arrays, and a store of the items they count."""
 
     kept: ClassVar[tuple[str, ...]]
-    """The attributes that are its arrays."""
+    """The names of the attributes that hold these arrays."""
     store: ItemStore
 
     def snapshot(self) -> dict[str, Array]:
@@ -244,7 +244,7 @@ def _part(runs: Runs, name: str) -> Part:
 
 
 def _joined(pieces: list[Part]) -> Part:
-    """Parts one after the other."""
+    """Concatenate parts."""
     runs = [
         Runs(
             np.zeros(len(p.offsets) - 1, np.int64), np.zeros(len(p.offsets) - 1, np.int32), {"": p}
@@ -255,7 +255,7 @@ def _joined(pieces: list[Part]) -> Part:
 
 
 def _merged(one: Part, missing_one: Any, two: Part, missing_two: Any) -> Part:
-    """Items of two parts of one pane; an item that a part lacks may be among what it cut off."""
+    """Merge two parts of one pane; an item that one of them lacks may have been cut off there."""
     if not len(one) and not missing_one:
         return two
     part = Part(np.array([0, len(one) + len(two)]), _joined([one, two]).columns)
@@ -270,7 +270,7 @@ def _merged(one: Part, missing_one: Any, two: Part, missing_two: Any) -> Part:
 
 
 def _cut(part: Part, missing: Any, most: int) -> tuple[Part, Any]:
-    """At most so many items, the heaviest; what is cut is bounded by ``missing``."""
+    """Keep the ``most`` heaviest items; the ``missing`` returned bounds the count of any other."""
     if len(part) <= most:
         return part, missing
     order = np.argsort(-part["count"], kind="stable")

@@ -1,4 +1,4 @@
-"""Windows of one pane: each is answered from its pane's own list, and nothing is added up."""
+"""Windows of one pane: each is answered directly from the list of its pane."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Array = npt.NDArray[Any]
 
 
 class Tumbling:
-    """The last panes, as they came, and the best items of those that are asked for.
+    """Keeps the last panes as they came, and finds the best items of a pane when it is read.
 
-    Cost: O(1) an entry, and O(groups) a window. State: the entries of the last pane.
+    Cost: O(1) per entry, and O(groups) per window. State: the entries of the last pane.
     """
 
     def __init__(self, items: Sequence[str], kinds: Sequence[Any], k: int) -> None:
@@ -30,7 +30,7 @@ class Tumbling:
         self.k = k
         self.decided = keys_decide(kinds)
         self.kept: Runs | None = None
-        """Panes that a coming window or a look at the last one may ask for."""
+        """Panes that a future window, or a ``peek`` at the last one, may need."""
         self.inserts = self.removals = self.updates = 0
 
     def __len__(self) -> int:
@@ -41,7 +41,7 @@ class Tumbling:
         return 0 if self.kept is None else self.kept.nbytes
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        """Push panes and read windows, each of one pane."""
+        """Push panes and read windows of one pane each."""
         self.inserts += len(panes.parts["items"])
         found = []
         if self.kept is not None and len(self.kept):
@@ -51,11 +51,11 @@ class Tumbling:
         self._keep(panes, int(windows.first[-1]) if len(windows) else None)
         if not len(windows):
             return None
-        # Not even one pane: of a window without rows there is still a blank to be told.
+        # Windows without a single pane still get an answer, an empty one.
         return Runs.concat(found) if found else self._answers(panes.slice(0, 0), windows.number[:0])
 
     def _read(self, panes: Runs, windows: Windows) -> list[Runs]:
-        """Answers of the windows whose pane is among these."""
+        """Answer the windows whose pane is among these."""
         low = np.searchsorted(panes.stamp, windows.first)
         high = np.searchsorted(panes.stamp, windows.end)
         asked = np.flatnonzero(high > low)
@@ -84,7 +84,7 @@ class Tumbling:
         return Runs(number, panes.group[runs], {"items": best})
 
     def _keep(self, panes: Runs, needed: int | None) -> None:
-        """Keep the panes from ``needed`` on, copied out of what they came in."""
+        """Keep the panes from ``needed`` on, as copies, so that what they came in can be freed."""
         pieces = [] if self.kept is None else [self.kept]
         pieces += [panes] if len(panes) else []
         kept = []
@@ -98,7 +98,7 @@ class Tumbling:
         self.kept = Runs.concat(kept) if kept else None
 
     def partial(self, first: int, end: int, group: int | None) -> Runs | None:
-        """The best items of each group over the kept panes from first to end, at most one."""
+        """The best items of each group over the kept panes in [first, end): at most one pane."""
         if self.kept is None:
             return None
         inside = (self.kept.stamp >= first) & (self.kept.stamp < end)
@@ -116,7 +116,7 @@ class Tumbling:
         return {"tumbling/counts": counts, "tumbling/kept": packed}
 
     def restore(self, arrays: Any) -> None:
-        """Take over a snapshot."""
+        """Restore from a snapshot."""
         self.inserts, self.removals = arrays["tumbling/counts"].tolist()
         packed = arrays.get("tumbling/kept")
         self.kept = None if packed is None else Runs.unpack(packed.tobytes())[0]
@@ -132,7 +132,7 @@ class Tumbling:
 def _by_rank(
     group: Array, low: Array, high: Array, ranks: Array, number: Array
 ) -> tuple[Array, Array]:
-    """Runs of each stretch in the order of their groups' keys, and the stretch's number of each."""
+    """The runs from each low to high, in the order of their groups' keys, and their numbers."""
     place = np.full(int(ranks.max(initial=0)) + 1, -1)
     runs = []
     for start, stop in zip(low.tolist(), high.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""The best k rows by score: three exact algorithms and an approximate one, from like summaries."""
+"""The best k rows by score: three exact algorithms and an approximate one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["choose"]
 def choose(query: TopK) -> str:
     """The algorithm for a query that names none.
 
-    With ``epsilon`` it could be "pabf". As measured (docs/decisions/0006-pabf-levels.md) that is
-    slower than the exact one, so there is no query for which a worse answer would buy a faster one.
+    A query with ``epsilon`` could use "pabf", but in our measurements the exact algorithm is faster
+    (docs/decisions/0006-pabf-levels.md), so an approximate answer would save no time.
     """
     return "skyband"

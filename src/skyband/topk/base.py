@@ -1,8 +1,8 @@
 """What all TopK algorithms share: columns, summaries, the finished answer.
 
-A summary holds, of each (pane, group), the best k rows: a sortable score, what makes a row later
-than another, and the columns that an answer shows. Rows that tie in score and time stand in the
-order of their ids, so that after this module position decides ties and no kernel looks at an id.
+A summary holds the best k rows of each (pane, group): for each row a sortable score, a time or
+arrival number that breaks ties, and the columns that an answer shows. Rows that tie in both are
+sorted by id here, so that kernels can break these ties by position and need not look at ids.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ALL = 1 << 31
 
 
 class TopKSynopsis(Synopsis[TopK]):
-    """Everything of TopK but the state over sealed panes."""
+    """Everything that TopK algorithms share, except the state over sealed panes."""
 
     keeps_all: ClassVar[bool] = False
     """Whether a summary holds every row, not only the best k of each pane."""
@@ -66,7 +66,7 @@ class TopKSynopsis(Synopsis[TopK]):
 
     @property
     def _payload(self) -> tuple[str, ...]:
-        """Answer columns that key and tie cannot give back."""
+        """Answer columns that cannot be recovered from key and tie."""
         query = self.query
         names = [query.id, query.time if self.counting else None]
         return tuple(
@@ -104,7 +104,7 @@ class TopKSynopsis(Synopsis[TopK]):
         return rows.runs({"rows": self._settled(Part(offsets, columns))})
 
     def _select(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints]:
-        """Positions of the best k rows of each run and those that tie with the last, offsets."""
+        """Positions of each run's best k rows and of rows tied with the k-th; their offsets."""
         return select_runs(score, tie, rows.offsets, self.limit, self.query.largest)
 
     def combine(self, runs: Runs) -> Runs:
@@ -120,7 +120,7 @@ class TopKSynopsis(Synopsis[TopK]):
         return self._settled(kept)
 
     def _settled(self, part: Part) -> Part:
-        """Runs without ties that position does not decide, and with at most k rows each."""
+        """Sort tied rows, so that position decides every tie, and cut each run to k rows."""
         if self.counting or not len(part):
             return part
         key, tie, offsets = part["key"], part["tie"], part.offsets
@@ -137,7 +137,7 @@ class TopKSynopsis(Synopsis[TopK]):
             order[rows] = rows[placed]
             part = part.rows(order, offsets)
         if part.lengths.max() > self.limit:
-            # Only tied runs are longer, and those are sorted now.
+            # Only tied runs can be longer, and those have just been sorted.
             lengths = np.minimum(part.lengths, self.limit)
             kept = expand(offsets[:-1], lengths)
             part = part.rows(kept, offsets_of(lengths))

@@ -1,10 +1,10 @@
-"""Leave out of a batch what no window can show: one look at blocks of panes, not at each pane.
+"""Drop the rows of a batch that no window can show, block by block instead of pane by pane.
 
-A row of a pane matters only if some window that covers the pane has fewer than k better rows. A
-batch of many panes can tell that by itself: it is cut into *blocks* of an eighth of a window,
-and the best k rows of each block are found in one pass. Whatever window covers a row covers
-several whole blocks beside its own, so the k-th best of those is a score that the row has to
-reach. The least such score over all windows is the block's *bar*:
+A row of a pane matters only if some window that covers the pane has fewer than k better rows. In a
+batch of many panes, the batch itself can show that. It is cut into *blocks* of an eighth of a
+window, and the best k rows of each block are found in one pass. Every window that covers a row
+also covers several whole blocks, so the row must reach the k-th best score of those. The lowest
+such score, over all windows that touch a block, is the block's *bar*:
 
     blocks       ├──0──┼──1──┼──2──┼──3──┼──4──┤
     windows that touch block 2, each with the blocks it surely covers:
@@ -12,11 +12,11 @@ reach. The least such score over all windows is the block's *bar*:
                        ├─···─┼──2──┼─···─┤
                              ├─···─┼──3──┼─···─┤      bar of 2 = least k-th best of {1}, {2}, {3}
 
-Where the bar of a block is above its own k-th best, which random scores see to, its rows that reach
-the bar are among the k found, and the block is done. The other blocks, as at the edges of a batch
-or under falling scores, are searched pane by pane. Rows that come later only raise the bar, so
-nothing that is left out is ever missed. Shorter windows that end now (n-of-N) miss nothing either,
-because panes that may still be open raise no bar.
+If a block's bar is above its own k-th best score, as it usually is for random scores, then its rows
+that reach the bar are among the k found, and the block is done. The other blocks, such as those at
+the edges of a batch or under falling scores, are searched pane by pane. Later rows can only raise
+the bar, so no dropped row is ever needed again. Shorter windows that end now (n-of-N) lose nothing
+either, because panes that may still be open do not raise a bar.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = ["Lasting"]
 Ints = npt.NDArray[np.int64]
 _LOWEST = np.iinfo(np.int64).min
 
-_BLOCKS = 8  # a window has about so many
-_ROWS_PER_RESULT = 32  # rows a block must have for each of the k, to be worth a pass of its own
-_PATIENCE = 8  # batches between two attempts, after one that left out little
+_BLOCKS = 8  # blocks per window, roughly
+_ROWS_PER_RESULT = 32  # rows per result that a block must have to be worth a separate pass
+_PATIENCE = 8  # batches to skip after an attempt that dropped few rows
 
 
 class Lasting:
-    """Chooses the rows of single-group batches that can be in an answer; remembers what pays."""
+    """Selects the rows of single-group batches that can be in an answer, if that saves work."""
 
     def __init__(self, query: TopK) -> None:
         self.k = query.k
@@ -56,14 +56,14 @@ class Lasting:
         self._pause = 0
 
     def of(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints] | None:
-        """``select`` of the rows of a batch; None also where they are of several groups."""
+        """``select`` for the rows of a batch; None also if they belong to several groups."""
         if rows.group.any():
             return None
         closed = self._closed(int(rows.pane[-1])) if len(rows) else 0
         return self.select(score, tie, rows.offsets, rows.pane, closed)
 
     def _closed(self, newest: int) -> int:
-        """The pane before which all are sealed once a row of the newest pane has come."""
+        """The pane before which all panes are sealed once a row of the newest pane has arrived."""
         if isinstance(self.window, CountWindow):
             return newest
         panes = self.window.panes
@@ -72,7 +72,7 @@ class Lasting:
     def select(
         self, score: npt.NDArray[Any], tie: Ints, offsets: Ints, pane: Ints, closed: int
     ) -> tuple[Ints, Ints] | None:
-        """As ``select_runs``, for one run a pane; None where it would not pay.
+        """Like ``select_runs``, with one run per pane; None if it would not pay off.
 
         ``closed`` is a pane before which all panes are known to be sealed after this batch.
         """
@@ -103,7 +103,7 @@ class Lasting:
         return kept, offsets_of(counts)
 
     def _bars(self, keys: Ints, own: Ints, ends: Ints, closed: int) -> tuple[Ints, Ints]:
-        """What a row of each block has to reach, and the block's k-th best; LOWEST where none."""
+        """The bar and the k-th best score of each block; ``_LOWEST`` if it has none."""
         k, blocks = self.k, len(ends) - 1
         # A window that starts within block j surely covers j+1 ... j+whole and touches at most
         # j ... j+touched.
@@ -111,7 +111,7 @@ class Lasting:
         touched = (self.per_block + self.span - 2) // self.per_block
         table = np.full((touched + blocks + whole, k), _LOWEST)
         place = np.arange(len(keys)) - ends[own]
-        # Of many that tie with the k-th any will do, as every choice gives a bar that holds.
+        # Of several rows that tie with the k-th any will do: every choice gives a valid bar.
         counts = (place < k) & (own < closed)
         table[touched + own[counts], place[counts]] = keys[counts]
         several = sliding_window_view(table[1:], whole, axis=0).reshape(-1, whole * k)

@@ -21,11 +21,12 @@ Ints = npt.NDArray[np.int64]
 
 
 class MinTopK(SingleGroup):
-    """The predicted top k of every coming window, in one list.
+    """Keeps the predicted top k of every future window, in one list.
 
-    A row that can matter costs O(log) to place and a step for each window that it enters, so it is
-    meant for slides of many rows. State: what the predicted sets hold, the least that any exact
-    algorithm can keep. Exact. Yang et al. 2011, with ties in the order of all Skyband's answers.
+    Cost: for each row that can matter, O(log) in the list's length to find its place and one step
+    per window that it enters, so this suits slides of many rows. State: the rows of the predicted
+    sets, the least that any exact algorithm can keep. Exact. Yang et al. 2011, with ties in the
+    same order as in all of Skyband's answers.
 
     >>> import pyarrow as pa, skyband as sb
     >>> query = sb.TopK(k=1, score="x", window=sb.CountWindow(2, slide=1), algorithm="mintopk")
@@ -33,12 +34,12 @@ class MinTopK(SingleGroup):
     [3, 3, 2]
     """
 
-    peeks = False  # rows that no coming window shows are gone, though a look back would need them
+    peeks = False  # it drops rows that no future window shows, but peek would need them
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
         panes = query.window.panes
-        # A pane's windows are counted from a pane that has the most of them.
+        # Panes may lie in different numbers of windows: make room for the pane that has the most.
         most = max(int(panes.last_window_of(p) - panes.first_window_of(p)) + 1 for p in (0, 1))
         self.state = new_predicted(max(most, 1))
 

@@ -1,7 +1,7 @@
-"""Columns that retained rows show in an answer, kept apart from what is compared.
+"""The columns that answers show of retained rows, stored apart from those that are compared.
 
-A row is known by its *slot*, 64 bits that travel with it through kernels: a place in growing
-columns or, where the only shown column is of numbers or times, the value itself.
+A row is identified by its *slot*, 64 bits that travel with it through the kernels: an index into
+growing columns or, if the only shown column holds numbers or times, the value itself.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __all__ = ["Payload", "Value", "payload_for"]
 
 Ints = npt.NDArray[np.int64]
 _SLACK = 4096
-"""Dropped rows that may stay before the columns are compacted."""
+"""How many dropped rows may stay before the columns are compacted."""
 
 
 def payload_for(types: Mapping[str, pa.DataType]) -> Payload | Value:
-    """The cheapest that can hold columns of these types, all without nulls."""
+    """The cheapest payload for columns of these types, which have no nulls."""
     return Value(*next(iter(types.items()))) if Value.fits(types) else Payload(types)
 
 
 class Value:
-    """The only shown column is of at most 64 bits: a row's slot is its value, nothing is kept."""
+    """For a single shown column of at most 64 bits: the slot is the value, and nothing is kept."""
 
     nbytes = 0
 
@@ -43,7 +43,7 @@ class Value:
 
     @staticmethod
     def fits(types: Mapping[str, pa.DataType]) -> bool:
-        """Whether there is one column, of plain numbers or times."""
+        """Whether there is exactly one column, and it holds plain numbers or times."""
         return len(types) == 1 and is_bare(next(iter(types.values())))
 
     def add(self, part: Part) -> Ints:
@@ -51,7 +51,7 @@ class Value:
         return to_numpy(part[f"shown:{self.name}"]).view(self._bits).astype(np.int64)
 
     def gather(self, slots: Ints) -> dict[str, pa.Array]:
-        """The shown column of these rows, under the name that a summary gives it."""
+        """The shown column of these rows, under its name in summaries."""
         buffer = pa.py_buffer(slots.astype(self._bits))
         return {f"shown:{self.name}": pa.Array.from_buffers(self.type, len(slots), [None, buffer])}
 
@@ -74,11 +74,11 @@ class Value:
         """Nothing was kept."""
 
     def _check(self, slots: Ints) -> None:
-        """Any slot is a value."""
+        """There is nothing to check: any slot is a valid value."""
 
 
 class Payload:
-    """One growing column for each shown one; a row is known by its slot."""
+    """One growing column per shown column; a row's slot is its position in them."""
 
     def __init__(self, types: Mapping[str, pa.DataType]) -> None:
         self.types = dict(types)
@@ -90,7 +90,7 @@ class Payload:
         return sum(store.nbytes for store in self.stores.values())
 
     def add(self, part: Part) -> Ints:
-        """Take the shown columns of a summary; returns the rows' slots."""
+        """Append the shown columns of a summary; returns the slots of its rows."""
         for name, store in self.stores.items():
             store.append(part[f"shown:{name}"])
         slots = np.arange(self.used, self.used + len(part))
@@ -98,15 +98,15 @@ class Payload:
         return slots
 
     def gather(self, slots: Ints) -> dict[str, pa.Array]:
-        """The shown columns of these rows, under the names that a summary gives them."""
+        """The shown columns of these rows, under their names in summaries."""
         return {f"shown:{name}": store.gather(slots) for name, store in self.stores.items()}
 
     def crowded(self, live: int) -> bool:
-        """Whether dropped rows have come to outnumber this many live ones."""
+        """Whether dropped rows outnumber the live ones, of which there are ``live``."""
         return self.used > 2 * live + _SLACK
 
     def compact(self, live: Ints) -> None:
-        """Keep only these rows; the i-th of them has slot i from now on."""
+        """Keep only these rows; the i-th of them gets slot i."""
         for store in self.stores.values():
             store.compact(live)
         self.used = len(live)
@@ -119,12 +119,12 @@ class Payload:
         return found
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over a snapshot."""
+        """Restore from a snapshot."""
         self.used = int(arrays["used"][0])
         for i, (name, kind) in enumerate(self.types.items()):
             mine = {n.partition("/")[2]: a for n, a in arrays.items() if n.startswith(f"{i}/")}
             self.stores[name] = ColumnStore.from_state(kind, mine)
 
     def _check(self, slots: Ints) -> None:
-        """Assert that the slots of live rows are places, each of one row."""
+        """Assert that the slots of live rows are distinct, and no more than there are rows."""
         assert len(set(slots.tolist())) == len(slots) <= self.used

@@ -1,4 +1,4 @@
-"""A TopK synopsis of one group whose kernel folds many panes and windows at a time."""
+"""The base of TopK synopses for one group, whose kernels fold many panes and windows at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class SingleGroup(TopKSynopsis):
-    """Slots, payload and answers around a kernel of one group."""
+    """Manages slots, payload and answers for a kernel that handles one group."""
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
@@ -32,7 +32,7 @@ class SingleGroup(TopKSynopsis):
 
     @abstractmethod
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
-        """Fold; rows found as (key, tie, slot), and where each window's rows start."""
+        """Fold panes; returns rows (key, tie, slot), and where each window's rows start."""
 
     @abstractmethod
     def _slots(self) -> Ints:
@@ -40,7 +40,7 @@ class SingleGroup(TopKSynopsis):
 
     @abstractmethod
     def _renumber(self, place: Ints) -> None:
-        """Slot ``s`` has become ``place[s]``."""
+        """Replace each slot ``s`` by ``place[s]``."""
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         slots = self.payload.add(panes.parts["rows"])

@@ -1,4 +1,4 @@
-"""Exact top-k from the k-skyband: ours, and the default."""
+"""Exact top-k from the k-skyband: our own algorithm and the default."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["Skyband"]
 Ints = npt.NDArray[np.int64]
 _NONE = np.zeros(0, np.int64)
 _NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
-_MOST_TO_INSERT = 64  # results up to which a pane is best sorted by insertion
+_MOST_TO_INSERT = 64  # the greatest k for which panes are sorted by insertion
 
 
 class Skyband(TopKSynopsis):
-    """The k-skyband of each group, swept when it has outgrown itself.
+    """Keeps the k-skyband of each group; rows that have dropped out of it are removed in bulk.
 
-    A row costs one comparison when it is not among the best k of its pane (or, in a batch of many
-    panes, of its neighbourhood: see lasting.py), else O(log k) amortised,
-    whatever the order of scores; an answer O(k). State: the rows that fewer than k better ones
-    follow, about k (1 + ln panes) of a group under random order, at most k times the panes. Exact.
-    Follows the k-skyband of Mouratidis et al. 2006, taken a pane at a time.
+    Cost: one comparison per row that is not among the best k of its pane (or, in a batch of many
+    panes, of the panes around it: see lasting.py), O(log k) amortised per other row, whatever the
+    order of scores, and O(k) per answer. State: the rows that are followed by fewer than k better
+    ones; per group about k (1 + ln panes) if scores come in random order, at most k times the
+    number of panes. Exact. Follows the k-skyband of Mouratidis et al. 2006, one pane at a time.
 
     >>> import pyarrow as pa, skyband as sb
     >>> query = sb.TopK(k=1, score="x", window=sb.CountWindow(2, slide=1), algorithm="skyband")
@@ -50,7 +50,7 @@ class Skyband(TopKSynopsis):
         self.payload: Payload | Value = Payload({})
         self.lasting = Lasting(query)
         self._waiting: Runs | None = None
-        """The last pane, where it is a window by itself and nobody has asked for it since."""
+        """The last pane, if it is a whole window and has not been taken into the state."""
         self._waiting_answered = True
 
     def start(self) -> None:
@@ -85,7 +85,7 @@ class Skyband(TopKSynopsis):
     # Windows of one pane ----------------------------------------------------------------------
 
     def _are_alone(self, panes: Runs, windows: Windows) -> bool:
-        """Whether these panes are windows by themselves, of many groups: they need no state."""
+        """Whether each pane is a whole window, with many groups: then no state is needed."""
         if self.query.window.panes.per_window > 1 or self.query.k > _MOST_TO_INSERT:
             return False
         if not len(panes) or windows.group is not None or self.counting:
@@ -94,22 +94,22 @@ class Skyband(TopKSynopsis):
         return many and (not len(windows) or bool(panes.stamp[-1] <= windows.first[-1]))
 
     def _wait(self, panes: Runs) -> None:
-        """Keep panes as they are: their windows come with the next ones, or somebody asks."""
+        """Keep panes as they are until their windows are asked for, or a read needs them."""
         if not self._waiting_answered:
             self._enter()
         self._waiting, self._waiting_answered = panes, False
 
     def _answer_alone(self, panes: Runs, windows: Windows) -> Runs:
-        """The answers of windows of one pane; the last pane waits, to be asked for."""
+        """Answer windows of one pane each; the last pane is kept for later reads."""
         pieces = [panes]
         if self._waiting is not None and not self._waiting_answered:
             pieces.insert(0, self._waiting)
         found = []
         early = int(np.searchsorted(windows.first, pieces[0].stamp[0]))
         if early and self.band.retained:
-            # Panes that were pushed before, without windows, are in the state.
+            # Panes that an earlier call brought without their windows are in the state.
             found.append(self._read(panes.slice(0, 0), windows.slice(0, early)))
-        if self.band.retained:  # and nothing of it lives on
+        if self.band.retained:  # all of it has expired by now
             self.band = kernel.Skyband(self.query.k)
             self.payload.compact(_NONE)
         by_rank = frozen(np.argsort(windows.ranks).astype(np.int32))
@@ -134,12 +134,12 @@ class Skyband(TopKSynopsis):
         return Runs(number, panes.group[order], {"rows": Part(offsets, columns)})
 
     def _enter(self) -> None:
-        """Take the pane that waits into the state."""
+        """Take the waiting pane into the state."""
         if self._waiting is not None:
             waiting, self._waiting, self._waiting_answered = self._waiting, None, True
             self._advance(waiting, _NO_WINDOWS)
 
-    # Reading and the rest of life -------------------------------------------------------------
+    # Reads and state --------------------------------------------------------------------------
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         self._enter()

@@ -22,23 +22,24 @@ __all__ = ["Sma"]
 
 Ints = npt.NDArray[np.int64]
 
-# Kernels call it as well, where it cannot be patient.
+# Kernels call ``rebuild`` too and cannot call a patient function, so it is wrapped only here.
 rebuild = patient(kernel.rebuild)
 
 
 class Sma(SingleGroup):
-    """All live rows in a grid, the skyband of those above a threshold, a rescan when it runs dry.
+    """Keeps all live rows in a grid, and the skyband of the rows above a threshold.
 
-    The threshold is the k-th best row of the last computation. The first window with k rows sets
-    it; a window whose band has fewer than k rows left computes the best k from the grid again and
-    sets it anew, and so does one with a quarter more rows than at the last computation: the paper
-    starts with a full window, we answer while it fills. ``rescans`` counts all computations,
+    The threshold is the k-th best row of the last rescan, which computes the best k rows from the
+    grid. The first window with k rows starts one. So does a window that finds fewer than k rows in
+    the skyband, or a quarter more live rows than at the last rescan: the paper starts with a full
+    window, while we also answer windows that are still filling. ``rescans`` counts all rescans,
     ``rows_rescanned`` the rows they read.
 
-    A row costs O(1) to file and O(skyband) if it is above the threshold; a rescan reads the best
-    cells. State: every row of the window, as the paper has it, so ``retained`` counts them all.
-    Exact. Mouratidis et al. 2006, with one score in place of several attributes, so that the grid
-    has one dimension; its cells are laid out over the live scores once per window of arrivals.
+    Cost: O(1) per row to put it into the grid, and O(skyband) more if it is above the threshold; a
+    rescan reads only the best cells. State: every row of the window, as in the paper, so
+    ``retained`` counts them all. Exact. Mouratidis et al. 2006, with one score in place of several
+    attributes, so the grid has one dimension; its cells are laid out again over the live scores
+    once per window of arrivals.
 
     >>> import pyarrow as pa, skyband as sb
     >>> query = sb.TopK(k=1, score="x", window=sb.CountWindow(2, slide=1), algorithm="sma")
@@ -74,7 +75,7 @@ class Sma(SingleGroup):
         return rows, cuts
 
     def _live(self) -> Ints:
-        """Places of the live rows in the ring, the oldest first."""
+        """Positions of the live rows in the ring buffer, oldest first."""
         head, count = int(self.state.meta[kernel.HEAD]), int(self.state.meta[kernel.LIVE])
         return np.arange(head, head + count) % len(self.state.live)
 
@@ -101,7 +102,7 @@ class Sma(SingleGroup):
         super().restore(arrays)
         floats = self.state.meta[kernel.FLOATS]
         found = {name: array.copy() for name, array in arrays.items() if name in Monitored._fields}
-        old = "step" not in found  # as 0.1 wrote it: other cells, and never a threshold
+        old = "step" not in found  # version 0.1 wrote other cells and no threshold
         if old:
             found |= {"step": np.ones(1), "meta": np.append(found["meta"], 0)}
         self.state = Monitored(**found)
@@ -137,7 +138,7 @@ class Sma(SingleGroup):
         assert sorted(queued) == sorted(self._live().tolist())
 
     def _check_band(self, live: Ints, band: Ints) -> None:
-        """The band has live rows alone, and all above the threshold that may still be answered."""
+        """Assert that the band has only live rows, and all that matter above the threshold."""
         slots = set(band[:, kernel.SLOT].tolist())
         assert len(slots) == len(band)
         assert slots <= set(live[:, kernel.SLOT].tolist())

@@ -1,4 +1,4 @@
-"""The likeliest top k of uncertain rows: four semantics, five synopses over the same summaries."""
+"""The likeliest top k of uncertain rows: four semantics and five algorithms."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """What all UncertainTopK synopses share: columns, summaries, the finished answer.
 
-The summary of a pane is its compact set in row order: all that any window with the pane needs of it
-(all rows, where they admit none). The compact set of a union lies in the union of the compact sets,
-so summaries of parts of a pane, and partial answers of shards, merge by the same rule.
+The summary of a pane is its compact set in row order, which is all that a window needs of the pane;
+if its rows admit no compact set, it is all rows. The compact set of a union is part of the union of
+the compact sets, so one rule merges both summaries of parts of a pane and partial answers of
+shards.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ Floats = npt.NDArray[np.float64]
 CHANCE = "topk_probability"
 _BY_POSITION = np.zeros(0, np.int64)
 _FIRST_LOOK = 3
-"""Rows per k that are looked at first for a pane's compact set; then four times as many."""
+"""Rows per k in which a pane's compact set is searched for first; then four times as many."""
 
 
 def own(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array, or a copy of a read-only one, which would be another type to a kernel."""
+    """The array, or a copy if it is read-only, which would be another type to a kernel."""
     return array if array.flags.writeable else array.copy()
 
 
 class UncertainSynopsis(Synopsis[UncertainTopK]):
-    """Everything of UncertainTopK but the state over sealed panes."""
+    """Everything that UncertainTopK algorithms share, except the state over sealed panes."""
 
     keeps_all: ClassVar[bool] = False
     """Whether summaries hold every row of a pane."""
@@ -79,7 +80,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
 
     @property
     def id_column(self) -> str | None:
-        """The answer column that score and probability cannot give back."""
+        """The id column, unless it is also the score or the probability."""
         query = self.query
         return None if query.id in (query.score, query.probability) else query.id
 
@@ -132,7 +133,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
     def _best(
         self, rows: Rows, score: Any, prob: Any, tie: Ints, runs: Ints, look: int
     ) -> tuple[Part, npt.NDArray[np.bool_]]:
-        """The first rows of some runs, in row order, and which runs are there whole."""
+        """The best ``look`` rows of some runs, in row order, and which runs these rows complete."""
         lengths = rows.lengths[runs]
         if self.keeps_all or not len(lengths) or lengths.max() <= look:
             positions, offsets = expand(rows.offsets[:-1][runs], lengths), offsets_of(lengths)
@@ -167,7 +168,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
         return self._settled(Part(offsets, columns), tied), np.diff(offsets) == lengths
 
     def _settled(self, part: Part, tied: npt.NDArray[np.bool_]) -> Part:
-        """Tied runs in their full order: after score and time the id, then the probability."""
+        """Sort runs with ties: by score and time, then by id, then by probability."""
         runs = np.flatnonzero(tied)
         if not len(runs):
             return part
@@ -190,7 +191,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
     def combine(self, runs: Runs) -> Runs:
         fresh = np.flatnonzero(~runs.repeats)
         lengths = np.diff(np.append(fresh, len(runs)))
-        # Most panes of a batch come whole: only the others are sorted again.
+        # Most panes come in one piece: only the others need sorting.
         whole, parts = np.repeat(lengths == 1, lengths), fresh[lengths > 1]
         some = runs.take(~whole)
         part = self._merged(some.parts["rows"], np.flatnonzero(~some.repeats))
@@ -205,7 +206,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
         return both.with_scalars(**scalars)
 
     def _merged(self, part: Part, fresh: npt.NDArray[np.intp]) -> Part:
-        """Repeated runs made one, in row order; ``fresh`` are the first of each."""
+        """Merge repeated runs, in row order; ``fresh`` has the first run of each repetition."""
         offsets = np.append(part.offsets[fresh], len(part))
         segment = np.repeat(np.arange(len(fresh)), np.diff(offsets))
         return part.rows(self._order(part, segment), offsets)
@@ -225,7 +226,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
         return Runs(runs.stamp, runs.group, {"rows": shown})
 
     def _shown(self, part: Part, chance: Floats) -> Part:
-        """An answer's columns."""
+        """The columns of an answer."""
         query, columns = self.query, {}
         for field in self.output():
             if field.name == CHANCE:

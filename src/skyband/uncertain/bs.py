@@ -19,13 +19,13 @@ __all__ = ["BaseSynopsis"]
 
 
 class BaseSynopsis(WindowedSynopsis):
-    """Keeps all rows sorted and finds the window's compact set again when a change touches it.
+    """Keeps all rows sorted, and searches for the compact set again when a row of it expires.
 
-    O(log W) a row for the order and O(kH²/W) for the compact set in a random stream; O(W) space
-    (H is the size of a compact set). Exact.
+    Cost in a random stream, with W rows in the window and H in a compact set: O(log W) per row
+    for the order and O(kH²/W) for the compact set; O(W) space. Exact.
 
-    Section 4, lemma 4.1. Sorted blocks stand in for the paper's balanced trees, and an arriving row
-    is merged into the compact set instead of finding it again (theorem 3.2).
+    Section 4, lemma 4.1. Sorted blocks replace the paper's balanced trees, and an arriving row is
+    merged into the compact set (theorem 3.2), which need not be searched for again.
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
@@ -62,7 +62,7 @@ class BaseSynopsis(WindowedSynopsis):
         return np.arange(num[o.LOW], num[o.HIGH])
 
     def _renumber(self, live: Ints) -> None:
-        # The head may hold rows that have expired, so that what is live has gaps.
+        # The head may hold rows that have expired, so there may be gaps between live slots.
         block, count, chain, num = self._sorted
         for b in chain[: num[o.BLOCKS]]:
             block[b, : count[b]] = np.searchsorted(live, block[b, : count[b]])
@@ -72,7 +72,7 @@ class BaseSynopsis(WindowedSynopsis):
         return {"num": self._sorted.num}
 
     def _load(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        # The order of rows is worth no room in a snapshot: it is made again.
+        # A snapshot does not hold the order of rows: it is rebuilt here.
         num, rows, half = arrays["num"], self.store.rows, o.BLOCK // 2
         live = np.arange(num[o.LOW], num[o.HIGH])
         order = live[np.lexsort((live, -rows.pane[live], ~rows.key[live]))]

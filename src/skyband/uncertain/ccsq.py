@@ -11,11 +11,12 @@ __all__ = ["CompressedQueue"]
 
 
 class CompressedQueue(QueueSynopsis):
-    """Keeps the newest compact set whole and of every older one only the change.
+    """Keeps the newest compact set whole, and for every older one only what it adds.
 
-    O(kH²) a row and O(H(k + log W)) space in a random stream. Exact.
+    Cost in a random stream, with W rows in the window and H in a compact set: O(kH²) per row and
+    O(H(k + log W)) space. Exact.
 
-    Section 4.2, pane by pane: what an older set adds are rows of its oldest pane.
+    Section 4.2, pane by pane: an older set adds only rows of its oldest pane.
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})

@@ -9,12 +9,13 @@ __all__ = ["CompactSetQueue"]
 
 
 class CompactSetQueue(QueueSynopsis):
-    """Keeps the compact set of every stretch of newest panes: when the window's expires, the next.
+    """Keeps all distinct compact sets of the newest panes, so that on expiry the next is there.
 
-    O(kH²) a row and O(H² log W) space in a random stream. Exact.
+    Cost in a random stream, with W rows in the window and H in a compact set: O(kH²) per row and
+    O(H² log W) space. Exact.
 
-    Section 4.1, algorithm 1, pane by pane. The newest rows are asked for a compact set until they
-    admit none: what the paper leaves of them may still admit one.
+    Section 4.1, algorithm 1, pane by pane. The newest rows are searched for a compact set until
+    they admit none; the paper searches once, but the rows that are left may admit another.
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})

@@ -1,4 +1,4 @@
-"""What the four compact set queues share on the Python side; a queue names its kernels."""
+"""What the four compact set queues share on the Python side; each names its kernels."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["Kernels", "QueueSynopsis"]
 
 
 class Kernels(NamedTuple):
-    """What makes a queue: taking panes, and finding the rows of a window's compact set."""
+    """The kernels of a queue: one takes panes, one finds the rows of a window's compact set."""
 
     fold: Callable[[Rule, Rows, Queue, Ints, Ints], Queue]
     read: Callable[[Rows, Queue, int], Ints]
 
 
 class QueueSynopsis(WindowedSynopsis):
-    """Compact sets of the newest panes, as many as the algorithm keeps of them."""
+    """Keeps compact sets of the newest panes; how many depends on the algorithm."""
 
     kernels: ClassVar[Kernels]
     head_counts: ClassVar[bool] = False
-    """Whether the window's own compact set is kept beside the entries, not among them."""
+    """Whether the window's compact set is kept in addition to the entries, not as one of them."""
     waits: ClassVar[bool] = False
     """Whether new rows wait in a buffer."""
 
@@ -47,14 +47,14 @@ class QueueSynopsis(WindowedSynopsis):
     def _find(self, first: int) -> tuple[Ints, bool]:
         slots = self.kernels.read(self.store.rows, self._queue, first)
         _, entry, num = self._queue
-        # An entry that lasts covers the window; else there are only the newest rows.
+        # An entry that has not expired covers the window; otherwise only the newest rows do.
         closed = bool((entry[num[q.FIRST] : num[q.LAST], q.OLDEST] >= first).any())
         return slots, closed
 
     # Slots ------------------------------------------------------------------------------------
 
     def _used(self) -> tuple[int, int]:
-        """The stretch of the arena that is in use."""
+        """The start and end of the part of the arena that is in use."""
         _, entry, num = self._queue
         if num[q.FIRST] == num[q.LAST]:
             return 0, 0
@@ -108,7 +108,7 @@ class QueueSynopsis(WindowedSynopsis):
         }
 
     def _retained(self) -> int:
-        """Rows as the paper counts them: one in every list that has it."""
+        """Rows as the paper counts them: a row counts once in every list that has it."""
         _, entry, num = self._queue
         lists = int(entry[num[q.FIRST] : num[q.LAST], q.SIZE : q.OLDEST].sum())
         head = len(self._head) if self.head_counts else 0
@@ -146,8 +146,8 @@ class QueueSynopsis(WindowedSynopsis):
         for old, new in pairwise(sets):
             beyond = np.setdiff1d(old, new)
             assert len(beyond), "two entries are the same set"
-            # Theorem 3.2: what the older one has beyond the newer came before that one's window,
-            # and older sets end no later.
+            # Theorem 3.2: rows that only the older set has are from panes before all those of the
+            # newer set, and older sets end no later.
             assert old[-1] == new[-1] or before(rows, new[-1:], 1, old[-1]) == 0
             assert rows.pane[beyond].max() < rows.pane[new].min()
         tail = np.arange(num[q.TAIL], num[q.HIGH])
@@ -158,5 +158,5 @@ class QueueSynopsis(WindowedSynopsis):
             assert self._end(ordered) < 0, "the newest rows admit a compact set"
 
     def _end(self, slots: Ints) -> int:
-        """How many of sorted rows are their compact set; -1 where they admit none."""
+        """The size of the compact set of sorted rows; -1 if they admit none."""
         return compact_end(self.rule, self.store.rows.prob, slots, len(slots), KEEP)

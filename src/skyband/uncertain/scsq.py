@@ -12,13 +12,14 @@ __all__ = ["BufferedQueue", "SegmentalQueue"]
 
 
 class SegmentalQueue(QueueSynopsis):
-    """Keeps O(log W) compact sets and, between two of them, the rows that may yet enter one.
+    """Keeps O(log W) compact sets and, between them, the rows that may still enter one.
 
-    O(kH log W) a row and O(H(k + log W)) space in a random stream. Exact.
+    Cost in a random stream, with W rows in the window and H in a compact set: O(kH log W) per row
+    and O(H(k + log W)) space. Exact.
 
-    Section 4.3. Where panes hold many rows a merge adds all rows of the older set's oldest pane, so
-    invariant 6 reads: a segment has at most H rows and one pane's. H follows footnote 1, and is the
-    one in force when the segment was filled.
+    Section 4.3. If panes hold many rows, a merge adds all rows of the older set's oldest pane, so
+    invariant 6 becomes: a segment has at most H rows plus those of one pane. H is updated as in
+    footnote 1, and the H that counts is the one in force when the segment was filled.
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
@@ -48,22 +49,23 @@ class SegmentalQueue(QueueSynopsis):
             self._check_order(np.append(segment, arena[begin + size - 1]))
             panes = rows.pane[segment]
             assert ((panes > older) & (panes < oldest)).all()
-            # A merge adds the rows of one pane in a compact set to fewer than H.
+            # A merge adds the rows that a compact set has of one pane to fewer than H rows.
             of_one_pane = np.unique(panes, return_counts=True)[1].max(initial=0)
             assert more <= num[queue.BOUND] + of_one_pane, "invariant 6"
             older = oldest
 
 
 class BufferedQueue(SegmentalQueue):
-    """SCSQ that takes new rows into a buffer first; only the window's own compact set is kept up.
+    """SCSQ with a buffer for new rows; only the window's compact set is updated at once.
 
-    O(kH²/W + log W) a row, amortised, and O(H(k + log W)) space in a random stream. Exact.
+    Cost in a random stream, with W rows in the window and H in a compact set: O(kH²/W + log W)
+    amortised per row and O(H(k + log W)) space. Exact.
 
-    Section 4.4, algorithm 2, with the buffer of kH rows sized anew as footnote 2 says. Departures:
-    panes that come at once, with no window between them that needs the queue, fill the buffer at
-    once and empty it once; the rows after the newest compact set's oldest pane stay in the buffer
-    when it is emptied (the paper drops them, but windows that start among them need them); where kH
-    rows admit no compact set the buffer grows, which makes it BS by itself.
+    Section 4.4, algorithm 2, with a buffer of kH rows that is resized as in footnote 2. Departures:
+    panes that arrive together, with no window between them that needs the queue, fill the buffer
+    together, and it is emptied once; when it is emptied, the rows after the newest compact set's
+    oldest pane stay in it (the paper drops them, but windows that start among them need them); if
+    kH rows admit no compact set, the buffer grows, so that the algorithm turns into BS.
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})

@@ -1,7 +1,7 @@
-"""A semantics as one small object with three duties: admits, end and answer.
+"""A semantics as one small object with three methods: ``admits``, ``end`` and ``answer``.
 
-Synopses pass its ``rule`` to their kernels and know nothing else of it. Another semantics is a file
-beside ``kernels/uncertain/pk.py``, named in ``kernels/uncertain/compact.py``.
+Synopses pass its ``rule`` to their kernels and know nothing else about it. To add a semantics, put
+a file next to ``kernels/uncertain/pk.py`` and name it in ``kernels/uncertain/compact.py``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Semantics:
         return cls(query.semantics, query.k, query.threshold)
 
     def end(self, probabilities: Sequence[float] | Floats, slack: float = READ) -> int | None:
-        """How many rows the compact set has; None where there is none."""
+        """How many rows the compact set has; None if there is none."""
         given = np.asarray(probabilities, np.float64)
         found = compact_end(self.rule, given, np.arange(len(given)), len(given), slack)
         return None if found < 0 else int(found)

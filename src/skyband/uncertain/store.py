@@ -20,9 +20,10 @@ _COLUMNS = {"key": np.int64, "tie": np.int64, "prob": np.float64, "pane": np.int
 
 
 class RowStore:
-    """Rows in order of their panes, and within a pane in row order; dead ones go when half are.
+    """Rows in order of their panes, and within a pane in row order; ``keep`` drops dead ones.
 
-    Appending costs the rows appended (arrays double), ``keep`` the rows kept.
+    Appending takes time in proportion to the rows appended, amortised, as arrays double when they
+    are full; ``keep`` takes time in proportion to the rows kept.
     """
 
     def __init__(self, id_type: pa.DataType | None) -> None:
@@ -40,11 +41,11 @@ class RowStore:
         return own + (0 if self.ids is None else self.ids.nbytes)
 
     def _view(self) -> Rows:
-        """``rows``, what kernels see."""
+        """The stored rows as kernels see them."""
         return Rows(*(self.arrays[name][: self.length] for name in ("key", "prob", "pane")))
 
     def append(self, panes: Runs) -> Ints:
-        """Take the rows of sealed panes; the slots at which they begin, and the end."""
+        """Append rows of sealed panes; returns the slots at which the panes begin, and the end."""
         part = panes.parts["rows"]
         start, end = self.length, self.length + len(part)
         if end > len(self.arrays["key"]):
@@ -65,7 +66,7 @@ class RowStore:
     def gather(
         self, slots: Ints, offsets: Ints, names: Sequence[str] = ("key", "tie", "prob")
     ) -> Part:
-        """The rows of these slots, cut by ``offsets``."""
+        """The rows of these slots, as runs cut at ``offsets``."""
         columns: dict[str, Any] = {name: self.arrays[name].take(slots) for name in names}
         if self.ids is not None:
             columns["shown"] = self.ids.gather(slots)
@@ -87,7 +88,7 @@ class RowStore:
         return state
 
     def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what ``state`` gave."""
+        """Restore what ``state`` returned."""
         self.arrays = {name: np.array(state[name], dtype) for name, dtype in _COLUMNS.items()}
         self.length = len(self.arrays["key"])
         self.rows = self._view()

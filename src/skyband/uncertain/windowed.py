@@ -1,4 +1,4 @@
-"""State over sealed panes: retained rows, the window's own compact set, what an algorithm keeps."""
+"""State over sealed panes: retained rows, the window's compact set and what an algorithm adds."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ __all__ = ["WindowedSynopsis"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _SPARE = 4096
-"""Dead rows that are not worth a clean-up."""
+"""How many dead rows are not worth a clean-up."""
 _NONE = np.zeros(0, np.int64)
 
-# Kernels call these as well, where they cannot be patient.
+# Kernels call these too and cannot call patient functions, so they are wrapped only here.
 answer, compact_end = patient(compact.answer), patient(compact.compact_end)
 before, merged = patient(types.before), patient(types.merged)
 oldest_pane = patient(types.oldest_pane)
 
 
 class WindowedSynopsis(UncertainSynopsis):
-    """Rows by slot and the *head*, the compact set of the window, from which answers are read.
+    """Keeps rows by slot and the *head*: the window's compact set, from which answers are read.
 
-    Panes that do not enter the head leave it as it is. When its oldest pane expires, a new one
-    comes from what the algorithm keeps for that moment; until then the algorithm's panes may wait.
+    Panes whose rows do not enter the head leave it unchanged. When the head's oldest pane expires,
+    a new head is made from what the algorithm keeps for this purpose; until then the algorithm need
+    not be given new panes.
     """
 
     shortens = True
@@ -53,7 +54,7 @@ class WindowedSynopsis(UncertainSynopsis):
         self._rebuilt = 0
         self._cleanings = 0
         self._due = _SPARE
-        """The store's length beyond which it is next looked through for dead rows."""
+        """The length beyond which the store is next searched for dead rows."""
 
     def start(self) -> None:
         name = self.id_column
@@ -63,34 +64,34 @@ class WindowedSynopsis(UncertainSynopsis):
 
     @abstractmethod
     def _take(self, offsets: Ints, gone: Ints) -> None:
-        """Take panes of the slots between offsets.
+        """Take sealed panes; pane i holds the slots from ``offsets[i]`` to ``offsets[i + 1]``.
 
-        Before pane i those before ``gone[i]`` have expired; after the last pane, those before
-        ``gone[-1]``.
+        Before pane i is taken, all panes before ``gone[i]`` have expired; after the last one, all
+        before ``gone[-1]``.
         """
 
     @abstractmethod
     def _find(self, first: int) -> tuple[Ints, bool]:
-        """Rows among which is the compact set of panes from ``first`` on, or that are all of them.
+        """Rows that include the compact set of the panes from ``first`` on, or all their rows.
 
-        In row order; and whether they are known to admit a compact set.
+        Returns the rows in row order, and whether they are known to admit a compact set.
         """
 
     @abstractmethod
     def _live(self) -> Ints:
-        """Slots in use beside the head's, ascending."""
+        """Slots in use apart from those of the head, ascending."""
 
     @abstractmethod
     def _renumber(self, live: Ints) -> None:
-        """Slot ``live[i]`` becomes i."""
+        """Replace each slot ``live[i]`` by i."""
 
     @abstractmethod
     def _state(self) -> Mapping[str, npt.NDArray[Any]]:
-        """What the algorithm keeps beside the rows."""
+        """What the algorithm keeps in addition to the rows."""
 
     @abstractmethod
     def _load(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what ``_state`` gave."""
+        """Restore what ``_state`` returned."""
 
     # Panes ------------------------------------------------------------------------------------
 
@@ -111,13 +112,13 @@ class WindowedSynopsis(UncertainSynopsis):
         return _runs(part, windows) if len(windows) else None
 
     def _run(self, panes: Runs, first: Ints, end: Ints, final: bool) -> tuple[Ints, Floats, Ints]:
-        """Take panes, read windows: slots, their chances (where final), where each window ends."""
-        # Arrays from elsewhere may be read-only, which is another type to a kernel: copies.
+        """Take panes, read windows; returns slots, chances (if ``final``) and windows' offsets."""
+        # Copies, because other code's arrays may be read-only, which is another type to a kernel.
         stamp = np.array(panes.stamp, np.int64)
         first, end = np.array(first, np.int64), np.array(end, np.int64)
         offsets = self.store.append(panes)
         rows = self.store.rows
-        # What had expired when a pane came: all before the window that was read last.
+        # When a pane arrives, all panes before the window that was read last have expired.
         starts = np.append(np.iinfo(np.int64).min, first)
         gone = np.append(starts[np.searchsorted(end, stamp, side="right")], starts[-1])
 
@@ -178,11 +179,11 @@ class WindowedSynopsis(UncertainSynopsis):
         both = np.empty(n + count, np.int64)
         merged(rows, head, n, fresh, count, both)
         size = compact_end(self.rule, rows.prob, both, len(both), KEEP)
-        # Should rounding hide the end that must be there, all is kept.
+        # If rounding hides an end that must exist, keep all rows.
         self._set_head(both if size < 0 else both[:size], bool(at[h.OPEN]) and size < 0)
 
     def _expire(self, first: int) -> None:
-        """A head for the panes from ``first`` on."""
+        """Replace the head by one for the panes from ``first`` on."""
         if self._at[h.OPEN]:
             panes = self.store.arrays["pane"][self._head]
             self._set_head(self._head[panes >= first], True)
@@ -191,7 +192,7 @@ class WindowedSynopsis(UncertainSynopsis):
             self._set_head(*self._compact_set(first))
 
     def _compact_set(self, first: int) -> tuple[Ints, bool]:
-        """The compact set of panes from ``first`` on; or all of them, and that they admit none."""
+        """The compact set of panes from ``first`` on, and False; if none, all rows and True."""
         slots, closed = self._find(first)
         size = compact_end(self.rule, self.store.rows.prob, slots, len(slots), KEEP)
         return (slots, not closed) if size < 0 else (slots[:size], False)
@@ -204,7 +205,7 @@ class WindowedSynopsis(UncertainSynopsis):
         at[h.STALE] = 1
 
     def _read(self, final: bool) -> tuple[Ints, Floats]:
-        """The answer from the head; or, for other shards to add to, the head itself."""
+        """The answer from the head; or, if not ``final``, the head, to merge with other shards."""
         if not final:
             return self._head, np.zeros(0)
         room = max(len(self._head), self.query.k)

@@ -1,9 +1,9 @@
-"""Approximate top-k by PABF (Zhu et al. 2017), one module for each part of its framework.
+"""Approximate top-k by PABF (Zhu et al. 2017), one module per part of its framework.
 
 levels      what epsilon means: fixed steps of the score
-filters     section 4: which rows of a pane are looked at twice
+filters     section 4: which rows of a pane may be among its best k
 synopsis    section 3: the framework; its kernels are ``pabf_merge`` (section 5, the merges) and
-            ``pabf_tahm`` (section 6, the answers) in ``skyband.kernels``
+            ``pabf_tahm`` (section 6, the answers) in ``skyband.kernels.topk``
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Section 4: the filters by name, and what delta makes of them."""
+"""Section 4: the filters by name, and the parameters that follow from delta."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ FILTERS = {
     "off": None,
 }
 _SUREST = 1 - 1e-9
-"""Delta 1 would want every row to survive; a rescan makes good what this leaves to chance."""
+"""The greatest delta used: 1 would filter out nothing. A rescan makes up for the rare misses."""
 
 
 def zeta(k: int, delta: float) -> int:
-    """Which best score of one pane is passed by k rows of the next with probability delta.
+    """The z for which k rows of a pane pass the last pane's z-th best with probability delta.
 
-    Both the score and the number of rows that pass it are random, hence the 2 in
-    Phi((zeta - k) / sqrt(2 zeta)) = delta; the paper's Theorem 1 counts only one of them.
+    Both that score and the number of rows that pass it are random, hence the 2 in
+    Phi((zeta - k) / sqrt(2 zeta)) = delta; the paper's Theorem 1 considers only one of them.
 
     >>> zeta(100, 0.99), zeta(100, 0.5)
     (139, 100)
@@ -48,11 +48,11 @@ def _quantile(delta: float) -> float:
 
 
 class Filter:
-    """What a filter has learned of each group; hints only, for the answer never depends on them."""
+    """What a filter has learned about each group. These are hints: no answer depends on them."""
 
     def __init__(self, name: object, k: int, delta: float) -> None:
         if not isinstance(name, str) or name not in FILTERS:
-            raise QueryError(f"filter must be one of {', '.join(FILTERS)}, not {name!r}")
+            raise QueryError(f"option 'filter' must be one of {', '.join(FILTERS)}, not {name!r}")
         self.kind = FILTERS[name]
         self.k = k
         self.zeta = zeta(k, delta)
@@ -63,14 +63,14 @@ class Filter:
     def select(
         self, rows: Rows, score: npt.NDArray[Any], tie: Ints, largest: bool
     ) -> tuple[Ints, Ints]:
-        """The best k rows of every run, as ``select_runs`` gives them."""
+        """The best k rows of every run, in the form that ``select_runs`` returns."""
         if self.kind is None:
             return select_runs(score, tie, rows.offsets, self.k, largest)
         groups = int(rows.group.max(initial=0)) + 1
         if groups > len(self.learned):
             more = kernel.new_learned(max(groups, 2 * len(self.learned)) - len(self.learned))
             self.learned = np.concatenate([self.learned, more])
-        if score.flags.writeable:  # Arrow's are not, which numba takes for another type
+        if score.flags.writeable:  # Arrow's are read-only, another type to numba
             score = score.view()
             score.flags.writeable = False
         found, offsets = kernel.filter_runs(
@@ -80,7 +80,7 @@ class Filter:
             rows.pane,
             rows.group,
             self.k,
-            not len(tie) and score.dtype.kind == "f",  # large integers may equal only as floats
+            not len(tie) and score.dtype.kind == "f",  # large integers may be equal only as floats
             self.kind,
             self.zeta,
             self.quantile,
@@ -92,7 +92,7 @@ class Filter:
     def _untied(
         self, found: Ints, offsets: Ints, score: npt.NDArray[Any], tie: Ints, largest: bool
     ) -> tuple[Ints, Ints]:
-        """Of runs in which several rows equal the k-th, only the latest."""
+        """If several rows of a run have the k-th best score, keep only the latest of them."""
         lengths = np.diff(offsets)
         long = np.flatnonzero(lengths > self.k)
         if not len(long):
@@ -107,7 +107,7 @@ class Filter:
         return found[chosen], offsets_of(lengths)
 
     def tallies(self) -> dict[str, Ints]:
-        """What was done, as views of one number each."""
+        """Operation counts by name, each a view of one number."""
         names = ("panes", "rescans", "relearned", "survivors", "unfiltered")
         found = {f"filter_{n}": self.counts[i : i + 1] for i, n in enumerate(names)}
         used = enumerate(("stationary", "time", "sample"), start=kernel.BY_STATIONARY)

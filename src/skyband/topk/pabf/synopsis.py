@@ -30,20 +30,21 @@ Ints = npt.NDArray[np.int64]
 
 
 class Pabf(SingleGroup):
-    """Rows by level of width epsilon, in buckets, under a list of ready results.
+    """Keeps rows in buckets, sorted by level of width epsilon, and a list of ready results.
 
-    A row that the filter stops costs one comparison, a candidate O(log k) amortised, an answer
-    O(k). State: of each level the rows that fewer than k newer ones of at least that level follow,
-    so at most k a level, whatever the order of scores. Guarantee: at every rank the returned score
-    is at most the true one and less than epsilon below it, with certainty; delta only says how
-    often a pane may be scanned twice. Rows returned are live, with their own scores. Zhu et al.
-    2017; levels are fixed, dominators counted for each row and filters checked, where the paper's
-    drift, count for a node and lose rows (decision record 0006).
+    Cost: one comparison per row that the filter stops, O(log k) amortised per candidate, O(k) per
+    answer. State: from each level, the rows that are followed by fewer than k newer rows of that
+    level or a higher one; so at most k per level, whatever the order of scores. Guarantee: at every
+    rank the returned score is at most the true one and less than epsilon below it, with certainty;
+    delta only controls how often a pane may be scanned twice. Returned rows are live rows with
+    their own scores. Zhu et al. 2017, with three changes (decision record 0006): levels are fixed,
+    while the paper's drift; dominators are counted per row, not per node; and filters are checked,
+    while the paper's may lose rows.
 
-    Option ``filter``: "auto", "stationary", "time", "none-known" or "off". Option ``preselect``
-    (False): where a batch has many panes, first leave out the rows that no window can show, as the
-    exact algorithm does; the promise holds on what is left, but which of the rows within epsilon
-    are returned then depends on how the input is cut into batches.
+    Option ``filter``: "auto" (the default), "stationary", "time", "none-known" or "off". Option
+    ``preselect`` (default False): in a batch of many panes, first drop the rows that no window can
+    show, as the exact algorithm does. The guarantee still holds, but which of the rows within
+    epsilon are returned then depends on how the input is cut into batches.
 
     >>> import pyarrow as pa, skyband as sb
     >>> window = sb.CountWindow(2, slide=1)
@@ -82,7 +83,7 @@ class Pabf(SingleGroup):
         return found or self.filter.select(rows, score, tie, self.query.largest)
 
     def _settled(self, part: Part) -> Part:
-        """Ties are put in order where they are answered; here only a run too long is cut."""
+        """Only cut runs that are too long: ties are sorted when they are answered."""
         if len(part) and part.lengths.max() > self.limit:
             return super()._settled(part)
         return part
@@ -91,8 +92,8 @@ class Pabf(SingleGroup):
 
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
         part, cuts = panes.parts["rows"], self.query.window.panes
-        # A reading right after a pane, ``peek`` included, reaches back the window's size from its
-        # end.
+        # A read right after a pane (``peek`` too) reaches back by the window's size from the
+        # pane's end.
         first = cuts.pane_of(cuts.pane_end(panes.stamp) - cuts.size - 1) + 1
         self.state, found, ends = fold_candidates(
             self.state,
@@ -145,7 +146,7 @@ class Pabf(SingleGroup):
         return super().finish(partials)
 
     def _by_id(self, runs: Runs) -> Runs:
-        """Rows that equal in score and time in the order of their ids."""
+        """Sort rows with equal score and time by id."""
         part = runs.parts["rows"]
         ids = part.columns.get(f"shown:{self.query.id}")
         if ids is None or len(part) < 2:
@@ -183,13 +184,13 @@ class Pabf(SingleGroup):
         best[: len(own["best"])] = own["best"]
         self.state = Candidates(**(own | {"best": best}))
         for name, count in self.tallies().items():
-            count[:] = arrays.get(f"tally/{name}", 0)  # 0.1 did not keep them
+            count[:] = arrays.get(f"tally/{name}", 0)  # version 0.1 did not save them
 
     def tallies(self) -> Mapping[str, Ints]:
         return self.filter.tallies()
 
     def stats(self) -> dict[str, int | float]:
-        """Retained are the rows in buckets, expired ones until they are passed over or merged."""
+        """``retained`` includes expired rows until they are skipped or dropped in a merge."""
         state, meta = self.state, self.state.meta
         own = sum(array.nbytes for array in state)
         fresh = int(meta[kernel.USED] - state.cut[0])
@@ -208,7 +209,7 @@ class Pabf(SingleGroup):
         }
 
     def _buckets(self) -> list[Ints]:
-        """The buckets' rows, the newest bucket first, without those passed over as expired."""
+        """The rows of each bucket, newest bucket first, without those skipped as expired."""
         state = self.state
         return [state.rows[state.head[j] : state.cut[j]] for j in range(kernel.BUCKETS)]
 
