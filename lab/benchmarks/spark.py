@@ -98,7 +98,7 @@ def reports(rows: int, seed: int = 2) -> pa.Table:
 
 
 def sides(rows: int) -> dict[str, pa.Table]:
-    """Two streams of half the rows each; a row of each side join with a probability of 2 %."""
+    """Two streams of half the rows each; two rows, one of each side, join with probability 2 %."""
     made = two_streams(rows // 2, join_rate=0.02)
     return {side: t.set_column(0, "ts", moments(rows // 2)) for side, t in made.items()}
 

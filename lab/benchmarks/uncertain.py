@@ -29,7 +29,7 @@ CASES = (
     (1_000_000, 100, 10, None),
 )
 FLAT = 1.2
-"""How many times the cost per row in the smallest window it may cost in the largest."""
+"""The cost per row in the largest window may be at most this multiple of the smallest's."""
 
 
 def run(scale: float, progress: Progress) -> list[dict[str, Any]]:
