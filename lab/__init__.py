@@ -1,6 +1,6 @@
-"""Benchmarks, experiments and the papers' data: beside the package, never in the wheel.
+"""Benchmarks, experiments and the papers' data: next to the package, never in the wheel.
 
-``bench`` measures, ``benchmarks`` are what it measures, ``experiments`` rerun the papers' tables,
-``datasets`` are their streams. ``skyband bench`` and ``skyband reproduce`` find this folder in a
-checkout.
+``bench`` is the harness, ``benchmarks`` holds what it measures, ``experiments`` rerun the papers'
+tables, and ``datasets`` provide their streams. ``skyband bench`` and ``skyband reproduce`` find
+this folder in a checkout.
 """

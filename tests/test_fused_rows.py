@@ -24,8 +24,8 @@ from skyband.fused.guard import Guard
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [
-        ("stream", "c", "no stream of the query"),
-        ("stream", None, "no stream of the query"),
+        ("stream", "c", "not one of the query's streams"),
+        ("stream", None, "not one of the query's streams"),
         ("value", 1.5, "outside the bounds"),
         ("value", float("nan"), "not a number"),
         ("value", None, "null"),

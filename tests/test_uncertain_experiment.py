@@ -78,7 +78,7 @@ def test_verdicts_follow_from_the_figures() -> None:
     bad = good | {"SCSQ-Buffer": [Point(20, 1_000, 300, 40, 1), Point(20, 100_000, 50_000, 40, 99)]}
     told = uncertain.judged(bad, bad)
     assert told["BS is slower than SCSQ-Buffer"] == "0.0 ×: does not hold"
-    assert told["no more time a row in a larger window"] == "99.00 ×: does not hold"
+    assert told["no more time per row in a larger window"] == "99.00 ×: does not hold"
     assert told["the others 2 to 3 orders smaller"].endswith(": does not hold")
     noise = uncertain.judged(good, good | {"SCSQ-Buffer": line(300, 1.9)})
     assert noise["BS is slower than SCSQ-Buffer"] == "1.1 ×: undecided"

@@ -1,4 +1,4 @@
-"""Time what is compared in turns, so that a busy moment of the machine hits all alike."""
+"""Time competing work in turns, so that a busy moment of the machine affects all alike."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PATIENCE = 15.0
 
 
 def best_of(work: Mapping[str, Callable[[], Any]], repeat: int = 3) -> dict[str, float]:
-    """The least seconds of each work, run in turns ``repeat`` times.
+    """The shortest time of each piece of work in seconds, run in turns ``repeat`` times.
 
-    A work that has taken ``PATIENCE`` seconds in all is not repeated.
+    Work that has taken ``PATIENCE`` seconds in total is not repeated.
 
     >>> sorted(best_of({"a": lambda: None, "b": lambda: None}, repeat=1))
     ['a', 'b']
@@ -45,10 +45,10 @@ def compared(
     work: Mapping[str, Callable[[], Any]],
     repeat: int = 3,
 ) -> dict[str, Any]:
-    """One measured row: millions of rows a second of each, and ours as a multiple of the others.
+    """One measured row: each rate in millions of rows per second, and our ratio to the others.
 
-    Ours runs once before the clock does. ``rows`` says how many rows each work goes through; a slow
-    peer may be given fewer of them. The works are named alike, ours ``skyband``.
+    Ours runs once untimed, to warm up. ``rows`` says how many rows each piece of work processes; a
+    slow peer may get fewer of them. ``rows`` and ``work`` have the same keys; ours is ``skyband``.
 
     >>> row = compared({"k": 1}, {"skyband": 10}, {"skyband": lambda: sum(range(10))}, repeat=1)
     >>> list(row)

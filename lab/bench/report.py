@@ -78,7 +78,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def machine() -> str:
-    """What a run was measured on, in one line."""
+    """The machine and package versions of a run, in one line."""
     parts = [f"Python {platform.python_version()}"]
     for package in ("numpy", "numba", "pyarrow", "duckdb", "polars", "pyspark"):
         try:
@@ -89,7 +89,7 @@ def machine() -> str:
 
 
 def busy(seconds: float = 0.5) -> str | None:
-    """A warning where other work shares the machine; asked before a run, which is work itself."""
+    """A warning if other work shares the machine; call it before a run, which is work itself."""
     before = _ticks()
     time.sleep(seconds)
     idle, passed = (now - then for now, then in zip(_ticks(), before, strict=True))
@@ -97,12 +97,12 @@ def busy(seconds: float = 0.5) -> str | None:
         return None
     return (
         f"Other work shared the machine ({1 - idle / passed:.0%} of {os.cpu_count()} cores): rates "
-        "are too low, and ratios to be taken with care."
+        "are too low, and ratios should be read with care."
     )
 
 
 def _ticks() -> tuple[int, int]:
-    """Idle and all ticks of all cores so far; no ticks where the system does not tell."""
+    """Idle ticks and all ticks of all cores so far; zeros if the system does not report them."""
     try:
         counts = [int(n) for n in Path("/proc/stat").read_text("ascii").split("\n")[0].split()[1:]]
     except OSError:
@@ -111,7 +111,7 @@ def _ticks() -> tuple[int, int]:
 
 
 def write_section(path: Path, name: str, text: str) -> None:
-    """Put a section into a Markdown file, in place of the one of that name."""
+    """Put a section into a Markdown file; it replaces a section of the same name."""
     begin, end = f"<!-- bench:{name} -->", f"<!-- /bench:{name} -->"
     old = path.read_text(encoding="utf-8") if path.exists() else _HEAD
     section = f"{begin}\n{text.strip()}\n{end}"
@@ -126,7 +126,7 @@ def write_section(path: Path, name: str, text: str) -> None:
 
 
 def plot(rows: Sequence[Row], path: Path, title: str) -> bool:
-    """Draw every ratio as a bar on a logarithmic scale; False where there is none to draw."""
+    """Draw every ratio as a bar on a logarithmic scale; returns False if there is none."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -147,12 +147,12 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> bool:
     for number, peer in enumerate(peers):
         found = [(labels.index(label), value) for label, p, value in bars if p == peer]
         places = [place + (number - (len(peers) - 1) / 2) * height for place, _ in found]
-        axes.barh(places, [value for _, value in found], height, label=f"beside {peer}")
+        axes.barh(places, [value for _, value in found], height, label=f"compared with {peer}")
     axes.set_yticks(range(len(labels)), labels, fontsize=8)
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.axvline(1.0, color="black", linewidth=0.8)
-    axes.set_xlabel("times as many rows a second")
+    axes.set_xlabel("times as many rows per second")
     axes.set_title(title)
     axes.legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -162,7 +162,7 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> bool:
 
 
 def _label(row: Row) -> str:
-    """A row in words: its case or, where it has none, its settings."""
+    """The label of a row: its case or, if it has none, its settings."""
     if "case" in row:
         return str(row["case"])
     own = {n: v for n, v in row.items() if n not in ("group", "rows")}

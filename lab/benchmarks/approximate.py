@@ -1,9 +1,10 @@
-"""Approximate TopK (PABF) beside our exact default and the two exact algorithms of its paper.
+"""Approximate TopK (PABF) compared with our exact default and its paper's two exact algorithms.
 
-At its defaults: N = 100,000, s = 1,000, k = 100, epsilon 0.1 % of the range, delta 0.99.
-The slow peers get fewer rows, but always two windows of them. "Preselected" is PABF with
-``preselect=True``. The whole takes a minute or two; the targets are the paper's claims, as how many
-times as fast PABF is to be: MinTopK 2.5 (40 % of its time), SMA 5 (20 %), our exact default 1.
+The settings are the paper's defaults: N = 100,000, s = 1,000, k = 100, epsilon 0.1 % of the range,
+delta 0.99. The slow peers get fewer rows, but always at least two windows. "Preselected" is PABF
+with ``preselect=True``. The benchmark takes a minute or two. The targets say how many times as fast
+as the others PABF should be: MinTopK 2.5 (40 % of its time) and SMA 5 (20 %) as the paper claims,
+our exact default 1.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lab.datasets.real import data_folder
 ROWS = 10_000_000
 SIZE, SLIDE, K = 100_000, 1_000, 100
 SHARES = {"pabf": 1, "preselected": 1, "skyband": 1, "mintopk": 10, "sma": 40}
-"""How many times fewer rows an algorithm gets."""
+"""An algorithm gets the rows divided by this number."""
 TARGETS = {"target, × skyband": 1, "target, × mintopk": 2.5, "target, × sma": 5}
 
 

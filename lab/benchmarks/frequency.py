@@ -1,11 +1,11 @@
-"""HeavyHitters beside DuckDB with panes by hand, and beside sketches and counts without a window.
+"""HeavyHitters compared with DuckDB using manual panes, and with sketches and unwindowed counts.
 
 All read the same Arrow table in memory. Ours uses one thread, DuckDB and Polars two. DuckDB counts
 the items of every pane once; then either one statement hands the counts to the windows that cover
-their pane, adds them up and ranks them (`duckdb`), or a query a window does (`duckdb, a query a
-window`), which is the fastest way we found. Polars counts every window from its rows. DuckDB's
-`approx_top_k`, DataSketches and Polars' counts of the whole input have no window: they do less.
-DataSketches and River take one Python object a row, and get a hundredth of the rows.
+their pane, adds them up and ranks them (`duckdb`), or one query per window does this (`duckdb, a
+query a window`), which is the fastest way we found. Polars counts every window from its rows.
+DuckDB's `approx_top_k`, DataSketches and Polars' counts of the whole input have no window, so they
+do less. DataSketches and River take one Python object per row, and get a hundredth of the rows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PANES = """
 
 
 def by_hand(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> pa.Table:
-    """Counts a pane, handed to the ten windows that cover it, in one statement."""
+    """Counts per pane, handed to the ten windows that cover the pane, in one statement."""
     connection.register("rows_in", table)
     return connection.sql(f"""
         with panes as ({PANES}),
@@ -65,7 +65,7 @@ def by_hand(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> pa.Table:
 
 
 def window_by_window(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> pa.Table:
-    """Counts a pane, kept; then a query a window, which sorts only its ten best."""
+    """Counts per pane, stored; then one query per window, which sorts only its ten best."""
     connection.register("rows_in", table)
     connection.sql(f"create or replace temp table panes as {PANES}")
     asked = (
@@ -78,7 +78,7 @@ def window_by_window(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> 
 
 
 def _agree(ours: pa.Table, theirs: pa.Table) -> None:
-    """The peer must answer the same question."""
+    """Raise unless the peer gave the same answers."""
     found = theirs.sort_by([("ending", "ascending"), ("n", "descending"), ("item", "ascending")])
     same = ours["count"].to_pylist() == [int(n) for n in found["n"].to_pylist()]
     if not same or ours["item"].to_pylist() != found["item"].to_pylist():
@@ -116,7 +116,7 @@ def sliding(rows: int, progress: Progress) -> list[dict[str, Any]]:
 def _peers(
     connection: duckdb.DuckDBPyConnection, table: pa.Table, progress: Progress
 ) -> tuple[dict[str, Callable[[], Any]], dict[str, int]]:
-    """What other libraries have, those that are installed; and the rows that each is given."""
+    """The competing libraries that are installed, and how many rows each of them gets."""
     connection.register("rows_in", table)
     rows = table.num_rows
     item = table["item"].to_numpy()
@@ -205,11 +205,11 @@ def grouped(rows: int, progress: Progress) -> list[dict[str, Any]]:
 
 
 def panes(rows: int, progress: Progress) -> list[dict[str, Any]]:
-    """The cost of a row must not grow with the panes of a window."""
+    """The cost per row must not grow with the number of panes per window."""
     found = []
     table = hour_of_items(rows)
     for slide, count in (("100 s", 6), ("10 s", 60), ("1 s", 600)):
-        progress(f"{count} panes a window")
+        progress(f"{count} panes per window")
         window = sb.TimeWindow("10 minutes", slide=slide)
         query = _query("fsw", capacity=2_000, window=window)
         work = {"skyband": lambda q=query: sb.rank(table, q)}
@@ -220,7 +220,7 @@ def panes(rows: int, progress: Progress) -> list[dict[str, Any]]:
 
 
 def most_state(query: sb.Query, table: pa.Table) -> int:
-    """The greatest ``state_bytes`` that a user sees, the rows of open panes included."""
+    """The greatest ``state_bytes`` that a user sees, including the rows of open panes."""
     monitor, found = sb.Monitor(query), 0
     for start in range(0, table.num_rows, 20_000):
         monitor.push(table.slice(start, 20_000))
@@ -229,7 +229,7 @@ def most_state(query: sb.Query, table: pa.Table) -> int:
 
 
 def distinct(rows: int, progress: Progress) -> list[dict[str, Any]]:
-    """Nor with the distinct items."""
+    """The cost per row must not grow with the number of distinct items."""
     found = []
     for many in (10_000, 100_000, 1_000_000, 10_000_000):
         progress(f"{many:,} distinct items")

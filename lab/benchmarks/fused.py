@@ -1,8 +1,8 @@
 """FusedTopK: its three algorithms on one stream, and DuckDB recomputing every window.
 
 All read the same Arrow table in memory. Ours use one thread, DuckDB two. DuckDB joins each
-window's end with its rows, sums them by object and takes the best k; it is given fewer rows, since
-its cost a row grows with the window. The whole takes about two minutes.
+window's end with its rows, sums them by object and takes the best k; it gets fewer rows, since its
+cost per row grows with the window. The benchmark takes about two minutes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def query(window: int, algorithm: str, count: int = 2, **settings: Any) -> sb.Fu
 
 
 def algorithms(rows: int, progress: Progress) -> list[dict[str, Any]]:
-    """Two streams, the window of the target."""
+    """Two streams, with the window that the targets are set for."""
     window = 10_000
     table = correlated_reports(rows, recent=window // 4, seed=1)
     short = table.slice(0, min(rows, 3 * window))
@@ -70,7 +70,7 @@ def algorithms(rows: int, progress: Progress) -> list[dict[str, Any]]:
 
 
 def windows(rows: int, progress: Progress) -> list[dict[str, Any]]:
-    """How the cost of a row grows with the window: less than with its square root."""
+    """How the cost per row grows with the window: it should grow less than its square root."""
     found = []
     for algorithm in TARGETS:
         base = 0.0
@@ -100,7 +100,7 @@ def streams(rows: int, progress: Progress) -> list[dict[str, Any]]:
             "skyband": partial(sb.rank, table, query(10_000, "eaa-approx", count)),
             "eaa": partial(sb.rank, table, query(10_000, "eaa", count)),
         }
-        settings = {"group": "The number of streams (eaa-approx beside eaa)", "streams": count}
+        settings = {"group": "The number of streams (eaa-approx against eaa)", "streams": count}
         found.append(compared(settings, dict.fromkeys(work, table.num_rows), work))
     return found
 
@@ -113,7 +113,7 @@ def functions(rows: int, progress: Progress) -> list[dict[str, Any]]:
         "min": "min",
         "max": "max",
         "weights": {"s0": 1.0, "s1": 2.0},
-        "a function of one's own": lambda values: (values**2).sum(axis=1),
+        "a user's function": lambda values: (values**2).sum(axis=1),
     }
     for name, combine in own.items():
         progress(f"combine: {name}")
@@ -126,13 +126,13 @@ def functions(rows: int, progress: Progress) -> list[dict[str, Any]]:
 def retained(table: pa.Table, asked: sb.FusedTopK) -> int:
     monitor = sb.Monitor(asked)
     monitor.push(table)
-    if asked.algorithm != "sla":  # right after a sweep it is counted as in the paper
+    if asked.algorithm != "sla":  # right after a sweep, the count is that of the paper
         monitor.session.synopsis.sweep()  # type: ignore[attr-defined]
     return int(monitor.stats()["retained"])
 
 
 def recompute(connection: duckdb.DuckDBPyConnection, table: pa.Table, window: int) -> pa.Table:
-    """Every window from its rows: a value per stream, their sum, the best k."""
+    """Recompute every window from its rows: a value per stream, their sum, the best k."""
     connection.register("reports", table)
     return connection.sql(f"""
         with ends as (select unnest(range({SLIDE}, {table.num_rows + 1}, {SLIDE})) as ending),

@@ -1,10 +1,11 @@
-"""Skylines beside paretoset recomputing each window, and joins beside the paper's and DuckDB.
+"""Skylines compared with paretoset, and skyline joins with the paper's algorithms and DuckDB.
 
-``paretoset`` gets the rows of each window as one array and returns a mask; ours also builds the
-answer table. DuckDB joins the rows of each window and drops what some other pair dominates, by
-anti-joins: first with the 50 pairs of the least sums, then among those left (one anti-join of all
-pairs with all takes minutes a window). Peers that would take minutes get a stretch of the stream,
-DuckDB three windows; rates are per row that is new in a window. The whole takes some three minutes.
+``paretoset`` recomputes each window: it gets the window's rows as one array and returns a mask;
+ours also builds the answer table. DuckDB joins the rows of each window and drops dominated pairs by
+anti-joins: first with the 50 pairs of the smallest sums, then among the rest (a single anti-join of
+all pairs with all pairs takes minutes per window). Peers that would take minutes get only a part of
+the stream, DuckDB three windows; rates count the rows that are new in a window. The benchmark takes
+about three minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ WINDOW, SLIDE = 100_000, 1_000
 LIVE, STEP = 4_000, 400
 NAMES = ("a0", "a1", "b0", "b1")
 SINGLE_TARGETS = {2: 2.0, 4: 0.2}
-"""Millions of rows a second."""
+"""Millions of rows per second, by number of dimensions."""
 JOIN_TARGETS = {
     "target M rows/s": 0.5,
     "target, × lsj": 3,
@@ -80,7 +81,7 @@ def joined(scale: float, progress: Progress) -> list[dict[str, Any]]:
     found = []
     for distribution in ("correlated", "independent"):
         n = max(3 * LIVE, int(200_000 * scale))
-        progress(f"join of {distribution} streams, {n:,} rows a side")
+        progress(f"join of {distribution} streams, {n:,} rows per side")
         streams = two_streams(n, distribution=distribution, join_rate=0.02)
         parts = {"skyband": n, "lsj": n // 10, "isj": n // 10, "naive": 2 * LIVE}
         parts = {name: max(size, 2 * LIVE) for name, size in parts.items()}
@@ -102,15 +103,15 @@ def joined(scale: float, progress: Progress) -> list[dict[str, Any]]:
 
 
 def layered(scale: float, progress: Progress) -> list[dict[str, Any]]:
-    """Lsj beside isj, often enough that a small difference shows.
+    """Lsj compared with isj, repeated often enough to show a small difference.
 
-    By default lsj shares nothing between windows of fewer than 1,536 live rows a side, and is isj
-    there; "shared" is lsj that shares at every size.
+    By default lsj shares nothing between windows of fewer than 1,536 live rows per side, where it
+    is the same as isj; "shared" is lsj that shares at every size.
     """
     found = []
     for live in (1_000, LIVE, 10_000):
         n = max(2 * live, int(8 * live * scale))
-        progress(f"lsj beside isj, {live:,} live rows a side")
+        progress(f"lsj compared with isj, {live:,} live rows per side")
         streams = two_streams(n, distribution="correlated", join_rate=0.02)
         queries = {
             "skyband": _join("lsj", live),
@@ -123,8 +124,8 @@ def layered(scale: float, progress: Progress) -> list[dict[str, Any]]:
             name: lambda q=query, s=streams: sb.rank(s, q) for name, query in queries.items()
         }
         settings = {
-            "group": "lsj (here as skyband; shared: at every size) beside isj, correlated",
-            "case": f"{live:,} live rows a side",
+            "group": "lsj (here as skyband; shared: at every size) against isj, correlated",
+            "case": f"{live:,} live rows per side",
         }
         rows = dict.fromkeys(work, 2 * n)
         found.append(compared(settings, rows, work, repeat=5) | {"target, × isj": 1})
@@ -147,7 +148,7 @@ def _join(
 
 
 def _in_duckdb(streams: dict[str, pa.Table], end: int) -> pa.Table:
-    """One window: the join, then anti-joins with what dominates."""
+    """One window: the join, then anti-joins that drop dominated pairs."""
     connection = duckdb.connect()
     connection.execute("set threads = 1")
     for name, side in (("l", "left"), ("r", "right")):

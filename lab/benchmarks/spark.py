@@ -1,11 +1,12 @@
-"""Skyband on Spark beside Spark itself: the same files, the same session, one run.
+"""Skyband on Spark compared with Spark itself: the same files, the same session, one run.
 
-Speed is rows a second over the batches after the first, which pays for workers and compilers. The
-floor is a ``mapInArrow`` that only counts rows: what Python on Spark costs before anything is done.
-The native forms are ``groupBy(window, key)`` in append mode with ``row_number`` over the finished
-windows of each batch, and for scores also ``max_by`` with k. They read the first 4 of 10 million
-rows, in batches of the same size, for they would run for minutes. Bytes in are those of the columns
-that a query reads, as compressed in the files; bytes shuffled are what Spark says it wrote.
+Speed is rows per second over all batches except the first, which pays for starting workers and
+compiling. The baseline is a ``mapInArrow`` that only counts rows: what Python on Spark costs before
+any work is done. The native forms are ``groupBy(window, key)`` in append mode with ``row_number``
+over the finished windows of each batch, and for scores also ``max_by`` with k. They read only the
+first 4 of 10 million rows, in batches of the same size, since all rows would take minutes. Bytes in
+are those of the columns that a query reads, as compressed in the files; bytes shuffled are what
+Spark reports as written.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ GROWTH = "Growth: score top-k over shards and groups"
 def run(scale: float, progress: Progress) -> list[dict[str, Any]]:
     from skyband.spark import session
 
-    # Spark tidies its state up in the background, also while the folder is being removed.
+    # Spark cleans up its state in the background, even while the folder is being removed.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         spark = session("local[2]", **SETTINGS)
         spark.sparkContext.setLogLevel("OFF")
@@ -62,13 +63,13 @@ def run(scale: float, progress: Progress) -> list[dict[str, Any]]:
 
 
 def moments(rows: int) -> pa.Array:
-    """An hour of events, in order."""
+    """The times of one hour of events, in order."""
     ticks = START + np.arange(rows) * (HOUR // rows)
     return pa.array(ticks).cast(pa.timestamp("us", tz="UTC"))
 
 
 def flows(rows: int, seed: int = 1) -> pa.Table:
-    """Zipf keys, uniform scores, groups of three sizes."""
+    """Zipf keys, uniform scores, and group columns with 10, 1,000 and 100,000 groups."""
     rng = np.random.default_rng(seed)
     keys = np.minimum(rng.zipf(1.2, rows), 2**31 - 1)
     columns = {
@@ -83,7 +84,7 @@ def flows(rows: int, seed: int = 1) -> pa.Table:
 
 
 def reports(rows: int, seed: int = 2) -> pa.Table:
-    """Objects on two streams; half of those of the one report on the other too."""
+    """Objects on two streams; half of the objects of one stream report on the other too."""
     rng = np.random.default_rng(seed)
     number = np.arange(rows)
     other = (number % 2 == 1) & (rng.random(rows) < 0.5)
@@ -97,7 +98,7 @@ def reports(rows: int, seed: int = 2) -> pa.Table:
 
 
 def sides(rows: int) -> dict[str, pa.Table]:
-    """Two streams of half the rows each, of which any two join with probability 2 %."""
+    """Two streams of half the rows each; two rows, one of each side, join with probability 2 %."""
     made = two_streams(rows // 2, join_rate=0.02)
     return {side: t.set_column(0, "ts", moments(rows // 2)) for side, t in made.items()}
 
@@ -128,7 +129,7 @@ def queries() -> dict[str, sb.Query]:
 
 
 TARGETS = {"count top-k": 0.6, "score top-k": 0.6}
-"""Share of the floor; every other query is to reach half of the floor or of the embedded engine."""
+"""Targets as a share of the baseline; other queries: half of it or of the embedded engine."""
 NATIVE_TARGETS = {"count top-k": 15, "score top-k": 10}
 
 
@@ -145,7 +146,7 @@ def native_count(frame: Any) -> Any:
 
 
 def native_score(frame: Any) -> Any:
-    """The best score of each key: a streaming DataFrame cannot rank rows themselves."""
+    """The best score of each key, because a streaming DataFrame cannot rank single rows."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return _by_key(frame).agg(F.max("bytes").alias("score"))
@@ -159,7 +160,7 @@ def _by_key(frame: Any) -> Any:
 
 
 def native_max_by(frame: Any) -> Any:
-    """The k best rows themselves, which ``max_by`` gives since Spark 4.2."""
+    """The k best rows themselves, which ``max_by`` can return since Spark 4.2."""
     from pyspark.sql import functions as F  # noqa: N812
 
     marked = frame.withWatermark("ts", "0 seconds")
@@ -168,7 +169,7 @@ def native_max_by(frame: Any) -> Any:
 
 
 def numbered(frame: Any, _: int) -> None:
-    """What a sink has to do after a native aggregation: the ten best of each window."""
+    """The step that a sink must add to a native aggregation: the ten best of each window."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -182,16 +183,16 @@ def numbered(frame: Any, _: int) -> None:
 
 @dataclass
 class Told:
-    """What a run of a streaming query told of itself."""
+    """What one run of a streaming query reported about itself."""
 
     rows: int
     speed: float
-    """Rows a second after the first batch."""
+    """Rows per second after the first batch."""
     batch_seconds: float
     shuffled: int
     state_bytes: int
     parts: dict[str, float] = field(default_factory=dict)
-    """Milliseconds of a batch, by what they went into."""
+    """Milliseconds per batch, by phase."""
 
 
 class Benchmark:
@@ -215,7 +216,7 @@ class Benchmark:
 
     def run(self) -> Iterator[dict[str, Any]]:
         count = lambda frames: counting(frames["flows"])  # noqa: E731
-        # A virtual machine that has just started is slow, and would be so for the first case only.
+        # A Java virtual machine that has just started is slow; only the first case would suffer.
         self.measure("warming up", ("flows",), count)
         self.measure("warming up", ("flows",), ranking(queries()["score top-k"]), upto=NATIVE_FILES)
         floor = self.measure("mapInArrow that counts", ("flows",), count)
@@ -264,7 +265,7 @@ class Benchmark:
                 form, ("flows",), lambda f, b=build: b(f["flows"]), upto=NATIVE_FILES, sink=sink
             )
             yield {
-                "group": "Beside Spark's own",
+                "group": "Compared with Spark's own",
                 "case": f"{name}: {form}",
                 "rows of it": told.rows,
                 "Spark's own M rows/s": told.speed / 1e6,
@@ -274,7 +275,7 @@ class Benchmark:
             }
 
     def growth(self) -> Iterator[dict[str, Any]]:
-        """In batches of a million rows."""
+        """Speed by shards and by groups, in batches of a million rows."""
         query = queries()["score top-k"]
         settings: list[tuple[str, sb.Query, int]] = [
             (f"{shards} shards", query, shards) for shards in (1, 2, 4, 8)
@@ -296,7 +297,7 @@ class Benchmark:
             }
 
     def embedded(self, query: sb.Query) -> float:
-        """Rows a second of the embedded engine over the same files, read included."""
+        """Rows per second of the embedded engine over the same files, including the reading."""
         few = {name: self.tables[name].slice(0, 50_000) for name in sources_of(query)}
         files: dict[str, Any] = {name: str(self.folder / name) for name in few}
         given: list[dict[str, Any]] = [few, files]
@@ -307,7 +308,7 @@ class Benchmark:
         return self.rows / (time.perf_counter() - began)
 
     def bytes_of(self, query: sb.Query) -> int:
-        """Bytes of the columns that a query reads, as they are in the files."""
+        """Bytes of the columns that a query reads, as compressed in the files."""
         found = 0
         for name in sources_of(query):
             needed = set(columns_of(query, self.tables[name].schema, name))
@@ -329,7 +330,7 @@ class Benchmark:
         upto: int = FILES,
         sink: Callable[[Any, int], None] | None = None,
     ) -> Told:
-        """Run a query over the first files of its sources, to their end."""
+        """Run a query to the end of the first ``upto`` files of its sources."""
         from skyband.spark.metrics import read_progress
 
         self.progress(name)
@@ -395,7 +396,7 @@ class Benchmark:
         stream.stop()
         steady = waits[len(waits) // 3 :] or [float("nan")]
         batch = statistics.median(batches[len(batches) // 3 :] or [float("nan")])
-        # The source hands rows over at the end of their second, so a window's last rows come later.
+        # The source delivers rows at the end of their second, so a window's last rows come later.
         bound = 1 + 2 * batch + 1
         return {
             "group": "Latency: trigger 1 s, 10,000 rows/s, window 5 s every second",

@@ -1,11 +1,11 @@
-"""TopK beside one pass of numpy.max over the scores, and beside DuckDB with panes by hand.
+"""TopK compared with one pass of numpy.max over the scores, and with DuckDB using manual panes.
 
-Both read the same Arrow table in memory and give an Arrow table. Ours uses one thread, DuckDB two.
-DuckDB gets the best form we found: the best k of every pane with its two ordered aggregates, then
-either each pane's rows handed to the windows it belongs to and the best k again, or the aggregates
-as window functions over the panes, whichever is faster on a tenth of the stream. A form that would
-hand out too many rows is not tried. On scores that are not uniform DuckDB gets a quarter of the
-rows, but always two windows of them.
+Both read the same Arrow table in memory and return an Arrow table. Ours uses one thread, DuckDB
+two. DuckDB gets the best form we found: first the best k of every pane with its two ordered
+aggregates; then either each pane's rows are handed to the windows that cover it and the best k are
+taken again, or the aggregates run as window functions over the panes, whichever is faster on a
+tenth of the stream. A form that would hand out too many rows is not tried. On scores that are not
+uniform DuckDB gets a quarter of the rows, but always at least two windows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HOUR = 3_600_000_000
 THREADS = 2
 MINUTE, HOURLY = "epoch_us(ts) // 60000000", "epoch_us(ts) // 3600000000"
 HANDED_OUT = 200_000_000
-"""Rows that DuckDB's windows may read in all, for a form to be tried."""
+"""A form is tried only if DuckDB's windows read at most this many rows in total."""
 
 PATTERNS: dict[str, Callable[[int, np.random.Generator], np.ndarray]] = {
     "uniform": lambda n, rng: rng.random(n),
@@ -41,7 +41,7 @@ PATTERNS: dict[str, Callable[[int, np.random.Generator], np.ndarray]] = {
     "crowded": lambda n, rng: rng.integers(0, 100, n).astype(np.float64),
 }
 
-# k, slide, window, millions of rows a second to reach on uniform scores
+# k, slide, window, target in millions of rows per second on uniform scores
 COUNTED = (
     (10, 1, 100_000, 2),
     (10, 100, 100_000, None),
@@ -80,7 +80,7 @@ def counted(rows: int, progress: Progress) -> list[dict[str, Any]]:
                 "skyband": lambda t=table, q=query: sb.rank(t, q),
                 "numpy.max": lambda s=score: s.max(),
             }
-            # DuckDB breaks ties otherwise, so only scores without any are compared.
+            # DuckDB breaks ties differently, so only scores without ties are compared.
             fewer = n if pattern == "uniform" else max(n // 4, min(n, 2 * window))
             part, size["duckdb"] = table.slice(0, fewer), fewer
             panes = Panes(f"id // {slide}", window // slide, fewer // slide, k)
@@ -104,7 +104,7 @@ def counted(rows: int, progress: Progress) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Panes:
-    """How DuckDB cuts a table: the pane of a row, panes a window, the last window, k, the group."""
+    """How DuckDB cuts a table: a row's pane, panes per window, the last window, k, the group."""
 
     pane: str
     size: int
@@ -125,7 +125,7 @@ class Panes:
 
 
 def handed(connection: duckdb.DuckDBPyConnection, table: pa.Table, panes: Panes) -> pa.Table:
-    """Each pane's best rows handed to the windows it belongs to."""
+    """Each pane's best rows, handed to the windows that cover the pane."""
     connection.register("flows", table)
     k, group = panes.k, panes.group
     return connection.sql(f"""
@@ -167,7 +167,7 @@ def _best_form(
 
 
 def timed(rows: int, progress: Progress) -> list[dict[str, Any]]:
-    """One hour of events, ten minutes answered every minute."""
+    """One hour of events; every minute, an answer over the last ten minutes."""
     progress("windows of time: 10 minutes every minute, one hour")
     rng = np.random.default_rng(2)
     table = _hour(rows, rng)
@@ -187,7 +187,7 @@ def timed(rows: int, progress: Progress) -> list[dict[str, Any]]:
 
 
 def grouped(rows: int, progress: Progress) -> list[dict[str, Any]]:
-    """The same hour with many groups: the panes answered alone, and sliding."""
+    """The same hour with many groups: tumbling windows and sliding ones."""
     groups = max(10, rows // 100)
     rng = np.random.default_rng(3)
     table = _hour(rows, rng).append_column("g", pa.array(rng.integers(0, groups, rows)))
@@ -224,7 +224,7 @@ def grouped(rows: int, progress: Progress) -> list[dict[str, Any]]:
 
 
 def single(rows: int, progress: Progress) -> list[dict[str, Any]]:
-    progress("answers a second through push; state")
+    progress("answers per second through push; state")
     n = min(rows, 1_000_000)
     table = _table(np.random.default_rng(4).random(n))
     batches = [table.slice(at, 1_000) for at in range(0, n, 1_000)]
@@ -255,7 +255,7 @@ def single(rows: int, progress: Progress) -> list[dict[str, Any]]:
 
 
 def started(progress: Progress) -> list[dict[str, Any]]:
-    """How long a fresh process needs to import, and to give a first answer."""
+    """How long a fresh process takes to import, and to give a first answer."""
     progress("import and first answer in fresh processes")
     importing = (
         "import time; t = time.perf_counter(); import skyband; print(time.perf_counter() - t)"
@@ -315,7 +315,7 @@ def _hour(rows: int, rng: np.random.Generator) -> pa.Table:
 
 
 def _agree(ours: pa.Table, theirs: pa.Table) -> None:
-    """Both must have found the same scores; ties may differ in their ids."""
+    """Raise unless both found the same scores; ties may differ in their ids."""
     mine = ours["score"].to_numpy()
     yours = np.concatenate(theirs["score"].to_numpy(zero_copy_only=False))
     if len(mine) != len(yours) or not np.array_equal(mine, yours):

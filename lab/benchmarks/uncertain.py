@@ -1,9 +1,10 @@
-"""UncertainTopK: the buffered queue beside the base synopsis that keeps the whole window.
+"""UncertainTopK: the buffered queue compared with the base synopsis, which keeps the whole window.
 
-No library answers these queries over windows, so the peer is `bs`, the best that was known: all
-rows in row order. Random order, pk-topk; one thread. Both read the same Arrow table in memory, and
-their answers are compared, to the last digit, before anything is timed. The second table sets what
-was asked of the project beside what was measured.
+No library answers these queries over windows, so the peer is `bs`, the best method known before: it
+keeps all rows in row order. The stream is in random order, the semantics is pk-topk, and both use
+one thread. Both read the same Arrow table in memory, and their answers are compared to the last
+digit before anything is timed. The second table compares the project's targets with what was
+measured.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ROWS = 2_000_000
 STEADY = 1_000_000
 """Rows that are timed after a full window."""
 
-# W, slide, k, the rate asked for in million rows a second.
+# W, slide, k, the target rate in million rows per second.
 CASES = (
     (100_000, 100, 10, 5.0),
     (100_000, 1, 10, 1.0),
@@ -28,7 +29,7 @@ CASES = (
     (1_000_000, 100, 10, None),
 )
 FLAT = 1.2
-"""How much more a row may cost in the largest window than in the smallest, measured as it is."""
+"""The cost per row in the largest window may be at most this multiple of the smallest's."""
 
 
 def run(scale: float, progress: Progress) -> list[dict[str, Any]]:
@@ -48,13 +49,13 @@ def run(scale: float, progress: Progress) -> list[dict[str, Any]]:
         if size == max(each[0] for each in CASES):
             share = row["retained, % of bs"]
             asked.append(told(row["case"], "≤ 1 % of bs' rows", f"{share:.2f} %", share <= 1))
-    progress("time a row against W")
+    progress("time per row against W")
     sizes = sorted({size for size, slide, k, _ in CASES if (slide, k) == (100, 10)})
     micros = [steady(size, int(STEADY * scale)) for size in sizes]
     shown = ", ".join(f"{each:.3f}" for each in micros) + " µs"
     where = f"W {', '.join(f'{size:,}' for size in sizes)}, slide 100, k 10"
     flat = micros[-1] <= FLAT * micros[0]
-    asked.append(told(where, f"no more time a row (within {FLAT - 1:.0%})", shown, flat))
+    asked.append(told(where, f"no more time per row (within {FLAT - 1:.0%})", shown, flat))
     return found + asked
 
 
@@ -100,7 +101,7 @@ def kept(table: Any, query: sb.UncertainTopK) -> int:
 
 
 def steady(size: int, rows: int) -> float:
-    """Microseconds of CPU that a row takes once the window is full; the least of three."""
+    """Microseconds of CPU per row once the window is full; the least of three measurements."""
     table = random_order(size + 3 * rows)
     monitor = sb.Monitor(query(size, 100, 10, "scsq-buffer"))
     monitor.push(table.slice(0, size))

@@ -1,1 +1,1 @@
-"""Seeded generators of the streams that papers and demonstrations use; loaders of real data."""
+"""Seeded generators for the streams of the papers and demonstrations; loaders of real data."""

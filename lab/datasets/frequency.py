@@ -1,4 +1,4 @@
-"""Streams of items for HeavyHitters: skewed ones, drifting ones, calls with many single items."""
+"""Streams of items for HeavyHitters: skewed, drifting, and calls with many one-time items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOMENT = pa.timestamp("us", tz="UTC")
 
 
 def zipf(rows: int, distinct: int = 1_000_000, exponent: float = 1.2, seed: int = 1) -> Ints:
-    """Items whose frequency falls with a power of their rank; which item has which rank is random.
+    """Items whose frequency falls with a power of their rank; ranks are assigned at random.
 
     >>> items = zipf(10_000, distinct=100)
     >>> int(np.bincount(items).max()) > 1_500
@@ -26,7 +26,7 @@ def zipf(rows: int, distinct: int = 1_000_000, exponent: float = 1.2, seed: int 
 
 
 def drifting(rows: int, distinct: int = 10_000, turnover: int = 100_000, seed: int = 2) -> Ints:
-    """Zipf items whose ranks move on by one place every ``turnover / distinct`` rows.
+    """Zipf items whose ranks shift by one place every ``turnover / distinct`` rows.
 
     >>> len(np.unique(drifting(1_000, distinct=50, turnover=500))) > 50
     True
@@ -36,7 +36,7 @@ def drifting(rows: int, distinct: int = 10_000, turnover: int = 100_000, seed: i
 
 
 def calls(rows: int, days: int = 35, seed: int = 3) -> pa.Table:
-    """Calls with a daily and weekly wave: a third of the destinations is called once ever.
+    """Calls with a daily and weekly pattern: a third of the destinations is called only once.
 
     >>> calls(1_000, days=2).column_names
     ['ts', 'destination']
@@ -54,7 +54,7 @@ def calls(rows: int, days: int = 35, seed: int = 3) -> pa.Table:
 
 
 def hour_of_items(rows: int, distinct: int = 1_000_000, seed: int = 1) -> pa.Table:
-    """One hour of Zipf items in order of time.
+    """One hour of Zipf items in time order.
 
     >>> hour_of_items(100, distinct=10).column_names
     ['ts', 'item']

@@ -1,8 +1,8 @@
-"""Streams that report objects apart from one another, with a tunable correlation of appearance.
+"""Separate streams that report objects, with a tunable correlation between the streams.
 
-The generator of the fused paper's section 6: every stream reports an object at most once; with the
-probability ``correlation`` a new report is of an object that another stream reported recently, else
-of a new object. Values are uniform in [0, 1].
+This is the generator of the fused paper's section 6: every stream reports an object at most once.
+With probability ``correlation``, a new report is about an object that another stream reported
+recently, otherwise about a new object. Values are uniform in [0, 1].
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def correlated_reports(
 ) -> pa.Table:
     """Reports of objects on several streams: ``seq``, ``object``, ``stream``, ``value``.
 
-    ``recent`` is the number of last reports of a stream from which the others pick. Streams are
+    ``recent`` is how many of a stream's latest reports the other streams pick from. Streams are
     named ``s0``, ``s1``, ...
 
     >>> correlated_reports(4, seed=3).column_names
@@ -42,7 +42,7 @@ def correlated_reports(
     last = [[-1] * recent for _ in range(streams)]
     counts = [0] * streams
     where: dict[int, int] = {}
-    """Of objects reported recently, a bit a stream that has reported it."""
+    """For each object, one bit per stream that has reported it."""
     objects = np.empty(rows, np.int64)
     fresh = 0
     for row, (s, pick, other, place) in enumerate(
@@ -59,7 +59,7 @@ def correlated_reports(
         where[item] = where.get(item, 0) | 1 << s
         last[s][counts[s] % recent] = item
         counts[s] += 1
-    # Objects come in no particular order of their ids.
+    # The order of ids must not follow the order of appearance.
     names = rng.permutation(fresh)
     return pa.table({
         "seq": np.arange(rows),
@@ -72,11 +72,12 @@ def correlated_reports(
 
 
 def cache_clients(streams: int = 2, chunk: str = "5 s", rows: int | None = None) -> pa.Table:
-    """Bytes that clients read from the busiest cache sites, summed in chunks of time (real data).
+    """Bytes that clients read from the busiest cache sites, summed per chunk of time (real data).
 
     As the paper does with WorldCup98: a site is a stream, a report is what one client read there
-    in one chunk, and a client that reports again in a stream counts as another one. Columns as of
-    ``correlated_reports``; ``value`` is the share of the 99th percentile of bytes, at most 1.
+    in one chunk, and a client that reports again in a stream counts as a new object. The columns
+    are those of ``correlated_reports``; ``value`` is relative to the 99th percentile of bytes, and
+    at most 1.
     """
     log = real("osdf_access_log", ["ts", "client_id", "site", "bytes_read"])
     log = log.filter(pc.is_valid(log["client_id"]))

@@ -1,4 +1,4 @@
-"""Real data: Parquet files in the folder that the environment variable SKYBAND_DATA names."""
+"""Real data: Parquet files in the folder given by the environment variable SKYBAND_DATA."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def real(name: str, columns: Sequence[str] | None = None) -> pa.Table:
     path = None if folder is None else folder / f"{name}.parquet"
     if path is None or not path.exists():
         raise EngineError(
-            f"the data set {name!r} is needed: set {VARIABLE} to a folder that holds {name}.parquet"
+            f"data set {name!r} not found: set {VARIABLE} to a folder that contains {name}.parquet"
         )
     return pq.read_table(path, columns=None if columns is None else list(columns))

@@ -1,6 +1,6 @@
-"""Points for skylines, and pairs of streams to join: drawn ones, and real ones where given.
+"""Points for skylines, and pairs of streams to join: generated, and real if the data is there.
 
-Börzsönyi et al.'s three distributions over the unit cube. Less is better in each of its dimensions:
+Börzsönyi et al.'s three distributions over the unit cube. Less is better in every dimension:
 
     correlated          independent         anti-correlated
     .         ..        . . .   .   .       ..
@@ -29,8 +29,8 @@ DISTRIBUTIONS = ("correlated", "independent", "anti-correlated")
 def points(distribution: str, rows: int, dimensions: int, rng: np.random.Generator) -> Points:
     """Points of the unit cube.
 
-    A correlated point lies near the diagonal, at a normal distance along it. An anti-correlated one
-    lies near the plane across the middle of the diagonal, anywhere on it.
+    A correlated point lies near the diagonal, normally distributed along it. An anti-correlated
+    one lies near the plane across the middle of the diagonal, uniformly spread on it.
 
     >>> points("independent", 3, 2, np.random.default_rng(1)).shape
     (3, 2)
@@ -38,7 +38,7 @@ def points(distribution: str, rows: int, dimensions: int, rng: np.random.Generat
     if distribution == "independent":
         return rng.random((rows, dimensions))
     if distribution not in DISTRIBUTIONS:
-        raise ValueError(f"there is no distribution {distribution!r}; use one of {DISTRIBUTIONS}")
+        raise ValueError(f"unknown distribution {distribution!r}; use one of {DISTRIBUTIONS}")
     found = np.empty((0, dimensions))
     while len(found) < rows:
         size = 2 * (rows - len(found)) + 16
@@ -48,7 +48,7 @@ def points(distribution: str, rows: int, dimensions: int, rng: np.random.Generat
         else:
             middle = rng.normal(0.5, 0.05, size)
             moved = rng.uniform(-0.5, 0.5, (size, dimensions))
-        # Moves that sum to nothing keep a point on its plane across the diagonal.
+        # Offsets that sum to zero keep a point on its plane across the diagonal.
         moved -= moved.mean(axis=1, keepdims=True)
         made = middle[:, None] + moved
         inside = ((made >= 0) & (made <= 1)).all(axis=1)
@@ -66,8 +66,8 @@ def two_streams(
 ) -> dict[str, pa.Table]:
     """Streams ``left`` and ``right``: ``ts`` counts rows, ``key`` joins, then the dimensions.
 
-    Any two rows of both sides join with probability ``join_rate``: keys are uniform over its
-    reciprocal.
+    A row of one side and a row of the other join with probability ``join_rate``: keys are uniform
+    over ``1 / join_rate`` values.
 
     >>> streams = two_streams(4, join_rate=0.5)
     >>> streams["left"].column_names, streams["right"].column_names
@@ -86,10 +86,10 @@ def two_streams(
 
 
 def rooms() -> dict[str, pa.Table]:
-    """An office building's sensors split as the paper splits its own: even and odd rooms.
+    """An office building's sensors, split as in the paper into even and odd rooms.
 
-    Even rooms tell temperature and CO2, odd ones humidity and light; ``zone`` is a part of a floor,
-    ``ts`` the minute since the first reading.
+    Even rooms report temperature and CO2, odd ones humidity and light; ``zone`` is a part of a
+    floor, ``ts`` the minutes since the first reading.
     """
     table = real("berkeley_rooms_minute")
     table = table.filter(pc.is_valid(table["room"]))
@@ -109,9 +109,9 @@ def rooms() -> dict[str, pa.Table]:
 
 
 def trades_and_risks(seed: int = 1) -> dict[str, pa.Table]:
-    """Trades of four shares, and figures of risk and cost for each share, one a second.
+    """Trades of four shares, and risk and cost figures for each share, one per second.
 
-    The trades are real; the figures are drawn, as random walks between 0 and 1.
+    The trades are real; the figures are synthetic, random walks between 0 and 1.
     """
     table = real("us_equity_trades", ("ts", "symbol", "price", "volume"))
     table = table.set_column(1, "symbol", table["symbol"].cast(pa.string()))
@@ -132,6 +132,6 @@ def trades_and_risks(seed: int = 1) -> dict[str, pa.Table]:
 
 
 def air() -> pa.Table:
-    """Pollutants at twelve stations of a city, an hour a row; hours with gaps are left out."""
+    """Pollutants at twelve stations of a city, one row per hour; hours with gaps are left out."""
     names = ("ts", "station", "pm25", "pm10", "so2", "no2", "co", "o3")
     return real("beijing_air_hourly", names).drop_null()

@@ -1,12 +1,12 @@
-"""Streams of the PABF paper (section 7): scores in order of arrival.
+"""Streams of the PABF paper (section 7): scores in arrival order.
 
     TIME^U         scores unrelated to arrival
-    TIME^R         sin(pi t / 2N): a period of four windows
+    TIME^R         sin(pi t / 2N): one period in four windows
     SKEW-I a-d     most scores crowded into 80, 60, 40, 20 % of the range, at random times
     SKEW-II a-d    a later row scores less than an earlier one with probability 0.1, 0.4, 0.7, 0.9
-    STOCK          trades: price times volume, the real ones or log-normal ones like them
+    STOCK          trades: price times volume, real trades or similar log-normal ones
 
-The paper says no more than this; where a choice was left, the function says which one was made.
+The paper says no more than this; if it leaves a choice open, the function says what we chose.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def time_u(rows: int, seed: int = 0) -> Scores:
 
 
 def time_r(rows: int, window: int) -> Scores:
-    """A sine over arrival, one period in four windows; nothing is random."""
+    """A sine over the arrival number, one period in four windows; nothing is random."""
     scores: Scores = np.sin(np.arange(rows) * (np.pi / (2 * window)))
     return scores
 
 
 def skew_i(letter: str, rows: int, seed: int = 0) -> Scores:
-    """Scores of [0, 1), nineteen of twenty in a band of 80, 60, 40 or 20 % of it around its middle.
+    """Scores in [0, 1), of which 95 % lie in the middle 80, 60, 40 or 20 % of the range.
 
     >>> values = skew_i("d", 10_000)
     >>> bool(0.94 < np.mean(np.abs(values - 0.5) <= 0.1) < 0.98)
@@ -52,10 +52,10 @@ def skew_i(letter: str, rows: int, seed: int = 0) -> Scores:
 
 
 def skew_ii(letter: str, rows: int, window: int, seed: int = 0) -> Scores:
-    """Normal scores around a line that rises or falls so much in half a window as the letter says.
+    """Normal scores around a line whose slope the letter determines.
 
-    Two rows half a window apart are in falling order with the letter's probability. The line starts
-    again every ten windows, so that scores stay within a range.
+    Of two rows half a window apart, the later one scores less with the letter's probability. The
+    line restarts every ten windows, so that scores stay within a range.
 
     >>> values = skew_ii("d", 200_000, 10_000)
     >>> bool(0.88 < np.mean(values[5_000:50_000] < values[:45_000]) < 0.92)
@@ -69,14 +69,14 @@ def skew_ii(letter: str, rows: int, window: int, seed: int = 0) -> Scores:
 
 
 def stock() -> Scores:
-    """Price times volume of every real trade, in order (needs SKYBAND_DATA)."""
+    """Price times volume of every real trade, in their order (needs SKYBAND_DATA)."""
     table = real("us_equity_trades", ["price", "volume"])
     scores: Scores = table["price"].to_numpy() * table["volume"].to_numpy()
     return scores
 
 
 def stock_like(rows: int, seed: int = 0) -> Scores:
-    """Trades like the real ones: prices that wander, long-tailed volumes in hundreds."""
+    """Trades like the real ones: prices follow a random walk, volumes are long-tailed hundreds."""
     rng = np.random.default_rng(seed)
     prices = 100 * np.exp(np.cumsum(rng.normal(0, 1e-4, rows)))
     volumes = 100 * np.ceil(rng.lognormal(0.5, 1.4, rows))

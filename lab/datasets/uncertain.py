@@ -1,4 +1,4 @@
-"""Uncertain streams: the ones the paper draws, and two real ones where their data is given."""
+"""Uncertain streams: the paper's synthetic ones, and two real ones if their data is there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METHODS = {
     "SAT-HIGH": 0.3,
     "EST": 0.4,
 }
-"""How far a way of sighting icebergs is to be trusted, as the paper puts it (section 6)."""
+"""How far each method of sighting icebergs can be trusted, according to the paper (section 6)."""
 
 
 def random_order(rows: int, seed: int = 1) -> pa.Table:
@@ -39,7 +39,7 @@ def random_order(rows: int, seed: int = 1) -> pa.Table:
 
 
 def worst_order(rows: int) -> pa.Table:
-    """Falling scores and falling probabilities: every row is answered once, so all must be kept.
+    """Falling scores and probabilities: every row is in some answer, so all must be kept.
 
     >>> worst_order(3)["score"].to_pylist()
     [3, 2, 1]
@@ -51,8 +51,8 @@ def worst_order(rows: int) -> pa.Table:
 def icebergs() -> pa.Table:
     """Sightings by the International Ice Patrol: ``ts``, ``id``, ``score``, ``p``.
 
-    ``p`` follows from the method of sighting. The paper scores by days drifted, which these seasons
-    do not record: days since the iceberg's first sighting stand for it.
+    ``p`` follows from the method of sighting. The paper scores by days drifted, which the data of
+    these seasons lacks; days since the iceberg's first sighting take its place.
     """
     table = real("iip_icebergs_2014_2021", ["ts", "season", "berg_number", "method"])
     moments = table["ts"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
@@ -76,7 +76,7 @@ def icebergs() -> pa.Table:
 
 
 def icebergs_repeated(rows: int, seed: int = 1) -> pa.Table:
-    """The paper's long stream of sightings: records drawn at random, again and again."""
+    """The paper's long stream of sightings: records drawn at random with replacement."""
     table = icebergs()
     drawn = np.random.default_rng(seed).integers(0, table.num_rows, rows)
     return table.take(pa.array(drawn))
@@ -85,8 +85,9 @@ def icebergs_repeated(rows: int, seed: int = 1) -> pa.Table:
 def fires() -> pa.Table:
     """Fires seen by MODIS over North America, in the order in which a crawler first saw them.
 
-    ``ts`` is out of order by hours; ``p`` is the confidence as a share of 1, and 0 for some rows,
-    which are bad rows; ``score`` is the radiative power. Confidence is no calibrated probability.
+    ``ts`` is out of order by hours; ``p`` is the confidence as a fraction of 1 (0 for some rows,
+    which makes them bad rows); ``score`` is the radiative power. Confidence is not a calibrated
+    probability.
     """
     table = real("fires_modis_na2026", ["ts", "first_seen", "lat", "lon", "frp_mw", "confidence"])
     table = table.sort_by([("first_seen", "ascending"), ("ts", "ascending")])

@@ -1,1 +1,1 @@
-"""The papers' experiments: a module a paper, each with ``reproduce(scale, out, progress)``."""
+"""The papers' experiments: one module per paper, with ``reproduce(scale, out, progress)``."""

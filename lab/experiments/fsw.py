@@ -1,8 +1,8 @@
 """Homem and Carvalho, "Finding top-k elements in a time-sliding window": Tables 1–5, Figures 6–9.
 
-Their newspaper and their call records cannot be had. A Portuguese newspaper corpus and a newswire
-stand for the first, the access log of a data federation (objects read once or twice for the most
-part) for the second. Parameters are the paper's.
+Their newspaper texts and call records are not available. A Portuguese newspaper corpus and a
+newswire replace the first; the access log of a data federation, where most objects are read once or
+twice, replaces the second. Parameters are the paper's.
 """
 
 from __future__ import annotations
@@ -64,26 +64,27 @@ STAYS = {  # Table 3: FSW and FSWr over 7 days, over 30 days
 
 
 NOTES = (
-    """The counters of Tables 4 and 5 follow formula (16) with m = 4,000 (412,000 in Table 4: with
-    m = 1,000), not with the m = 8,000 of the text; ours follow it with 8,000.""",
-    """On Folha FSWr gains less over FSW than in the paper, and both lose more from week to month;
-    on Reuters both stay above the paper. FSP is ahead of FSS here, behind it in the paper.""",
-    """Precision varies more on the log than on the paper's calls; the dips of SS, FSS and FSWr fall
-    together, and FSP and FSWf are spared most of them.""",
-    """FSP's inserts, removals and hits are shown twice, once for each of its two lists. For hits
-    the paper says so (section 3: two lists have to be updated; section 4: FSW avoids the
-    duplicate list update). For inserts and removals Figure 2 does not: in the full list they
-    are mostly additions to an item that is there, or subtractions. The verdict on half the
-    operations therefore counts hits twice, inserts and removals once. On Folha and Reuters FSP
-    then needs 1.9 to 2.2 times the operations of FSW and FSWr: the paper's "more than the
-    double" (in its conclusion) is about right, not a bound. Counted once throughout, FSP needs
-    little more than they do; counted twice throughout, more than twice as many in every case.
-    To show all three twice was our choice, made after single counts had contradicted the claim.""",
+    """The counters in the paper's Tables 4 and 5 follow formula (16) with m = 4,000 (412,000 in
+    Table 4: with m = 1,000), not with the m = 8,000 of its text; ours follow it with 8,000.""",
+    """On Folha, FSWr gains less over FSW than in the paper, and both lose more from week to month;
+    on Reuters both stay above the paper. FSP is ahead of FSS here, but behind it in the paper.""",
+    """Precision varies more on the log than on the paper's calls. SS, FSS and FSWr dip at the same
+    times; FSP and FSWf avoid most of these dips.""",
+    """FSP's inserts, removals and hits are counted twice, once for each of its two lists. For hits
+    the paper supports this (section 3: two lists have to be updated; section 4: FSW avoids the
+    duplicate list update). For inserts and removals its Figure 2 does not: in the full list they
+    are mostly additions to an existing item, or subtractions. The verdict on half the operations
+    therefore counts hits twice, but inserts and removals once. On Folha and Reuters FSP then needs
+    1.9 to 2.2 times the operations of FSW and FSWr: the paper's "more than the double" (in its
+    conclusion) is about right, but not a bound. If everything is counted once, FSP needs little
+    more than they do; if everything is counted twice, more than twice as many in every case.
+    Showing all three counted twice was our choice, made after single counts had contradicted the
+    claim.""",
 )
 
 
 def words(r: int) -> dict[str, dict[str, int]]:
-    """Parameters of the word tests."""
+    """Parameters of the experiments on words."""
     return {
         "ss": {"capacity": 2500},
         "fss": {"capacity": 1250, "cells": 3750},
@@ -124,7 +125,7 @@ class Measured:
     precision: list[float]
     stats: dict[str, int | float]
     worst: float
-    """The greatest share of an answer's items whose true count left its bounds; must be 0."""
+    """The greatest share of an answer's items whose true count is out of bounds; must be 0."""
 
 
 def reproduce(scale: float, out: Path, progress: Progress) -> None:
@@ -144,24 +145,23 @@ def _opening(report: Report) -> None:
     report.heading("Question")
     report.text(
         """Does one sketch with histograms (FSW, FSWr, FSWf) answer a sliding window about as
-        well as p sketches restarted in turn (p × SS, p × FSS) and as a list a pane (FSP), for a
-        fraction of their operations?"""
+        well as p sketches restarted in turn (p × SS, p × FSS) and as one list per pane (FSP), for
+        a fraction of their operations?"""
     )
     report.heading("Set-up")
     report.bullets(
         [
             """k = 500; m, h, r and f are the paper's. Every algorithm sees the rows one by one
-            in order of arrival.""",
-            """Precision is the share of an answer's items whose true count reaches the 500th
-            greatest true count (ties are right whichever the answer shows), over all windows
-            that are full.""",
-            """Operations are counted as the paper names them. *Hits and updates* adds hits in
+            in arrival order.""",
+            """Precision is the share of an answer's items whose true count is at least the 500th
+            greatest true count (of tied items, any counts as right), over all full windows.""",
+            """Operations are counted under the paper's names. *Hits and updates* adds hits in
             the list and the items changed when a pane expires; FSP does everything in two lists,
             and both count; *bucket updates* are the buckets merged into a cell at removals.""",
-            """The paper's texts and call records cannot be had. MAC-MORPHO (Folha de S. Paulo,
+            """The paper's texts and call records are not available. MAC-MORPHO (Folha de S. Paulo,
             1994) is cut into "days" of 8,277 tokens, the paper's average; Reuters-21578 has
             real days, seven times as long; the OSDF access log (objects of a data federation)
-            stands for the calls.""",
+            replaces the calls.""",
         ]
     )
     report.heading("Result")
@@ -215,7 +215,7 @@ def _run(case: Case, progress: Progress) -> dict[str, Measured]:
 def _answers(
     case: Case, algorithm: str, k: int, sizes: dict[str, Any]
 ) -> tuple[list[pa.Table], dict[str, int | float]]:
-    """Tables of the windows that lie within the stream, and what it took."""
+    """The answers of all full windows, and the operation counts."""
     options = {} if algorithm == "exact" else ROW_BY_ROW
     query = sb.HeavyHitters(
         k=k, item=case.item, time=case.time, window=case.window, algorithm=algorithm,
@@ -235,7 +235,7 @@ def _answers(
 
 
 def _judged(true: pa.Table, got: pa.Table) -> tuple[float, float]:
-    """The share of right items, and of items whose known true count is out of bounds."""
+    """The share of correct items, and of items whose known true count is out of bounds."""
     counts = dict(zip(true["rank"].to_pylist(), true["count"].to_pylist(), strict=True))
     least = counts.get(K, 0)
     item = true.column_names[3]
@@ -286,7 +286,7 @@ def _section(report: Report, case: Case, found: dict[str, Measured]) -> None:
     report.table(["", *(LABELS[name] for name in found)], rows)
     series = {LABELS[name]: [100 * p for p in run.precision] for name, run in found.items()}
     title = f"{case.title}: precision"
-    report.plot(f"fsw-{case.name}", title, series, f"window, one a {case.panes}", "precision (%)")
+    report.plot(f"fsw-{case.name}", title, series, f"window, one per {case.panes}", "precision (%)")
 
 
 def _cell(value: Any) -> str:
@@ -307,7 +307,7 @@ def _stays(report: Report, found: dict[str, dict[str, Measured]]) -> None:
             paper = STAYS["week" if case.endswith("week") else "month"][name][at]
             cells.append(f"{share / all_of_them:.1f} / {paper}")
         rows.append([label, *cells])
-    report.text("Per cent of removals, ours / the paper's:")
+    report.text("Percentage of removals, ours / the paper's:")
     report.table(header, rows)
 
 
@@ -321,7 +321,7 @@ def _mean(run: Measured) -> float:
 
 
 def _operations(run: Measured, lists: int = 1) -> float:
-    """Operations, each insert and removal once; stats count those of both lists of FSP."""
+    """Operations, with each insert and removal counted once; stats count both lists of FSP."""
     stats = run.stats
     changed = (stats["inserts"] + stats["removals"]) / lists
     return changed + stats["hits"] + stats.get("updates", 0)
@@ -341,7 +341,7 @@ def _verdicts(report: Report, found: dict[str, dict[str, Measured]]) -> None:
             [_mean(found[c]["fsw-r"]) >= _mean(found[c]["fsw"]) for c in words_cases],
         ),
         (
-            "FSW and FSWr need less than half of the operations of FSP, its hits counted twice",
+            "FSW and FSWr need less than half the operations of FSP, with its hits counted twice",
             [
                 2 * _operations(found[c][name]) < _operations(found[c]["fsp"], lists=2)
                 for c in words_cases
@@ -356,7 +356,7 @@ def _verdicts(report: Report, found: dict[str, dict[str, Measured]]) -> None:
             ],
         ),
         (
-            "Most removed items leave in the pane they came in (Table 3)",
+            "Most removed items leave in the pane in which they came (Table 3)",
             [
                 2 * found[c][n].stats["stayed_0"] > found[c][n].stats["removals"]
                 for c, n in _stayed(found)

@@ -1,7 +1,7 @@
-"""The experiments of the fused paper: what the dominance set holds, what approximating costs.
+"""The experiments of the fused paper: how large the dominance set is, what approximating costs.
 
-Every algorithm reads the same stream, a slide at a time; after each slide EAA and its approximation
-sweep, so that what they hold is what they need. SLA is the truth.
+Every algorithm reads the same stream, one slide at a time. After each slide EAA and its
+approximation sweep, so that they hold only what they need. The answers of SLA are the reference.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EVALUATIONS = 50
 CORRELATIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 ALGORITHMS = ("sla", "eaa", "eaa-approx")
 HALF = "caution 0.5"
-"""The approximation that expects an average report where the paper's expects the greatest."""
+"""The approximation that expects an average report, where the paper's expects the greatest."""
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "sla": ("sla", {}),
     "eaa": ("eaa", {"slack": 0}),
@@ -50,7 +50,7 @@ class Measured:
 
     @property
     def precision(self) -> float:
-        """That of the paper's approximation."""
+        """The precision of the paper's approximation."""
         return self.precisions["eaa-approx"]
 
 
@@ -61,23 +61,23 @@ def reproduce(scale: float, out: Path, progress: Progress) -> None:
     report.heading("Question")
     report.text(
         """How many object instances must be kept to answer exactly (EAA), how many does the
-        approximation keep, and how good are its answers? The paper's figures and tables 1 to 4 are
-        made again; where its text gives numbers they stand beside ours."""
+        approximation keep, and how good are its answers? We repeat the paper's figures and its
+        tables 1 to 4; if its text gives numbers, they are shown with ours."""
     )
     report.heading("Set-up")
     report.bullets([
-        f"""Count windows read every {SLIDE} arrivals, of all streams together. SLA, EAA and the
-        approximation see the same stream; after each slide the latter two sweep, so that what they
-        hold is what they need. Objects report once ever in a stream (`returns=False`), as in the
-        paper.""",
-        """Beside the paper's approximation stands ours with `caution=0.5`: a stream that may still
-        report is expected to bring an average value, not the greatest.""",
-        """Generator of section 6: with probability ρ a report is of an object among the last C of
-        another stream. The paper does not say C; here it is a tenth of the window, and the last
-        table varies it.""",
+        f"""Count windows over the arrivals of all streams together, read every {SLIDE} arrivals.
+        SLA, EAA and the approximation see the same stream; after each slide the latter two sweep,
+        so that they hold only what they need. An object reports at most once in a stream
+        (`returns=False`), as in the paper.""",
+        """The paper's approximation is compared with our variant `caution=0.5`: a stream that may
+        still report is expected to bring an average value, not the greatest.""",
+        """The streams come from the generator of section 6: with probability ρ, a report is about
+        one of the last C objects of another stream. The paper does not give C; here it is a tenth
+        of the window, and the last table varies it.""",
         f"""Retained, precision (share of the true top-k found) and relative error (mean of
-        |a − b| / a over ranks) are means of {evaluations} evaluations after the window has
-        filled.""",
+        |a − b| / a over ranks) are means of {evaluations} evaluations after the window is
+        full.""",
     ])  # fmt: skip
     verdicts = [
         *figure_4(report, scale, progress),
@@ -95,7 +95,7 @@ def reproduce(scale: float, out: Path, progress: Progress) -> None:
 
 
 def figure_4(report: Report, scale: float, progress: Progress) -> list[str]:
-    """The size of the dominance set (k = 1) of n intervals of one width, all arriving in turn."""
+    """The size of the dominance set (k = 1) of n intervals of equal width, arriving one by one."""
     report.heading("Figure 4: the dominance set of intervals")
     repeats = max(5, round(100 * scale))
     sizes = (100, 200, 400, 800, 1600)
@@ -108,9 +108,9 @@ def figure_4(report: Report, scale: float, progress: Progress) -> list[str]:
             counts = [undominated(n, width, rng) for _ in range(repeats)]
             found[n, width] = float(np.mean(counts))
     report.text(
-        f"""Current scores uniform in [0, 1], best scores `width` above them and at most 1; means of
-        {repeats} runs. The paper shows curves without numbers: logarithmic at width 0, linear
-        otherwise."""
+        f"""Current scores are uniform in [0, 1]; best scores are `width` above them, but at most 1.
+        The table shows means of {repeats} runs. The paper shows curves without numbers:
+        logarithmic at width 0, linear otherwise."""
     )
     header = ["intervals", *(f"width {width:g}" for width in widths)]
     report.table(header, [[n, *(found[n, width] for width in widths)] for n in sizes])
@@ -118,19 +118,19 @@ def figure_4(report: Report, scale: float, progress: Progress) -> list[str]:
         "fused_figure_4",
         "Size of the dominance set",
         {f"width {width:g}": [found[n, width] for n in sizes] for width in widths},
-        "intervals: 100 doubled each time",
+        "intervals: from 100, doubled each time",
         "undominated",
     )
     growth = found[1600, 0.2] / found[100, 0.2]
     slow = found[1600, 0.0] / found[100, 0.0]
     return [
         f"""Lemma 1, linear growth: {_said(growth > 8)}. From 100 to 1,600 intervals of width 0.2
-        the set grows {growth:.1f} times, without width {slow:.1f} times."""
+        the set grows by a factor of {growth:.1f}, at width 0 by a factor of {slow:.1f}."""
     ]
 
 
 def undominated(n: int, width: float, rng: np.random.Generator) -> int:
-    """Intervals that no later one dominates."""
+    """The number of intervals that no later one dominates."""
     current = rng.random(n)
     best = np.minimum(current + width, 1.0)
     who, offsets = np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int64)
@@ -163,7 +163,7 @@ def synthetic(
 
 
 def measured(reports: pa.Table, window: int, k: int, spacing: int) -> Measured:
-    """All algorithms over one stream, looked at every ``spacing`` rows once two windows are in."""
+    """Run all algorithms on one stream; evaluate every ``spacing`` rows after two windows."""
     streams = tuple(reports["stream"].combine_chunks().dictionary.to_pylist())
     seen: dict[str, list[pa.Table]] = {}
     kept: dict[str, list[int]] = {}
@@ -175,11 +175,11 @@ def measured(reports: pa.Table, window: int, k: int, spacing: int) -> Measured:
         )  # fmt: skip
         monitor = Monitor(query)
         seen[name], kept[name] = [], []
-        # What exact algorithms answer and need does not depend on when they sweep.
+        # The answers and needs of exact algorithms do not depend on when they sweep.
         step = SLIDE if algorithm == "eaa-approx" else spacing
         for row in range(0, reports.num_rows - step + 1, step):
             answers = monitor.push(reports.slice(row, step))
-            if algorithm != "sla":  # right after a sweep it is counted as in the paper
+            if algorithm != "sla":  # right after a sweep, the count is that of the paper
                 monitor.session.synopsis.sweep()  # type: ignore[attr-defined]
             end = row + step
             if end >= 2 * window and end % spacing == 0:
@@ -278,7 +278,7 @@ def figure_5(report: Report, evaluations: int, progress: Progress) -> list[str]:
             {found[0].retained["eaa"]:.0f} → {found[-1].retained["eaa"]:.0f}.""",
             f"""The approximation's memory at window {window:,} as correlation grows, {theirs} in
             the paper: {_said(near)}, ours is {ours[0]} → {ours[-1]}. With `caution=0.5`:
-            {_said(near_half)} (to 15 %), {half[0]} → {half[-1]}, with a precision of at least
+            {_said(near_half)} (within 15 %), {half[0]} → {half[-1]}, with a precision of at least
             {least:.2f}.""",
         ]
     low = min(each.precision for each in all_found)
@@ -286,7 +286,7 @@ def figure_5(report: Report, evaluations: int, progress: Progress) -> list[str]:
     verdicts.append(
         f"""Precision of at least 0.80 on synthetic streams (the paper: 0.80 to 0.84):
         {_said(enough == len(all_found))}; reached in {enough} of {len(all_found)} settings of
-        figure 5, the least is {low:.2f}."""
+        figure 5, the lowest is {low:.2f}."""
     )
     return verdicts
 
@@ -299,8 +299,9 @@ def _linear(found: Sequence[Measured]) -> list[str]:
     eaa = found[-1].retained["eaa"] / found[0].retained["eaa"]
     approx = found[-1].retained["eaa-approx"] / found[0].retained["eaa-approx"]
     return [
-        f"""EAA's memory grows linearly with the window, the approximation's hardly (five times the
-        window): {_said(approx < eaa / 1.5)}, {eaa:.1f} times against {approx:.1f} times."""
+        f"""EAA's memory grows linearly with the window, the approximation's hardly grows:
+        {_said(approx < eaa / 1.5)}; with five times the window, EAA keeps {eaa:.1f} times as much
+        and the approximation {approx:.1f} times."""
     ]
 
 
@@ -327,8 +328,8 @@ def table_1_and_2(report: Report, evaluations: int, progress: Progress) -> list[
     grows = ks[-1].retained["eaa-approx"] > ks[0].retained["eaa-approx"]
     better = ks[-1].precision > ks[0].precision and ks[-1].error < ks[0].error
     return [
-        f"More streams, more to keep (table 1): {_said(more)} for EAA.",
-        f"""A greater k keeps more and is answered better (table 2): {_said(grows and better)},
+        f"More streams need more memory (table 1): {_said(more)} for EAA.",
+        f"""A greater k keeps more and gives better answers (table 2): {_said(grows and better)},
         precision {ks[0].precision:.2f} → {ks[-1].precision:.2f}.""",
     ]
 
@@ -339,11 +340,11 @@ def table_1_and_2(report: Report, evaluations: int, progress: Progress) -> list[
 def table_3_and_4(report: Report, evaluations: int, progress: Progress) -> list[str]:
     report.heading("Tables 3 and 4: clients of cache sites (k = 20, chunks of 5 s)")
     if data_folder() is None:
-        report.text("Left out: SKYBAND_DATA names no folder with `osdf_access_log`.")
-        return ["Tables 3 and 4 were left out for want of data."]
+        report.text("Left out: set SKYBAND_DATA to a folder with `osdf_access_log` to get them.")
+        return ["Tables 3 and 4 were left out because their data was not available."]
     report.text(
-        """The paper's WorldCup98 log is replaced by the access log of a network of caches: a site
-        is a stream, a report is what a client read there in five seconds."""
+        """We replace the paper's WorldCup98 log by the access log of a network of caches: a site
+        is a stream, and a report is what one client read there in five seconds."""
     )
 
     def real_streams(streams: int, window: int) -> Measured:
@@ -377,8 +378,8 @@ def recent(report: Report, evaluations: int, progress: Progress) -> list[str]:
     )
     low, high = found[-1].precision, max(each.precision for each in found)
     return [
-        f"""Precision hangs on how soon streams follow one another: {high:.2f} at best, {low:.2f}
-        where an object's second report may come a whole window later."""
+        f"""Precision depends on how soon streams follow one another: {high:.2f} at best, and
+        {low:.2f} if an object's second report may come a whole window later."""
     ]
 
 

@@ -1,8 +1,8 @@
-"""Nagendra and Candan's skyline-window-join: Figures 5 and 10 to 14, ours beside the paper's.
+"""Nagendra and Candan's skyline-window-join: Figures 5 and 10 to 14, ours and the paper's.
 
-Every figure but the first shows gains: of two algorithms over the same 30 windows, how much of
-one's time the other saves, (1 - a / b) × 100. Time is the process's own, after everything is
-compiled.
+Every figure except the first shows gains: for two algorithms over the same 30 windows, how much of
+one's time the other saves, (1 - a / b) × 100. Times are CPU times of this process, after everything
+is compiled.
 """
 
 from __future__ import annotations
@@ -48,20 +48,21 @@ def reproduce(scale: float, out: Path, progress: Progress) -> None:
     report.text(
         """How much of the time of a skyline join over sliding windows is saved by iterating (ISJ)
         instead of joining everything (Naive), and how much more by keeping the local skylines of
-        all layers of the iteration from window to window (LSJ)? And what is left of it beside
-        `gsj`?"""
+        all layers of the iteration from window to window (LSJ)? And how does this compare with
+        our `gsj`?"""
     )
     report.heading("Set-up")
     report.text(
-        f"""Synthetic streams after Börzsönyi et al.; by default {size:,} live rows a side, a tenth
-        of them new in each of {WINDOWS} windows, two preferred columns a side, join rate 0.02.
-        Rooms of an office building stand in for the Intel lab's sensors: even rooms with
-        temperature and CO2, joined by zone with odd ones with humidity and light. Times are of
-        this process alone, from sealed panes to answers; what all algorithms share (reading
-        batches, cutting panes) is left out. `layers=None` stops sharing where a layer has less than
-        half of its rows in common with the window before. A time is the least of three, taken in
-        turns, but naive runs once, which flatters the gains over it. The default correlated setting
-        stands in several tables: how far its gains differ there is the noise."""
+        f"""Synthetic streams after Börzsönyi et al.; by default {size:,} live rows per side, a
+        tenth of them new in each of {WINDOWS} windows, two preferred columns per side, join rate
+        0.02. Rooms of an office building replace the Intel lab's sensors: even rooms with
+        temperature and CO2 are joined by zone with odd rooms with humidity and light. Times are CPU
+        times of this process, from sealed panes to answers; what all algorithms share (reading
+        batches, cutting panes) is left out. `layers=None` stops sharing from the first layer that
+        has less than half of its rows in common with the previous window. A time is the least of
+        three, taken in turns; only naive runs once, which flatters the gains over it. The default
+        correlated setting occurs in several tables: the differences between its gains show the
+        noise."""
     )
     verdicts = [
         *_overlaps(report, size, slide, progress),
@@ -80,7 +81,7 @@ def reproduce(scale: float, out: Path, progress: Progress) -> None:
 def _overlaps(report: Report, size: int, slide: int, progress: Progress) -> list[list[Any]]:
     progress("Figure 5: overlap of layers")
     series = overlaps(Setting.drawn(size, slide), 5)
-    report.heading("Figure 5: rows that a layer shares with the window before")
+    report.heading("Figure 5: rows that a layer shares with the previous window")
     report.plot(
         "lsj-overlap",
         "overlap per layer above the first, five windows",
@@ -92,8 +93,9 @@ def _overlaps(report: Report, size: int, slide: int, progress: Progress) -> list
     early = float(np.mean([np.mean(values[:3]) for values in series if values]))
     late = float(np.mean([np.mean(values[-3:]) for values in series if values]))
     report.text(
-        f"""Layers a window: {min(counts)} to {max(counts)}. The first three above the data share
-        {early:.0f} % of their rows with the window before, the last three {late:.0f} %."""
+        f"""Layers per window: {min(counts)} to {max(counts)}. The first three layers above the
+        data share {early:.0f} % of their rows with the previous window, the last three
+        {late:.0f} %."""
     )
     return [
         ["overlap falls as layers go up", "yes", f"{early:.0f} % → {late:.0f} %", _is(late < early)]
@@ -126,7 +128,7 @@ def _layers(
 
 def _windows(report: Report, scale: float, progress: Progress) -> list[list[Any]]:
     if data_folder() is None:
-        report.text("Figure 11 needs the rooms: SKYBAND_DATA names no folder.")
+        report.text("Figure 11 is missing: set SKYBAND_DATA to a folder with the rooms to get it.")
         return []
     base = max(30, int(90 * scale))
     rows: list[list[Any]] = []
@@ -151,7 +153,7 @@ def _distributions(report: Report, size: int, progress: Progress) -> list[list[A
     counts: list[list[Any]] = []
     for distribution in DISTRIBUTIONS:
         progress(f"Figure 12: {distribution}")
-        # On anti-correlated rows every algorithm's answer is large: a quarter of the rows will do.
+        # On anti-correlated rows all answers are large, so a quarter of the rows is enough.
         mine = size // 4 if distribution == "anti-correlated" else size
         setting = Setting.drawn(mine, mine // 10, distribution=distribution)
         rows.append([distribution, *_gains(seconds(setting, _PLANS))])
@@ -160,8 +162,8 @@ def _distributions(report: Report, size: int, progress: Progress) -> list[list[A
     report.heading("Figure 12: correlation")
     report.table(["distribution", *_GAINS], rows)
     report.text(
-        """Comparisons made for local skylines, which are all that sharing can save (the paper gives
-        times only):"""
+        """Comparisons made for local skylines, the only ones that sharing can save (the paper
+        gives only times):"""
     )
     report.table(["distribution", "isj", "lsj (1)", "lsj (all)", "saved %"], counts)
     over_isj = {row[0]: row[2] for row in rows}
@@ -172,7 +174,7 @@ def _distributions(report: Report, size: int, progress: Progress) -> list[list[A
          ", ".join(f"{value:.0f} %" for value in over_isj.values()), _is(order)],
         ["comparisons for local skylines that sharing saves, correlated", "-",
          f"{counts[0][4]:.0f} %", "-"],
-        ["anti-correlated: all layers gain nothing over one", "~0 %",
+        ["anti-correlated: sharing all layers gains nothing over sharing one", "~0 %",
          f"{over_one['anti-correlated']:.0f} %", _is(abs(over_one["anti-correlated"]) < 10)],
     ]  # fmt: skip
 
@@ -210,12 +212,12 @@ def _shapes(report: Report, size: int, progress: Progress) -> list[list[Any]]:
     ):  # fmt: skip
         for window, slide, dimensions in sizes:
             progress(
-                f"Figure 14: {what}, {how}, {window} / {slide}, {dimensions} dimensions a side"
+                f"Figure 14: {what}, {how}, {window} / {slide}, {dimensions} dimensions per side"
             )
             times = seconds(Setting.drawn(window, slide, dimensions, distribution=how), _PLANS)
             rows.append([what, how, window, slide, dimensions, *_gains(times)])
     report.heading("Figure 14: shift, volume and dimensions")
-    names = ["varied", "distribution", "window", "shift", "dimensions a side"]
+    names = ["varied", "distribution", "window", "shift", "dimensions per side"]
     report.table([*names, *_GAINS], rows)
     over_isj, ours = len(names) + 1, len(names) + 3
     report.plot(
@@ -228,11 +230,11 @@ def _shapes(report: Report, size: int, progress: Progress) -> list[list[Any]]:
     shift, other_shift, volume = (
         rows[small][over_isj] - rows[large][over_isj] for small, large in ((0, 2), (3, 5), (8, 6))
     )
-    # Rows 1 and 7 are one setting measured twice.
+    # Rows 1 and 7 are the same setting, measured twice.
     noise = abs(rows[1][over_isj] - rows[7][over_isj])
     report.text(
-        f"""The correlated setting {size:,} / {size // 10:,} is measured twice, and its gain over
-        isj differs by {noise:.0f} points: smaller differences decide nothing."""
+        f"""The correlated setting {size:,} / {size // 10:,} is measured twice, and its gains over
+        isj differ by {noise:.0f} points: differences up to that size are undecided."""
     )
     least = min(row[-1] for row in rows if row[1] == "correlated")
     return [

@@ -1,4 +1,4 @@
-"""What the experiments of the skyline join run: settings, and algorithms timed over 30 windows."""
+"""The runs of the skyline join experiments: settings, and algorithms timed over 30 windows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AUTO: Plan = ("lsj", None)
 
 @dataclass(frozen=True)
 class Setting:
-    """Two streams and a window over them; both sides' columns are told apart by name."""
+    """Two streams and a window over them; columns of the two sides have different names."""
 
     streams: Mapping[str, pa.Table]
     on: str
@@ -81,7 +81,7 @@ class Setting:
         )
 
     def pushes(self) -> list[dict[str, pa.Table]]:
-        """One push a slide, the first of a full window."""
+        """One push per slide; the first one holds a full window."""
         minutes = {side: table["ts"].to_numpy() for side, table in self.streams.items()}
         start = min(int(ts[0]) for ts in minutes.values()) // self.slide * self.slide
         edges = [start, *(start + self.size + i * self.slide for i in range(WINDOWS + 1))]
@@ -98,7 +98,7 @@ class Setting:
 
 
 def seconds(setting: Setting, plans: Sequence[Plan], repeat: int = 3) -> dict[Plan, float]:
-    """The least time of each plan over the full windows, in turns; answers must be the same."""
+    """Each plan's least time over the full windows, run in turns; their answers must agree."""
     found: dict[Plan, float] = {}
     answers = []
     pushes = setting.pushes()
@@ -113,12 +113,12 @@ def seconds(setting: Setting, plans: Sequence[Plan], repeat: int = 3) -> dict[Pl
         found[plan] = min(found.get(plan, np.inf), clock.seconds)
         answers.append(rows)
     if any(each != answers[0] for each in answers):
-        raise EngineError("two algorithms gave different answers; report this as a bug")
+        raise EngineError("two algorithms gave different answers; please report this as a bug")
     return found
 
 
 class _Clock:
-    """The time that a synopsis spends on panes and windows, without the reading of batches."""
+    """The time that a synopsis spends on panes and windows, without reading batches."""
 
     def __init__(self, synopsis: Any) -> None:
         self.seconds = 0.0
@@ -141,12 +141,12 @@ def local_comparisons(setting: Setting, plan: Plan) -> int:
 
 
 def gain(times: Mapping[Plan, float], a: Plan, b: Plan) -> float:
-    """How much of the time of ``b`` is saved by ``a``, in %."""
+    """How much of the time of ``b`` plan ``a`` saves, in %."""
     return (1 - times[a] / times[b]) * 100
 
 
 def overlaps(setting: Setting, windows: int) -> list[list[float]]:
-    """Of each layer above the first, the % of rows that the window before had there too."""
+    """For each layer above the first, the % of rows that it shares with the previous window."""
     monitor = Monitor(setting.query(LSJ))
     found, before = [], None
     for push in setting.pushes()[: windows + 1]:
@@ -184,7 +184,7 @@ def draw_moving(path: Path) -> None:
         axis.scatter(*gone.T, s=6, color="0.85")
         axis.scatter(*live.T, s=8, color="tab:blue", alpha=0.5)
         best = np.array([answer.table["price"], answer.table["volume"]])
-        # Less price costs volume: the answer is sorted by price, so the line climbs.
+        # The answer is sorted by price, and a higher price buys more volume: the line climbs.
         steps = np.hstack([best, [[1.0], [best[1, -1]]]])
         axis.step(*steps, where="post", color="tab:red", linewidth=1)
         axis.scatter(*best, s=16, color="tab:red")

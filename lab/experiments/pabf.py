@@ -1,9 +1,9 @@
 """Zhu et al. 2017, "Approximate continuous top-k query over sliding window": Tables, Figures 9–12.
 
-The paper's trades cannot be had; five days of American ones stand for them, or made-up ones where
-no folder with data is given. Parameters are the paper's over 10 M rows; ``scale`` shortens the
+The paper's trades are not available; five days of American trades take their place, or synthetic
+ones if no data folder is given. Parameters are the paper's, over 10 M rows. ``scale`` shortens the
 streams, and slow algorithms are measured over as much of a stream as they manage in a given time,
-after the first window has filled. Times are stated for 10 M rows.
+once the first window is full. Times are stated for 10 M rows.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ EPSILONS = (0.0001, 0.0005, 0.001, 0.005, 0.01)
 DELTAS = (0.9999, 0.999, 0.99, 0.95, 0.9)
 EXACT = ("skyband", "mintopk", "sma")
 FEWER = 0.1
-"""The scale below which every other value of a parameter is left out."""
+"""Below this scale, every second value of a parameter is left out."""
 PRE = "preselected"
 LABELS = {
     "pabf": "PABF", PRE: "PABF, preselected",
     "skyband": "skyband (ours)", "mintopk": "MinTopK", "sma": "SMA",
 }  # fmt: skip
 SLOW = ("mintopk", "sma")
-"""Measured for half as long, over fewer rows; like all times theirs are stated for 10 M rows."""
+"""Measured for half as long, over fewer rows; their times, too, are stated for 10 M rows."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One setting; the defaults are those of the study."""
+    """One setting; the defaults apply unless a parameter is varied."""
 
     size: int = 100_000
     slide: int = 1_000
     k: int = 100
     epsilon: float = 0.001
-    """A share of the range."""
+    """As a share of the range of scores."""
     delta: float = 0.99
 
 
 @dataclass(frozen=True)
 class Run:
-    """What was measured of one algorithm on one stream."""
+    """What was measured for one algorithm on one stream."""
 
     seconds: float
     """For 10 M rows."""
@@ -86,7 +86,7 @@ def reproduce(scale: float, out: Path, progress: Progress) -> None:
 
 
 class _Study:
-    """Streams and measurements of one scale."""
+    """Streams and measurements at one scale."""
 
     def __init__(self, scale: float, progress: Progress) -> None:
         self.rows = max(int(ROWS * scale), 300_000)
@@ -131,7 +131,7 @@ class _Study:
         )  # fmt: skip
 
     def run(self, name: str, case: Case, algorithm: str) -> Run:
-        """The time a row takes once the first window is full, and what is kept meanwhile."""
+        """The time once the first window is full (stated for 10 M rows), and the rows kept."""
         scores = self.stream(name, max(self.rows, 2 * case.size))
         self.progress(f"{name}: {algorithm}, N {case.size:,}, k {case.k}, s {case.slide:,}")
         query = self.query(case, algorithm, scores)
@@ -156,7 +156,7 @@ class _Study:
         )
 
     def quality(self) -> dict[str, dict[str, list[tuple[float, float, float, float]]]]:
-        """Of each stream, for each epsilon and each delta: seconds, deviation, accuracy, share."""
+        """Per stream, for each epsilon and delta: seconds, deviation, accuracy, share in bounds."""
         found: dict[str, dict[str, list[tuple[float, float, float, float]]]] = {}
         for name in PAPER:
             scores = self.stream(name, min(self.rows, 1_000_000))
@@ -206,7 +206,7 @@ class _Study:
         return {n: {a: self.run(n, Case(), a) for a in LABELS} for n in names}
 
     def falling(self) -> dict[tuple[int, float], dict[str, Run]]:
-        """Where an exact algorithm must keep k rows of every pane: by k and epsilon."""
+        """Falling scores, for which an exact algorithm must keep k rows per pane: by k, epsilon."""
         cases = [replace(Case(), k=k, epsilon=e) for k in (100, 1_000) for e in (0.001, 0.01, 0.1)]
         names = ("pabf", PRE, "skyband")
         return {(c.k, c.epsilon): {a: self.run(FALLING, c, a) for a in names} for c in cases}
@@ -215,38 +215,36 @@ class _Study:
 def _question(report: Report, study: _Study) -> None:
     report.heading("Question")
     report.text(
-        "Does an answer that may be epsilon off cost less than an exact one? The paper "
-        "says: 40 % of "
-        "MinTopK's time, 20 % of SMA's, 1.6 times less memory, whatever the skew."
+        "Does an answer that may be off by epsilon cost less than an exact one? The paper claims "
+        "40 % of MinTopK's time, 20 % of SMA's, and 1.6 times less memory, whatever the skew."
     )
     report.heading("Set-up")
     trades = (
         "real trades (five days, four symbols, repeated to length)"
         if study.real
-        else ("made-up trades (log-normal volumes; set SKYBAND_DATA for real ones)")
+        else ("synthetic trades (log-normal volumes; set SKYBAND_DATA for real ones)")
     )
     report.text(
-        f"Streams of {study.rows:,} rows; N = 100,000, s = 1,000, k = 100, epsilon 0.1 % of "
-        "the range, "
-        f"delta 0.99 unless varied. STOCK is {trades}. Times are seconds for 10 M rows, "
-        "over at least "
-        f"{study.seconds:.1f} s after the first window (MinTopK and SMA half as long), or the "
-        "whole stream where that is shorter, of processor time, through the public interface; so "
-        'slow algorithms see fewer rows, and their times are scaled up. "Preselected" is PABF with '
-        "`preselect=True`, which leaves out first what no window can show, as skyband does. "
-        "Candidates are rows kept, the mean over the run; SMA keeps the whole window, so the paper "
-        "leaves it out, and so do we. For PABF they are those in its buckets; rows of the "
-        "last panes "
-        "that wait for a merge (at most 32 k) stand beside them."
+        f"Streams have {study.rows:,} rows. Unless varied, N = 100,000, s = 1,000, k = 100, "
+        "epsilon is 0.1 % of the range and delta 0.99. "
+        f"STOCK is {trades}. Times are seconds of processor "
+        "time for 10 M rows, through the public interface. Each is measured for at least "
+        f"{study.seconds:.1f} s after the first window (MinTopK and SMA half as long), or over the "
+        "whole stream if that takes less; so slow algorithms see fewer rows, and their times are "
+        'scaled up. "Preselected" is PABF with `preselect=True`, which first leaves out what no '
+        "window can show, as skyband does. Candidates are the rows kept, as a mean over the run; "
+        "SMA keeps the whole window, so the paper leaves it out, and so do we. For PABF, "
+        "candidates are the rows in its buckets; rows of the last panes that wait for a merge (at "
+        "most 32 k) are shown separately."
     )
 
 
 def _tables(report: Report, quality: Mapping[str, Any]) -> None:
     report.heading("Tables 2 and 3: epsilon and delta")
     report.text(
-        "Ours, and the paper's in brackets. Deviation is the mean difference to the true "
-        "score of the "
-        "rank in % of the range; accuracy the share of returned rows that are in the exact answer."
+        "Ours, with the paper's in brackets. Deviation is the mean difference from the true score "
+        "of the rank, in % of the range; accuracy is the share of returned rows that are in the "
+        "exact answer."
     )
     header = ("stream", *(f"{100 * e:g} %" for e in EPSILONS))
     for place, title in enumerate(("seconds", "deviation", "accuracy")):
@@ -309,9 +307,9 @@ def _skew(report: Report, skew: Mapping[str, Mapping[str, Run]]) -> None:
 def _falling(report: Report, found: Mapping[tuple[int, float], Mapping[str, Run]]) -> None:
     report.heading("Falling scores (ours)")
     report.text(
-        "Scores that fall from the first row to the last, with noise of 1 %: an exact algorithm "
-        "must keep k rows of every pane, PABF k of every level, so that this is where PABF should "
-        "gain. Below 100 % in the last column it does."
+        "Scores fall from the first row to the last, with noise of 1 %. An exact algorithm must "
+        "keep k rows of every pane, PABF only k of every level, so this is where PABF should gain. "
+        "It does if the last column is below 100 %."
     )
     rows = [
         [f"{k:,}", f"{100 * epsilon:g} %", *(f"{run.seconds:.2f}" for run in runs.values()),
@@ -361,32 +359,30 @@ def _verdicts(
     times = [runs["pabf"].seconds for runs in skew.values()]
     peers = {a: [runs[a].seconds for runs in skew.values()] for a in EXACT}
     report.bullets([
-        "**The promise.** The least share of (window, rank) pairs within epsilon in any "
-        "cell above is "
-        f"{worst:.6f}; asked for: 0.9 to 0.9999. {'Kept' if worst == 1 else 'BROKEN'}.",
-        f"**40 % of MinTopK's time.** At the defaults {stock['mintopk']:.0f} % on STOCK and "
-        f"{uniform['mintopk']:.0f} % on TIME^U; over all points of Figures 9 to 11 the median is "
-        f"{100 * float(np.median(ratios['mintopk'])):.0f} %, the greatest "
+        "**The promise.** The lowest share of (window, rank) pairs within epsilon in any cell "
+        f"above is {worst:.6f}; required: 0.9 to 0.9999. {'Kept' if worst == 1 else 'BROKEN'}.",
+        f"**40 % of MinTopK's time.** At the defaults, PABF takes {stock['mintopk']:.0f} % on "
+        f"STOCK and {uniform['mintopk']:.0f} % on TIME^U; over all points of Figures 9 to 11 the "
+        "median "
+        f"is {100 * float(np.median(ratios['mintopk'])):.0f} %, the maximum "
         f"{100 * max(ratios['mintopk']):.0f} %.",
-        f"**20 % of SMA's time.** At the defaults {stock['sma']:.1f} % and "
-        f"{uniform['sma']:.1f} %; median "
-        f"{100 * float(np.median(ratios['sma'])):.1f} %, greatest "
+        f"**20 % of SMA's time.** At the defaults, {stock['sma']:.1f} % and "
+        f"{uniform['sma']:.1f} %; the median is "
+        f"{100 * float(np.median(ratios['sma'])):.1f} %, the maximum "
         f"{100 * max(ratios['sma']):.0f} %.",
-        f"**1.6 times less memory.** MinTopK keeps {min(kept):.2f} to {max(kept):.2f} times "
-        "the rows that "
-        f"PABF keeps in its buckets, median {float(np.median(kept)):.2f}. Members keep "
-        "their own scores "
-        "here, so a node of many costs as much as they do.",
-        f"**Stable under skew.** Over SKEW-I and SKEW-II PABF's slowest time is "
-        f"{max(times) / min(times):.1f} times its fastest; skyband's {_spread(peers['skyband'])}, "
-        f"MinTopK's {_spread(peers['mintopk'])}, SMA's {_spread(peers['sma'])}.",
-        f"**Against our exact default.** PABF takes {stock['skyband']:.0f} % of skyband's "
-        "time on STOCK "
-        f"and {uniform['skyband']:.0f} % on TIME^U at the defaults; median over all points "
-        f"{100 * float(np.median(ratios['skyband'])):.0f} %. "
-        + (f"PABF is faster by more than 5 % at: {'; '.join(faster)}; nowhere else." if faster else
-           "PABF is nowhere faster by more than 5 %.")
-        + f" Preselected it takes {pre_usual[0]:.0f} % and {pre_usual[1]:.0f} %, median "
+        f"**1.6 times less memory.** MinTopK keeps {min(kept):.2f} to {max(kept):.2f} times the "
+        f"rows that PABF keeps in its buckets, median {float(np.median(kept)):.2f}. In our version "
+        "the members of a node keep their own scores, so a node costs as much as its members.",
+        f"**Stable under skew.** Over SKEW-I and SKEW-II, PABF's slowest time is "
+        f"{max(times) / min(times):.1f} times its fastest; for skyband the factor is "
+        f"{_spread(peers['skyband'])}, for MinTopK {_spread(peers['mintopk'])}, for SMA "
+        f"{_spread(peers['sma'])}.",
+        f"**Against our exact default.** At the defaults, PABF takes {stock['skyband']:.0f} % of "
+        f"skyband's time on STOCK and {uniform['skyband']:.0f} % on TIME^U; the median over all "
+        f"points is {100 * float(np.median(ratios['skyband'])):.0f} %. "
+        + (f"PABF is more than 5 % faster only at: {'; '.join(faster)}." if faster else
+           "PABF is nowhere more than 5 % faster.")
+        + f" Preselected, it takes {pre_usual[0]:.0f} % and {pre_usual[1]:.0f} %, median "
         f"{100 * float(np.median(pre)):.0f} %.",
     ])  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What the paper on PABF prints: Tables 2 and 3."""
+"""The figures printed in the PABF paper: Tables 2 and 3."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 __all__ = ["PAPER"]
 
-# Tables 2 and 3 as printed, rows for epsilon: seconds, deviation in % of the range, accuracy in %.
+# Tables 2 and 3 as printed, by epsilon: seconds, deviation in % of the range, accuracy in %.
 PAPER: dict[str, tuple[Sequence[float], Sequence[float], Sequence[float]]] = {
     "STOCK": ((36.64, 32.38, 29.11, 27.13, 26.82), (0.003, 0.021, 0.030, 0.24, 0.46),
               (86.3, 64.5, 53.3, 48.6, 45.1)),

@@ -1,4 +1,4 @@
-"""A report in Markdown: question, set-up, result, verdict; with tables and plots."""
+"""A report in Markdown with tables and plots: question, set-up, result, verdict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Progress = Callable[[str], None]
 
 
 class Report:
-    """Text, tables and plots in the order in which they are added; ``write`` puts them to disk."""
+    """Text, tables and plots in the order in which they were added; ``write`` saves them."""
 
     def __init__(self, title: str) -> None:
         self._lines = [f"# {title}", ""]
@@ -36,7 +36,7 @@ class Report:
     def plot(
         self, name: str, title: str, series: Mapping[str, Sequence[float]], x: str, y: str
     ) -> None:
-        """Lines over their positions."""
+        """Draw each series as a line over the positions of its values."""
         import matplotlib as mpl
 
         mpl.use("Agg")
@@ -47,12 +47,12 @@ class Report:
             axes.plot(range(len(values)), values, label=label, linewidth=1)
         axes.set(title=title, xlabel=x, ylabel=y)
         axes.legend(fontsize="small", ncols=3)
-        plt.close(figure)  # a long report has more of them than pyplot likes to have open
+        plt.close(figure)  # pyplot warns if a long report keeps too many figures open
         self._plots.append((name, figure))
         self._lines += [f"![{title}]({name}.png)", ""]
 
     def write(self, path: Path) -> None:
-        """The report at ``path``, its plots beside it."""
+        """Write the report to ``path``, and its plots to the same folder."""
         path.parent.mkdir(parents=True, exist_ok=True)
         for name, figure in self._plots:
             figure.savefig(path.parent / f"{name}.png", dpi=110)

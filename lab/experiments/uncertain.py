@@ -1,7 +1,7 @@
 """Jin et al., "Sliding-Window Top-k Queries on Uncertain Streams": Figures 3-10 and Table 2.
 
-Do the compact set queues answer as well as the whole window kept in order (BS), in two to three
-orders of magnitude less space, and the buffered one as fast or faster?
+Do the compact set queues give the same answers as keeping the whole window in order (BS), in two to
+three orders of magnitude less space? And is the buffered queue as fast as BS or faster?
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ FIGURES = {
 KS = (10, 20, 40, 60, 80, 100)
 WINDOWS = (1_000, 10_000, 100_000, 1_000_000)
 K, WINDOW = 10, 100_000
-"""What is fixed while the other one varies."""
+"""The fixed value of each while the other one varies."""
 NOISE = 1.15
-"""Times that differ by less are not told apart."""
+"""Times that differ by a smaller factor count as equal."""
 LARGE = 100_000
-"""What the paper says of large windows is judged from this size on."""
+"""The paper's claims about large windows are judged from this size on."""
 
 Sweep = Mapping[str, Sequence[Point]]
-"""By label; a point for each value of k or W."""
+"""Per algorithm label, one point for each value of k or W."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """How much of everything a scale asks for."""
+    """The sizes and times that a scale stands for."""
 
     scale: float
 
     @property
     def seconds(self) -> float:
-        """How long an algorithm is timed at one setting."""
+        """How long an algorithm is timed in one setting."""
         return max(0.02, 0.2 * self.scale)
 
     @property
@@ -82,7 +82,7 @@ def reproduce(scale: float, out: Path, progress: Progress) -> None:
     _set_up(report, study, streams)
     verdicts = [_figure_3(report, streams)]
     claims: dict[str, dict[str, dict[str, str]]] = {}
-    # Fewer values of k where the paper shows no figure.
+    # Use fewer values of k if the paper shows no figure.
     pairs = [(name, kind) for name in streams for kind in KINDS]
     ks = {pair: study.ks if pair in FIGURES else study.ks[::2] for pair in pairs}
     total = sum(len(ks[pair]) + len(study.windows) for pair in pairs) * len(ALGORITHMS)
@@ -103,7 +103,7 @@ def reproduce(scale: float, out: Path, progress: Progress) -> None:
         values = ks[name, kind]
         by_k = sweep(name, kind, [(k, study.window) for k in values])
         by_size = sweep(name, kind, [(K, size) for size in study.windows])
-        title = FIGURES.get((name, kind), "Beside the figures")
+        title = FIGURES.get((name, kind), "Not in the paper's figures")
         report.heading(f"{title}: {kind}, {name}")
         stem = f"uncertain-{name}-{kind}"
         _figures(report, "k", values, by_k, f"W = {study.window:,}", stem)
@@ -115,7 +115,7 @@ def reproduce(scale: float, out: Path, progress: Progress) -> None:
     report.heading("Verdicts")
     report.bullets(verdicts)
     for name, kinds in claims.items():
-        report.text(f"What section 6 says of space and time, {name}:")
+        report.text(f"What section 6 claims about space and time, {name}:")
         lines = [[claim, *(kinds[kind][claim] for kind in kinds)] for claim in kinds[KINDS[0]]]
         report.table(["the paper", *kinds], lines)
     report.text("Table 2:")
@@ -131,21 +131,24 @@ def _set_up(report: Report, study: Study, streams: Mapping[str, Stream]) -> None
         [
             "Synthetic: distinct scores in random order, uniform probabilities. Icebergs: "
             "sightings of 2014-2021 drawn at random into a long stream, as the paper did with "
-            "1998-2007; the score is days since the first sighting, as these seasons do not "
+            "1998-2007; the score is days since the first sighting, because these seasons do not "
             "record days drifted.",
             f"Every slide is one row. Scale {study.scale:g}: windows of up to "
-            f"{study.windows[-1]:,} rows, k up to {study.ks[-1]}; after a full window each "
+            f"{study.windows[-1]:,} rows, k up to {study.ks[-1]}; once the window is full, each "
             f"synopsis is timed for about {study.seconds:g} s (CPU time).",
-            "Space is counted as the paper does: 6 bytes a row in every list that has it, 4 bytes "
-            "an entry of the array r. What our program occupies is another figure (`state_bytes`).",
-            "CSQ, CCSQ and SCSQ are filled with the rows that they hold of the first window only, "
-            "as the others leave no trace.",
-            f"Undecided are times within a factor of {NOISE:g}, and what is said of large windows "
-            f"where none of {LARGE:,} rows was measured.",
+            "Space is counted as in the paper: 6 bytes per row in every list that contains it, and "
+            "4 bytes per entry of the array r. The memory that our program uses is a different "
+            "figure (`state_bytes`).",
+            "CSQ, CCSQ and SCSQ are filled only with the rows of the first window that they would "
+            "hold; the other rows would leave no trace.",
+            f"A verdict is undecided if times differ by less than a factor of {NOISE:g}, or if a "
+            f"claim is about large windows and no window of {LARGE:,} rows was measured.",
         ]
     )
     if "icebergs" not in streams:
-        report.text("Figures 6-10 are missing: SKYBAND_DATA does not name the sightings.")
+        report.text(
+            "Figures 6-10 are missing: set SKYBAND_DATA to a folder with the sightings to get them."
+        )
     report.heading("Result")
 
 
@@ -173,7 +176,7 @@ def _figures(
 ) -> None:
     quantities: tuple[tuple[str, str, Callable[[Point], float]], ...] = (
         ("Space", "kB", lambda point: point.space / 1000),
-        ("Time a row", "µs", lambda point: point.micros),
+        ("Time per row", "µs", lambda point: point.micros),
     )
     for what, unit, of in quantities:
         data = {label: [of(point) for point in points] for label, points in found.items()}
@@ -196,12 +199,12 @@ def _told(holds: bool, can_be_told: bool = True) -> str:
 
 
 def _slower(ratio: float) -> str:
-    """Whether something is slower that takes ``ratio`` times as long."""
+    """The verdict on "slower" for something that takes ``ratio`` times as long."""
     return _told(ratio > 1, not 1 / NOISE < ratio < NOISE)
 
 
 def judged(by_k: Sweep, by_size: Sweep) -> dict[str, str]:
-    """The paper's claims on one stream and semantics: what was measured, and the verdict."""
+    """The paper's claims for one stream and semantics: what was measured, and the verdict."""
     first, last = ({n: line[end] for n, line in by_size.items()} for end in (0, -1))
     space = {label: point.space for label, point in last.items()}
     micros = {label: point.micros for label, point in last.items()}
@@ -223,11 +226,11 @@ def judged(by_k: Sweep, by_size: Sweep) -> dict[str, str]:
         "CSQ and CCSQ are slower than SCSQ": f"{slowest:.1f} ×: {_slower(slowest)}",
         "SCSQ is slower than BS and SCSQ-Buffer": f"{middle:.1f} ×: {_slower(middle)}",
         "BS is slower than SCSQ-Buffer": f"{buffered:.1f} ×: {_slower(buffered)}",
-        "no more time a row in a larger window": f"{growth:.2f} ×: {_told(growth < NOISE)}",
+        "no more time per row in a larger window": f"{growth:.2f} ×: {_told(growth < NOISE)}",
     }  # fmt: skip
 
 
-# Table 2: what a synopsis' space and time may grow with; a sum grows as its fastest term.
+# Table 2: the bounds on a synopsis' space and time; a sum grows like its fastest term.
 Term = Callable[[Point], float]
 _ARRAY: Term = lambda at: at.k * at.largest  # noqa: E731
 _LOG: Term = lambda at: math.log2(at.size)  # noqa: E731
@@ -244,7 +247,7 @@ TABLE_2: dict[str, tuple[str, Sequence[Term], str, Sequence[Term]]] = {
 
 
 def exponent(values: Sequence[float], over: Sequence[int]) -> float:
-    """The power of ``over`` with which values grow, by least squares of logarithms.
+    """The power of ``over`` with which values grow, by least squares on logarithms.
 
     >>> round(exponent([3.0, 12.0, 48.0], [1, 2, 4]), 6)
     2.0
@@ -254,12 +257,12 @@ def exponent(values: Sequence[float], over: Sequence[int]) -> float:
 
 
 def _table_2(report: Report, by_k: Sweep, by_size: Sweep) -> list[str]:
-    """The powers of k and W with which space and time grow, beside those of Table 2."""
+    """The powers of k and W with which space and time grow, compared with those of Table 2."""
     report.heading("Table 2: growth with k and W")
     report.text(
-        "pk-topk, synthetic. The power of k (and of W) with which space (and time a row) grows "
-        "along the sweep, beside that of the bound's fastest term with the H that was measured. A "
-        "bound holds where ours is at most 0.25 above its own."
+        "pk-topk, synthetic. Each cell gives the power of k (or W) with which our space (or time "
+        "per row) grows along the sweep, then the power with which the bound's fastest term grows, "
+        "using the measured H. A bound holds if our power is at most 0.25 above that of the bound."
     )
     verdicts, lines = [], []
     for label, (space, space_terms, time, time_terms) in TABLE_2.items():

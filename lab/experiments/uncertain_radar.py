@@ -1,4 +1,4 @@
-"""The picture of the paper's radar readings (Table 1) that the docs show."""
+"""The plot of the paper's radar readings (Table 1) that the docs show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ K = 2
 
 
 def rank_chances() -> list[list[float]]:
-    """The probability of each reading to be the fastest, the second, from all possible worlds.
+    """Each reading's probability of being the fastest and the second, over all possible worlds.
 
     >>> [[round(chance, 3) for chance in ranks] for ranks in rank_chances()]
     [[0.4, 0.0], [0.3, 0.2], [0.24, 0.4], [0.024, 0.136]]
@@ -29,7 +29,7 @@ def rank_chances() -> list[list[float]]:
 
 
 def draw(path: Path) -> None:
-    """Draw the chances to be among the fastest two."""
+    """Draw each reading's probability of being among the fastest two."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,4 +1,4 @@
-"""Single measurements of the uncertain synopses: rows kept, largest compact set, time a row."""
+"""Single measurements of the uncertain synopses: rows kept, largest compact set, time per row."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ ALGORITHMS = {
 FAST = ("bs", "scsq-buffer")
 THRESHOLD = 0.3
 WARM_UP = 25
-"""Rows after the first window that are not timed: kernels may be compiled there."""
+"""Rows after the first window that are not timed, because kernels may compile during them."""
 ROW_BYTES, ENTRY_BYTES = 6, 4
 
 
 def semantics_of(kind: str, k: int) -> Semantics:
-    """The semantics as it is measured everywhere here."""
+    """The semantics as used in all measurements."""
     return Semantics(kind, k, THRESHOLD if kind == "pt-k" else None)
 
 
 @dataclass(frozen=True)
 class Point:
-    """One run: its setting, rows kept at its end, the largest compact set, microseconds a row."""
+    """One run: its setting, rows kept at its end, the largest compact set, microseconds per row."""
 
     k: int
     size: int
@@ -47,19 +47,19 @@ class Point:
 
     @property
     def space(self) -> int:
-        """Bytes as the paper counts them: rows, and the array r of one compact set."""
+        """Bytes as the paper counts them: the rows, and the array r of one compact set."""
         return ROW_BYTES * self.retained + ENTRY_BYTES * self.k * self.largest
 
 
 class Stream:
-    """A table with its rows numbered, and what was found out about its windows."""
+    """A table with its rows numbered, and a cache of the rows that its first windows need."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table.append_column("seq", pa.array(np.arange(table.num_rows)))
         self._needed: dict[tuple[str, int, int], npt.NDArray[np.int64]] = {}
 
     def needed(self, kind: str, k: int, size: int) -> npt.NDArray[np.int64]:
-        """As ``needed``, of the first window; found once."""
+        """Like the function ``needed``, for the first window; computed once."""
         setting = kind, k, size
         if setting not in self._needed:
             first = self.table.slice(0, size)
@@ -71,7 +71,7 @@ class Stream:
 def needed(
     semantics: Semantics, score: npt.NDArray[np.float64], p: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.int64]:
-    """Rows that are in the compact set of some stretch of newest rows: all that a queue holds.
+    """Rows in the compact set of the newest n rows for some n: these are all that a queue holds.
 
     >>> scores, p = np.array([1, 9, 2, 3, 1]), np.ones(5)
     >>> needed(Semantics("pk-topk", 2), scores, p).tolist()
@@ -94,10 +94,11 @@ def needed(
 
 
 def measure(stream: Stream, kind: str, algorithm: str, k: int, size: int, seconds: float) -> Point:
-    """Fill the window, then time rows for about so many seconds.
+    """Fill the window, then time rows for about ``seconds``.
 
     The slow queues are filled only with what they would hold of the first window: the other rows
-    would leave no trace. Their windows are of time, a row a unit, so that rows keep their places.
+    would leave no trace. These queues use time windows, one time unit per row, so that rows keep
+    their positions in the window.
     """
     fast = algorithm in FAST
     window = sb.CountWindow(size, slide=1) if fast else sb.TimeWindow(size, slide=1)
@@ -115,7 +116,7 @@ def measure(stream: Stream, kind: str, algorithm: str, k: int, size: int, second
     while spent < seconds and start + rows < table.num_rows:
         some = table.slice(start + rows, batch)
         started = time.process_time()
-        monitor.session.push(some)  # answers, but no Python object for each
+        monitor.session.push(some)  # computes answers without a Python object for each
         spent += time.process_time() - started
         rows += some.num_rows
         batch *= 2

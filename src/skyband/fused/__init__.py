@@ -10,6 +10,6 @@ __all__ = ["choose"]
 def choose(query: FusedTopK) -> str:
     """The algorithm for a query that names none.
 
-    Without a known number of recurrences no report can be proven useless, so all are kept.
+    If the number of recurrences is unknown, no report can be proven useless, so all are kept.
     """
     return "sla" if query.recurrences == "estimate" else "eaa"

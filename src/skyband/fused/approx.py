@@ -1,4 +1,4 @@
-"""Approximate EAA: best scores as likely as the streams' correlation makes them."""
+"""Approximate EAA: best scores that are likely, given how the streams correlate."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ Mask = npt.NDArray[np.bool_]
 
 
 class EaaApprox(Eaa):
-    """EAA that expects of a silent stream only what its correlation with the others promises.
+    """EAA that expects from a silent stream only what its correlation with the others suggests.
 
-    Where an object has no report in stream y, its best score counts ``low + P (high - low)``
-    instead of ``high``; P is the estimated share that y has of the objects which the object's
-    other live streams have in common. Cost as EAA, with O(1) a report for the sketches, and less
-    to keep.
+    If an object has no report in stream y, its best score counts ``low + P (high - low)`` instead
+    of ``high``. P is estimated: of the objects that the object's other live streams have in
+    common, the share that also occurs in y. The cost is that of EAA plus O(1) per report for the
+    sketches, and fewer reports are kept.
 
     Scores are never too high. The bound ``missed`` of an answer is certain: no object left out of
-    it has a score above both ``missed`` and the last score shown, and no object shown has a score
-    above both ``missed`` and its own. ``exact`` is true where the last score shown is above
-    ``missed``.
+    it has a true score above both ``missed`` and the last score shown, and no object shown has a
+    true score above both ``missed`` and its shown score. ``exact`` is true if the last score shown
+    is above ``missed``.
 
-    Section 4 of the paper. We depart in the moment of dropping (at a sweep, never at each
-    arrival), in estimating all cardinalities with the same sketches, whose errors then partly
-    cancel, and in conditioning on six streams at most. Options: ``bitmaps`` (1024) and ``sketch``
-    ("fm" or "hll"); ``caution`` (1, the paper's) is a factor to P: with 0.5 a report is expected
-    to be an average one, and a third less is kept; ``slack`` and ``kmax`` as of EAA.
+    Section 4 of the paper. We depart from it in three points: reports are dropped during a sweep,
+    never at each arrival; all cardinalities are estimated with the same sketches, whose errors
+    then partly cancel; and P is conditioned on at most six streams. Options: ``bitmaps`` (1024)
+    and ``sketch`` ("fm" or "hll"); ``caution`` (1, as in the paper) multiplies P: with 0.5 a
+    missing report is expected to be an average one, and a third less is kept; ``slack`` and
+    ``kmax`` as in EAA.
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "s"], "v": [0.5, 0.7, 0.4]})
@@ -74,9 +75,9 @@ class EaaApprox(Eaa):
         self.caution = query.options.get("caution", 1.0)
         number("option 'caution'", self.caution, 0.0, 1.0)
         self.lost_pane = np.zeros(0, np.int64)
-        """Panes of which something was dropped that might have been answered, ascending."""
+        """Panes that lost an instance which might have been in an answer, ascending."""
         self.lost_best = np.zeros(0)
-        """The best score that any such instance of this pane or a newer one could come to."""
+        """The best score that any such instance of this pane or a newer one could reach."""
         self._missed: list[Floats] = []
 
     def _observe(self, part: Part, pane: Ints, row: int, upto: int) -> None:
@@ -85,7 +86,7 @@ class EaaApprox(Eaa):
         self.sketch.add(part["hash"][rows], part["stream"][rows], pane[rows])
 
     def _best(self, who: Codes, values: Floats, seen: Codes) -> Floats:
-        """The values that instances are likely to come to at best."""
+        """The greatest values that instances are likely to reach."""
         masks = live_streams(who, self.links, self.log[4], self.log[1])
         masks, place = np.unique(masks, return_inverse=True)
         share = self.caution * self.sketch.conditionals(masks, self.first)
@@ -112,7 +113,7 @@ class EaaApprox(Eaa):
         if self.self_join is None:
             best = self.score(super()._best(who, values, seen))
         else:
-            best = np.full(len(who), np.inf)  # nobody knows how often they would have reported
+            best = np.full(len(who), np.inf)  # how often they would have reported is unknown
         best[~lost] = -np.inf
         best = np.maximum.reduceat(best, offsets[:-1])
         some = best > -np.inf
@@ -125,12 +126,12 @@ class EaaApprox(Eaa):
         order = np.argsort(pane, kind="stable")
         pane, best = pane[order], best[order]
         best = np.maximum.accumulate(best[::-1])[::-1]
-        # The first of each pane has the best of it and of all newer ones.
+        # The first entry of each pane holds the best score of that pane and all newer ones.
         fresh = np.append(True, pane[1:] > pane[:-1])
         self.lost_pane, self.lost_best = pane[fresh], best[fresh].copy()
 
     def _worst(self, first: Ints) -> Floats:
-        """What windows may have missed: the best score that a dropped instance could come to."""
+        """What windows may have missed: the best score that a dropped instance could reach."""
         padded = np.append(self.lost_best, -np.inf)
         found: Floats = padded[np.searchsorted(self.lost_pane, first)]
         return found

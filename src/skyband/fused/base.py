@@ -1,8 +1,8 @@
 """What all FusedTopK algorithms share: columns, reports, the guard, the finished answer.
 
-A summary holds all good reports of a (pane, group): the hash of the object, the stream, the value,
-what makes one report later than another, and the object's id. None can be dropped yet, because one
-report too many is a bad row.
+A summary holds all valid reports of a (pane, group): the hash of the object, the stream, the
+value, the tie-breaker that makes one report later than another, and the object's id. None of them
+can be dropped yet, because a report beyond the allowed number is a bad row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Codes = npt.NDArray[np.int32]
 
 
 class FusedSynopsis(Synopsis[FusedTopK]):
-    """Everything of FusedTopK but the state over sealed panes, and the guard of it."""
+    """Everything of FusedTopK except the state over sealed panes, and the guard of that state."""
 
     admits = True
 
@@ -61,8 +61,8 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         if self._named(source):
             if query.stream is None:
                 raise SchemaError(
-                    "one table of several streams needs stream=, the column that names the stream "
-                    f"of a row; or give a mapping from {', '.join(query.streams)} to their sources"
+                    "a single table with several streams needs stream=, the column that names each "
+                    f"row's stream; or pass a mapping from {', '.join(query.streams)} to sources"
                 )
             names.append(query.stream)
         return tuple(dict.fromkeys(name for name in names if name is not None))
@@ -121,7 +121,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         if self._named(source) and len(stream) and int(stream.min()) < 0:
             known = ", ".join(query.streams)
             assert query.stream is not None
-            tests.append((query.stream, f"no stream of the query ({known})", stream < 0))
+            tests.append((query.stream, f"not one of the query's streams ({known})", stream < 0))
         outside = self._outside(_floats(value), stream)
         tests.append((query.value, "the value is outside the bounds of its stream", outside))
         return faults(batch, tests)
@@ -135,7 +135,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         return (stream >= 0) & ((value < self.low[known]) | (value > self.high[known]))
 
     def _streams(self, source: str, batch: pa.RecordBatch) -> Codes:
-        """The number of each row's stream, -1 for a name that the query does not know."""
+        """The number of each row's stream; -1 for a name that the query does not know."""
         query = self.query
         if not self._named(source):
             number = query.streams.index(source) if source else 0
@@ -156,7 +156,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         return np.append(numbers, np.int32(-1))[to_numpy(indices)]
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
-        """By object, so that every shard has all reports of its objects."""
+        """Split by object, so that every shard has all reports of its objects."""
         hashes = hash_array(batch.column(self.query.id))
         return (hashes % np.uint64(shards)).astype(np.int64)
 
@@ -183,9 +183,9 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         return Runs(runs.stamp[fresh], runs.group[fresh], {REPORTS: merged}, scalars)
 
     def admit(self, runs: Runs) -> tuple[Runs, Faults | None]:
-        """Leave out reports beyond ``recurrences``: of those in one window the later ones.
+        """Leave out reports beyond ``recurrences``; if a window has too many, its later ones go.
 
-        Later is by time and, at equal times, by arrival.
+        Reports are ordered by time and, at equal times, by arrival.
         """
         part = runs.parts[REPORTS]
         if self.guard is None or not len(part):
@@ -225,12 +225,12 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         when = f"arrival {moment}" if self.counting else f"time {moment}"
         return (
             f"column {self.query.id!r}: the object {name!r} reports too often in the stream "
-            f"{self.query.streams[int(part['stream'][row])]!r} at {when}: recurrences="
-            f"{self.query.recurrences} is how many reports a window may hold"
+            f"{self.query.streams[int(part['stream'][row])]!r} at {when}: a window may hold at "
+            f"most recurrences={self.query.recurrences} of its reports"
         )
 
     def _refused(self, runs: Runs, bad: npt.NDArray[np.bool_]) -> Refused:
-        """The reports that are left out, in the query's columns."""
+        """The reports that were left out, in the query's columns."""
         query, part = self.query, runs.parts[REPORTS]
         rows = np.flatnonzero(bad)
         streams = [query.streams[number] for number in part["stream"][rows].tolist()]
@@ -240,7 +240,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
             query.value: pa.array(part["value"][rows]),
         }
         if not self.counting:
-            # Sides may name their time differently; one name serves the record that is left.
+            # Sources may name their time columns differently; the record uses the first one's name.
             source, schema = next(iter(self.schemas.items()))
             time = query.time_of(source or None)
             assert time is not None
@@ -251,7 +251,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         )
 
     def savepoint(self) -> Mapping[str, npt.NDArray[Any]] | None:
-        """A user's own function may raise in the middle of a fold."""
+        """A copy of the state if ``combine`` is a user's function: it may raise during a fold."""
         if not callable(self.query.combine):
             return None
         return {name: array.copy() for name, array in self.snapshot().items()}
@@ -274,7 +274,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         return Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part}, scalars)
 
     def _settled(self, part: Part, merged: bool) -> Part:
-        """Rows in the total order, k a run: score, then the smaller id."""
+        """Rows in the total order (score, then the smaller id), at most k per run."""
         score, lengths = part["score"], part.lengths
         if not len(part):
             return part

@@ -1,4 +1,4 @@
-"""EAA: instances of objects, and only those that can still be answered."""
+"""EAA: keeps only the instances of objects that can still be part of an answer."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ Mask = npt.NDArray[np.bool_]
 class Eaa(LiveReports):
     """Early aggregation: keeps the instances that fewer than k distinct objects dominate.
 
-    Time O(d m) a report for its score and amortised O(k + d m) for the sweep, which runs when what
-    is kept has doubled; state O(retained), and where the guard is on a hash and m panes a live
-    report. Exact, but with ``recurrences="estimate"``, where the number of recurrences is an
-    estimate (AMS).
+    Time per report: O(d m) for its score and amortised O(k + d m) for the sweep, which runs
+    whenever the number of kept reports has doubled. State O(retained); if the guard is on, also a
+    hash and m panes per live report. Exact, except with ``recurrences="estimate"``, where the
+    number of recurrences is only estimated (AMS).
 
-    Section 3.2 of the paper. We depart in the maintenance: the paper counts dominators at every
-    arrival and scans its sorted lists for it; here one sweep from the newest pane to the oldest
-    finds all instances that are out for good. Dominance is by the total order, so ties decided by
-    ids count, and instances of one pane compare among themselves, since they expire together. An
-    instance's best score expects a stream's maximum again where only reports before it are known,
-    because an object may report again once they expire; with ``returns=False`` it does not.
+    Section 3.2 of the paper. We depart from it in the maintenance: the paper counts dominators at
+    every arrival by scanning its sorted lists; here one sweep from the newest pane to the oldest
+    finds all instances that can never be answered again. Dominance follows the total order, so
+    ties broken by ids count, and instances of one pane are compared with each other, since they
+    expire together. If a stream has only reports before an instance, the instance's best score
+    expects that stream's maximum again, because an object may report again once those reports
+    expire; with ``returns=False`` it does not.
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "s"], "v": [0.5, 0.7, 0.4]})
@@ -55,7 +56,7 @@ class Eaa(LiveReports):
     """
 
     usual_slack: ClassVar[int] = STRETCH // 2
-    """Reports that may gather beyond twice what the last sweep left."""
+    """Reports that may accumulate beyond twice what the last sweep left."""
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
@@ -65,14 +66,13 @@ class Eaa(LiveReports):
         self.instances_swept = 0
         """Instances that the last sweep left."""
         self.reports_swept = 0
-        """Reports that had come by then."""
+        """Reports received up to the last sweep."""
         self.first = NEVER
         """The first pane of the last window."""
         self.work |= {"sweeps": 0, "comparisons": 0, "dropped": 0}
         self.self_join: SelfJoin | None = None
         if query.recurrences == "estimate":
-            # What nobody knows cannot be promised: an object may report more often than ever
-            # before.
+            # No promise is possible: an object may report more often than it ever did before.
             self.exact = False
             self.self_join = SelfJoin(len(self.low), self.panes.per_window)
 
@@ -86,11 +86,11 @@ class Eaa(LiveReports):
             self.first = max(self.first, int(first[-1]))
 
     def _room(self) -> int:
-        # Some more than there is: reports expire while others come.
+        # Somewhat more than is free now: reports expire while others arrive.
         return max(2 * self.swept + self.slack - (self.size - self.head), self.slack // 2, 1)
 
     def _drop(self) -> None:
-        # At three quarters of the room, because a stretch ends before it is full.
+        # Sweep at three quarters of the room, because a stretch ends before the room is full.
         if 4 * (self.size - self.head) > 3 * (2 * self.swept + self.slack):
             self.sweep()
 
@@ -114,7 +114,7 @@ class Eaa(LiveReports):
     def _leave(
         self, who: Codes, panes: Ints, offsets: Ints, values: Floats, seen: Codes, lost: Mask
     ) -> None:
-        """Told of the instances before some of them are dropped."""
+        """Hook: called with the instances before some of them are dropped."""
 
     def _instances(self) -> tuple[Codes, Codes, Ints, Ints, Floats, Codes]:
         found = instances(self.log, self.head, self.size, self.mark, self.serial, self.low)
@@ -122,28 +122,28 @@ class Eaa(LiveReports):
         return found
 
     def _lost(self, who: Codes, offsets: Ints, values: Floats, seen: Codes) -> tuple[Mask, int]:
-        """Instances that k distinct objects dominate, and the comparisons made."""
+        """Instances that at least k distinct objects dominate, and the comparisons made."""
         current, best = self.score(values), self.score(self._best(who, values, seen))
         return dominated(who, offsets, current, best, self.key, self.query.k)
 
     def _most(self, seen: Codes) -> int:
-        """Reports of an object that a stream may hold: given, or estimated from what is there."""
+        """Reports that an object may have in a stream: given, or estimated from the live ones."""
         if self.self_join is None:
             assert isinstance(self.query.recurrences, int)
             return self.query.recurrences
         return max(self.self_join.recurrences(self.first), int(seen.max(initial=1)))
 
     def _best(self, who: Codes, values: Floats, seen: Codes) -> Floats:
-        """The greatest values that instances can still come to."""
+        """The greatest values that instances can still reach."""
         return best_values(
             who, values, seen, self.ever, self.query.returns, self._most(seen), self.low, self.high
         )
 
     def retained(self) -> int:
-        """The instances that the last sweep left and the reports since then, or all live reports.
+        """The instances that the last sweep left plus the reports since, or all live reports.
 
-        The lesser of the two: right after a sweep these are the instances that are not dominated,
-        as the paper counts them; until the next one they are at most what is kept.
+        The smaller of the two counts: right after a sweep it is the number of instances that are
+        not dominated, as in the paper; until the next sweep it never exceeds what is kept.
         """
         since = self.work["reports_in"] - self.reports_swept
         return min(self.instances_swept + since, self.size - self.head)
@@ -158,7 +158,7 @@ class Eaa(LiveReports):
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super().restore(arrays)
         self.swept, self.first, *counts = arrays["swept"].tolist()
-        # 0.1 did not count: then it is all reports that are live.
+        # Snapshots of 0.1 lack these counts: count all live reports instead.
         live = [self.size, self.work["reports_in"]]
         self.instances_swept, self.reports_swept = counts or live
         if self.self_join is not None:

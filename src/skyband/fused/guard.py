@@ -20,7 +20,7 @@ Table = tuple[Hashes, Codes, Ints]
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A read-only view, as Arrow's buffers are: one kind of array, one compilation."""
+    """A read-only view like those of Arrow buffers, so that kernels compile for one type only."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -29,8 +29,9 @@ def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class Guard:
     """Remembers the panes of the last m reports of every (object, stream) in the window.
 
-    An algorithm that drops what can never be answered forgets that it was there, so the check needs
-    a memory of its own: a hash, a counter and m panes a live pair, and one look-up a report.
+    An algorithm that drops reports which can never be answered also forgets that they existed, so
+    the check keeps its own memory: a hash, a counter and m panes per live pair, with one look-up
+    per report.
     """
 
     def __init__(self, most: int) -> None:
@@ -38,14 +39,14 @@ class Guard:
         self.used = 0
         self.table = self._empty(8)
         self._ahead: tuple[Hashes, int, Table] | None = None
-        """Rows that were found good, and what the table would be with them."""
+        """The hashes of rows just found valid, and the table's state with those rows added."""
 
     @property
     def nbytes(self) -> int:
         return sum(column.nbytes for column in self.table)
 
     def bad(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints) -> Mask:
-        """Rows (ordered by pane) that are one report too many; nothing is remembered of them.
+        """Which rows (ordered by pane) are one report too many; the table stays unchanged.
 
         ``oldest`` is the first pane that some window covers together with the row's own.
         """
@@ -55,7 +56,7 @@ class Guard:
         return bad
 
     def take(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints) -> None:
-        """Remember reports that are not too many."""
+        """Remember reports that ``bad`` has let pass."""
         if self._ahead is not None and self._ahead[0] is hashes:
             _, self.used, self.table = self._ahead
         else:
@@ -80,9 +81,9 @@ class Guard:
         return bad, used, table
 
     def _wider(self, used: int, table: Table, oldest: int) -> tuple[int, Table]:
-        """A table of the pairs that still have a report of pane ``oldest`` or later.
+        """A table of the pairs that still have a report in pane ``oldest`` or later.
 
-        At most a quarter of it is in use, at least a sixteenth, so that it lasts for a while.
+        Between a sixteenth and a quarter of it is in use, so that it need not be rebuilt soon.
         """
         slots = len(table[0])
         wider = self._empty(slots // 2)
@@ -113,7 +114,7 @@ class Guard:
         return dict(zip(names, (keys[used], turn[used], panes[used]), strict=True))
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over a snapshot."""
+        """Restore the state from a snapshot."""
         found = arrays["keys"].copy(), arrays["turn"].copy(), arrays["panes"].copy()
         self.table = self._empty(len(found[0]))
         self.used = live_slots(found, int(np.iinfo(np.int64).min), self.table)

@@ -1,4 +1,4 @@
-"""Integers that stand for the ids of objects where ties are decided."""
+"""Integers that stand for the ids of objects when ties are broken."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["IdKeys"]
 
 
 class IdKeys:
-    """Keys that never contradict the order of the ids; equal keys leave it open.
+    """Keys that never contradict the order of the ids; equal keys leave the order open.
 
-    A number is its own key. Of text and bytes the key is the eight bytes after what all ids so far
-    begin with. Other types have no key: their ties are decided when an answer is finished.
+    A number is its own key. The key of text or bytes is the eight bytes after the common prefix of
+    all ids so far. Other types have no key: their ties are broken when an answer is finished.
 
     >>> keys, names = IdKeys(), pa.array(["client 17", "client 18", "client 172"])
     >>> keys.narrows(names)
@@ -29,10 +29,10 @@ class IdKeys:
 
     def __init__(self) -> None:
         self.prefix: npt.NDArray[np.uint8] | None = None
-        """What all ids begin with, once there has been one."""
+        """The common prefix of all ids; None until the first id."""
 
     def narrows(self, ids: pa.Array) -> bool:
-        """Whether ids, at least one, make the common beginning shorter: all keys are then void."""
+        """Whether these ids (at least one) shorten the common prefix: all keys are then invalid."""
         if not _is_text(ids.type):
             return False
         offsets, octets = spans(plain(ids))
@@ -46,7 +46,7 @@ class IdKeys:
         return True
 
     def of(self, ids: pa.Array) -> npt.NDArray[np.int64]:
-        """The keys of ids that begin as all do."""
+        """The keys of ids that start with the common prefix."""
         if native_dtype(ids.type) is not None:
             return sortable(to_numpy(ids))
         if not _is_text(ids.type):

@@ -1,10 +1,11 @@
 """The reports that an algorithm keeps, its objects and the view that answers are read from.
 
-One ``fold`` takes rows in stretches of a few thousand: codes for the objects' ids, the kernel
-``advance`` (reports in, expired ones out, step by step), one call of the score function for all
-values that changed, the kernel ``settle`` (scores into the view, windows read from it). Between
-stretches an algorithm may drop what can no longer be answered. Nothing runs per row in Python, and
-the score function, the user's own included, is called once a stretch.
+One ``fold`` takes rows in stretches of a few thousand. For each stretch it encodes the objects'
+ids, runs the kernel ``advance`` (adds reports and removes expired ones, step by step), calls the
+score function once for all values that changed, and runs the kernel ``settle`` (puts scores into
+the view and reads windows from it). Between stretches an algorithm may drop what can no longer be
+answered. Nothing runs per row in Python, and the score function, even a user's own, is called
+once per stretch.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ Mask = npt.NDArray[np.bool_]
 
 NEVER = int(np.iinfo(np.int64).min)
 STRETCH = 8192
-"""Rows that are taken at once, where there are as many: enough to spread the cost of a call."""
+"""Rows taken at once, if there are that many: enough to spread the cost of a call."""
 _OBJECT = {"key": 0, "links": -1, "ever": 0, "mark": 0, "points": np.nan, "view": -1, "place": -1}
-"""Arrays with an entry an object, and what an entry begins with."""
+"""Arrays with one entry per object, and the initial value of an entry."""
 
 
 class LiveReports(FusedSynopsis):
@@ -57,7 +58,7 @@ class LiveReports(FusedSynopsis):
 
     shortens = True
     scans: ClassVar[bool] = True
-    """Whether a view that has become too small is chosen by a scan of all scores."""
+    """Whether a view that has become too small is refilled by scanning all scores."""
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
@@ -70,14 +71,14 @@ class LiveReports(FusedSynopsis):
         self._clear()
 
     def _option(self, name: str, default: int, least: int) -> int:
-        """A whole number among the options."""
+        """The integer option ``name``."""
         value = self.query.options.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise QueryError(f"option {name!r} must be an integer of at least {least}: {value!r}")
         return value
 
     def _clear(self) -> None:
-        """No reports, no objects."""
+        """Reset to no reports and no objects."""
         d = len(self.low)
         self.log: Log = empty_log(0)
         self.keys = IdKeys()
@@ -104,11 +105,11 @@ class LiveReports(FusedSynopsis):
         return self._promised(Runs(windows.number[some], group, {"rows": part}), windows, some)
 
     def _promised(self, runs: Runs, windows: Windows, some: Mask) -> Runs:
-        """The partial with what it promises."""
+        """The partial answer, with its bounds added."""
         return runs
 
     def _take(self, panes: Runs, first: Ints, end: Ints) -> tuple[pa.Array, Floats, Ints]:
-        """Push panes and read windows; ids and scores of all answers, and how many each has."""
+        """Push panes and read windows; returns all answers' ids and scores, and their lengths."""
         part = panes.parts[REPORTS]
         step_end = part.offsets[np.searchsorted(panes.stamp, end)]
         step_first, reads = first, np.ones(len(end), np.bool_)
@@ -117,7 +118,7 @@ class LiveReports(FusedSynopsis):
             oldest = np.repeat(self._oldest(panes.stamp), part.lengths)
             self.guard.take(part["hash"], part["stream"], pane, oldest)
         if len(panes) and (not len(end) or step_end[-1] < len(part)):
-            # Panes after the last window, one step a pane: they may be many rows.
+            # Panes after the last window: one step per pane, since they may hold many rows.
             extra = part.offsets[1:][part.offsets[1:] > (step_end[-1] if len(end) else 0)]
             step_end = np.append(step_end, extra)
             step_first = np.append(step_first, np.full(len(extra), NEVER))
@@ -149,7 +150,7 @@ class LiveReports(FusedSynopsis):
         step_first: Ints,
         reads: Mask,
     ) -> tuple[pa.Array, Floats, Ints]:
-        """Some steps at once; ids and scores read, and the number read in each reading step."""
+        """Run some steps; returns the ids and scores read, and the count for each window read."""
         if columns is not None:
             self._observe(*columns, row, upto)
         rows = self._encoded(columns, row, upto)
@@ -169,7 +170,7 @@ class LiveReports(FusedSynopsis):
         return ids, points, lengths[reads]
 
     def _scored(self, values: Floats, present: Mask) -> Floats:
-        """The scores of objects, NaN for those without a report."""
+        """The scores of objects; NaN for those without a report."""
         scores = self.score(values)
         alive = present[:, 0]
         for stream in range(1, len(self.low)):
@@ -180,7 +181,7 @@ class LiveReports(FusedSynopsis):
     def _encoded(
         self, columns: tuple[Part, Ints] | None, row: int, upto: int
     ) -> tuple[Codes, Codes, Floats, Ints]:
-        """Rows with codes for their objects, and room for them in the log."""
+        """Replace the objects of rows by codes, and make room for the rows in the log."""
         if columns is None or upto == row:
             none = frozen(np.zeros(0, np.int32))
             return none, none, frozen(np.zeros(0)), frozen(np.zeros(0, np.int64))
@@ -201,7 +202,7 @@ class LiveReports(FusedSynopsis):
         )
 
     def _give_keys(self, fresh: Codes) -> None:
-        """Keys for new objects; for all, where they no longer begin alike."""
+        """Set the keys of new objects; of all objects if their common prefix became shorter."""
         assert self.ids is not None
         names = self.ids.gather(fresh)
         if self.keys.narrows(names):
@@ -218,7 +219,7 @@ class LiveReports(FusedSynopsis):
         offsets: Ints,
         reads: Mask,
     ) -> tuple[Codes, Floats, Ints]:
-        """Scores into the view; codes and scores read, and the number read in each step."""
+        """Put scores into the view; returns the codes and scores read, and the count per step."""
         k = self.query.k
         step, resumed = 0, False
         codes, points, lengths = [], [], []
@@ -236,13 +237,13 @@ class LiveReports(FusedSynopsis):
         return np.concatenate(codes), np.concatenate(points), np.concatenate(lengths)
 
     def _refill(self, step: int) -> None:
-        """Choose a view of at least k objects as of a step, where scores are not scanned for it."""
+        """Choose a view of at least k objects as of a step; only needed if ``scans`` is False."""
         raise AssertionError("scores are scanned instead")
 
     # Objects ----------------------------------------------------------------------------------
 
     def _reserve(self, objects: int, reports: int) -> None:
-        """Room for objects up to this code and for some more reports."""
+        """Make room for objects with codes below ``objects`` and for ``reports`` more reports."""
         if self.size + reports > len(self.log[0]):
             live = self.size - self.head
             if 2 * (live + reports) <= len(self.log[0]):
@@ -261,7 +262,7 @@ class LiveReports(FusedSynopsis):
         self.log, self.head, self.size = target, 0, self.size - self.head
 
     def _release(self, touched: Codes) -> None:
-        """Forget those of these objects that have no report left."""
+        """Forget those of the touched objects that have no report left."""
         self.serial += 1
         dead = dead_of(touched, self.links, self.mark, self.serial)
         if len(dead):
@@ -269,22 +270,22 @@ class LiveReports(FusedSynopsis):
             self.ever[dead] = 0
 
     def _observe(self, part: Part, pane: Ints, row: int, upto: int) -> None:
-        """Told of rows before they are taken."""
+        """Hook: called with rows before they are taken."""
 
     def _read(self, first: Ints) -> None:
-        """Told of the first panes of windows that were just read."""
+        """Hook: called with the first panes of windows that were just read."""
 
     def _room(self) -> int:
-        """Reports that may come before something should be dropped."""
+        """Reports that may arrive before something should be dropped."""
         return STRETCH
 
     def _drop(self) -> None:
-        """Drop what can no longer be answered, where that is worth a look."""
+        """Hook: drop what can no longer be answered, if that is worth the effort."""
 
     # Reading now ------------------------------------------------------------------------------
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        """The answer over ``[first, end)``, from the log alone."""
+        """The answer over the panes ``[first, end)``, computed from the log alone."""
         codes, values = values_within(self.log, self.head, self.size, first, end, self.low)
         scores = self.score(values)
         order = np.lexsort((self.key[codes], -scores))
@@ -341,11 +342,11 @@ class LiveReports(FusedSynopsis):
             self._give_keys(codes)
         self._rescore(codes)
         self.work = dict(zip(self.work, arrays["work"].tolist(), strict=True))
-        if "refills" in arrays:  # 0.1 did not keep it
+        if "refills" in arrays:  # snapshots of 0.1 lack it
             self.counters[REFILLS] = arrays["refills"][0]
 
     def _rescore(self, codes: Codes) -> None:
-        """Read the values of objects from the log again, and settle their scores."""
+        """Re-read the values of objects from the log, and settle their scores."""
         _, stream, value, _, chain = self.log
         values, present = values_of(codes, self.links, chain, stream, value, self.low)
         scores = self._scored(values, present)

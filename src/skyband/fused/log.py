@@ -1,4 +1,4 @@
-"""The log of reports: who, where, what, when, and the next report of the same object."""
+"""The log of reports: object, stream, value, pane, and the object's next report."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Log = tuple[Codes, Codes, Floats, Ints, Codes]
-"""Code of the object, stream, value, pane, place of the object's next report (-1: none)."""
+"""Code of the object, stream, value, pane, position of the object's next report (-1: none)."""
 
 
 def empty_log(room: int) -> Log:
-    """Room for so many reports."""
+    """A log with room for ``room`` reports."""
     return (
         np.zeros(room, np.int32),
         np.zeros(room, np.int32),
@@ -28,7 +28,7 @@ def empty_log(room: int) -> Log:
 
 
 def grown(array: npt.NDArray[Any], length: int, fill: float) -> npt.NDArray[Any]:
-    """The array with room at its end."""
+    """A copy of the array, extended to ``length`` entries with ``fill``."""
     found = np.full((length, *array.shape[1:]), fill, array.dtype)
     found[: len(array)] = array
     return found

@@ -1,4 +1,4 @@
-"""From values (objects x streams) to one score an object, in the order of the streams."""
+"""From values (objects x streams) to one score per object, combined in the order of streams."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NAMED: dict[str, Scorer] = {
 
 
 def scorer(query: FusedTopK) -> Scorer:
-    """The function that ``combine`` means."""
+    """The function that the query's ``combine`` stands for."""
     combine: Any = query.combine
     if isinstance(combine, str):
         return _NAMED[combine]
@@ -46,14 +46,17 @@ def scorer(query: FusedTopK) -> Scorer:
         bounds = np.array(query.pairs).T
         low, high = _own(combine, bounds.copy())
         if low > high:
-            raise QueryError("combine= must be monotone: greater values must not lower the score")
+            raise QueryError(
+                "combine= must be monotone: greater values must not lower the score, but it scores "
+                "the upper bounds below the lower bounds"
+            )
         return lambda values: _own(combine, values)
     weights = np.array(query.weights)
     return lambda values: _sum(values * weights)
 
 
 def _own(combine: Callable[[Floats], Any], values: Floats) -> Floats:
-    """A user's function, which is told what is wrong with what it returned."""
+    """Call a user's function; raises if what it returned cannot be used as scores."""
     if not len(values):
         return np.zeros(0)
     scores = np.asarray(combine(values), np.float64)

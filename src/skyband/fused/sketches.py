@@ -1,4 +1,4 @@
-"""What the streams have in common, estimated in constant space over a sliding window."""
+"""How much the streams have in common, estimated in constant space over a sliding window."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Floats = npt.NDArray[np.float64]
 
 NEVER = int(np.iinfo(np.int64).min)
 LEVELS = 24
-"""Enough for 2^24 objects a bitmap."""
+"""Enough for 2^24 objects per bitmap."""
 _FEW = 8
-"""Streams of which all sets are estimated at once."""
+"""Up to this many streams, all subsets of streams are estimated at once."""
 _PHI = 0.77351
 _SMALL = 1.75
-"""The exponent of Scheuermann and Mauve's correction for few objects a bitmap."""
+"""The exponent of Scheuermann and Mauve's correction for few objects per bitmap."""
 
 
 class Appearances:
-    """How many distinct objects some streams have in common: one stamped sketch a stream.
+    """How many distinct objects some streams have in common: one timestamped sketch per stream.
 
-    Time O(1) a report; state ``bitmaps`` x 24 stamps a stream. The standard error of a union is
-    about 0.78 / sqrt(bitmaps) with the estimator of Flajolet and Martin ("fm"), 1.04 /
-    sqrt(bitmaps) with that of HyperLogLog ("hll") over the same bits; an intersection, by
-    inclusion and exclusion, has errors of the size of its unions' errors.
+    Time O(1) per report; state ``bitmaps`` x 24 stamps per stream. The standard error of a union
+    is about 0.78 / sqrt(bitmaps) with the estimator of Flajolet and Martin ("fm"), and 1.04 /
+    sqrt(bitmaps) with that of HyperLogLog ("hll") over the same bits. An intersection is computed
+    by inclusion and exclusion; its errors are as large as those of its unions.
 
     >>> sketch = Appearances(2, 256)
     >>> hashes = np.arange(3000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -54,17 +54,17 @@ class Appearances:
         stamp_bits(frozen(hashes), frozen(stream), frozen(pane), self.stamps)
 
     def union(self, mask: int, first: int) -> float:
-        """Distinct objects in any stream of a mask (a bit each) since pane ``first``."""
+        """Distinct objects in any stream of a mask (one bit per stream) since pane ``first``."""
         words = bits_since(self.stamps, first)[_streams(mask)]
         return float(self._estimate(np.bitwise_or.reduce(words, axis=0)[None, :])[0])
 
     def conditional(self, mask: int, first: int) -> Floats:
-        """For each stream, its share of the objects that all other streams of a mask have."""
+        """For each stream, its share of the objects that all other streams of a mask contain."""
         found: Floats = self.conditionals(np.array([mask]), first)[0]
         return found
 
     def conditionals(self, masks: Ints, first: int) -> Floats:
-        """``conditional`` of many masks; the unions they need are estimated together."""
+        """``conditional`` for many masks; the unions they need are estimated together."""
         words = bits_since(self.stamps, first)
         if len(words) <= _FEW:
             return self._all(words)[masks]
@@ -73,7 +73,7 @@ class Appearances:
         return np.array(rows).reshape(len(masks), len(words))
 
     def _estimate(self, words: Hashes) -> Floats:
-        """Cardinalities from sets of bitmaps, a row each."""
+        """Cardinalities from sets of bitmaps, one set per row."""
         return (_hyperloglog if self.estimator == "hll" else _flajolet_martin)(words)
 
     def _all(self, words: Hashes) -> Floats:
@@ -105,7 +105,7 @@ class Appearances:
 
 
 class _Lazily:
-    """Estimates of one moment for many streams: only of the sets that are asked for."""
+    """Estimates for many streams at one moment: only the sets that are asked for are computed."""
 
     def __init__(self, sketch: Appearances, words: Hashes) -> None:
         self.sketch = sketch
@@ -142,7 +142,7 @@ def _streams(mask: int) -> list[int]:
 
 
 def _fewer(mask: int, most: int = 6) -> int:
-    """At most so many of a mask's streams: the terms of an intersection double with each."""
+    """At most ``most`` of a mask's streams: each one doubles the terms of an intersection."""
     while mask.bit_count() > most:
         mask &= mask - 1
     return mask
@@ -163,7 +163,7 @@ def _hyperloglog(words: Hashes) -> Floats:
 
 
 def _counted(words: Hashes, estimate: Floats, upto: float) -> Floats:
-    """Few objects a bitmap are estimated from the bitmaps that none has hit."""
+    """Correct the estimate for few objects per bitmap, from the number of empty bitmaps."""
     m = words.shape[1]
     empty = np.maximum((words == 0).sum(axis=1), 1)
     few = m * np.log(m / empty)
@@ -173,16 +173,16 @@ def _counted(words: Hashes, estimate: Floats, upto: float) -> Floats:
 class SelfJoin:
     """The self-join size (the sum of squared frequencies) of each stream, over a sliding window.
 
-    Time O(rows) a report; state blocks x rows x width counters a stream. The window is rounded up
-    to whole blocks. One row's standard error is sqrt(2 / width) of the size, that of their median
-    less.
+    Time O(rows) per report; state blocks x rows x width counters per stream. The window is rounded
+    up to whole blocks. The relative standard error of one row is sqrt(2 / width); that of the
+    rows' median is smaller.
     """
 
     BLOCKS, ROWS, WIDTH = 32, 5, 128
 
     def __init__(self, streams: int, panes: int) -> None:
         self.length = -(-panes // (self.BLOCKS - 1))
-        """Panes in a block, so that a window and a block under way fit."""
+        """Panes per block, chosen so that a whole window and the current block fit."""
         self.blocks = np.full(self.BLOCKS, NEVER, np.int64)
         self.counters = np.zeros((self.BLOCKS, streams, self.ROWS, self.WIDTH), np.int64)
         self.totals = np.zeros((self.BLOCKS, streams), np.int64)
@@ -201,12 +201,12 @@ class SelfJoin:
         return np.median(rows, axis=1), self.totals[live].sum(axis=0)
 
     def recurrences(self, first: int) -> int:
-        """How often an object is reported in a stream, as a report chosen at random sees it."""
+        """How often the object of a randomly chosen report is reported in its stream."""
         sizes, totals = self.sizes(first)
         some = totals > 0
         if not some.any():
             return 1
-        # Exactly one each makes a size equal to the total: its error must not make two of it.
+        # One report per object makes the size equal to the total: its error must not give two.
         slack = 1.0 + 2.0 * (2.0 / self.WIDTH / self.ROWS) ** 0.5
         return max(1, int(np.ceil((sizes[some] / totals[some] / slack).max())))
 
@@ -215,7 +215,7 @@ class SelfJoin:
         return {"blocks": self.blocks, "counters": self.counters, "totals": self.totals}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over a snapshot."""
+        """Restore the state from a snapshot."""
         self.blocks = arrays["blocks"].copy()
         self.counters = arrays["counters"].copy()
         self.totals = arrays["totals"].copy()

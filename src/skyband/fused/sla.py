@@ -1,4 +1,4 @@
-"""SLA: all live reports, a sorted list a stream, the threshold algorithm when results run out."""
+"""SLA: all live reports, one sorted list per stream, the threshold algorithm for refills."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Mask = npt.NDArray[np.bool_]
 class Sla(LiveReports):
     """Sorted lists: keeps every live report and finds the best objects with Fagin's threshold.
 
-    Time O(live objects of a stream) a report, for moving its entry in a sorted array, and O(k_max)
-    a window; the threshold algorithm runs when fewer than k of the k_max materialised results are
-    left. State O(reports in the window). Exact, whatever the number of recurrences.
+    Time O(live objects of a stream) per report, to move its entry in a sorted array, and O(k_max)
+    per window; the threshold algorithm runs when fewer than k of the k_max materialised results
+    are left. State O(reports in the window). Exact, whatever the number of recurrences.
 
-    Section 3.1 of the paper. We depart in two points: a list has one entry an object, with the sum
-    of its reports, where the paper (section 5) leaves the older sums in the list and reads the
-    largest; and the lists are read to depths that double, with the scores that the view keeps
-    anyway in the place of random accesses.
+    Section 3.1 of the paper. We depart from it in two points. A list has one entry per object,
+    with the sum of its reports; the paper (section 5) leaves the older sums in the list and reads
+    the largest. And the lists are read to depths that double each time, using the scores that the
+    view keeps anyway instead of random accesses.
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "s"], "v": [0.5, 0.7, 0.4]})
@@ -64,7 +64,7 @@ class Sla(LiveReports):
         self.list_codes = np.zeros((d, 0), np.int32)
         self.list_sizes = np.zeros(d, np.int64)
         self.list_work = np.zeros(2, np.int64)
-        """Entries put into lists and taken out of them."""
+        """How many entries were inserted into the lists, and how many were removed."""
 
     def _reserve(self, objects: int, reports: int) -> None:
         super()._reserve(objects, reports)
@@ -92,7 +92,7 @@ class Sla(LiveReports):
         return found
 
     def _move(self, step: int) -> None:
-        """Bring the lists to where they stand at the end of so many steps."""
+        """Bring the lists to their state after ``step`` steps."""
         assert self._pending is not None
         touched, rows, offsets = self._pending
         upto = int(offsets[step])
@@ -104,7 +104,7 @@ class Sla(LiveReports):
         self._pending = touched[upto:], rows[upto:], left
 
     def _refill(self, step: int) -> None:
-        """The threshold algorithm: read the lists until k_max objects beat all that is unread."""
+        """The threshold algorithm: read the lists until k_max objects beat everything unread."""
         self._move(step + 1)
         depth = self.aim
         while True:
@@ -136,7 +136,7 @@ class Sla(LiveReports):
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super().restore(arrays)
-        if "list_work" in arrays:  # 0.1 did not keep it
+        if "list_work" in arrays:  # snapshots of 0.1 lack it
             self.list_work = arrays["list_work"].copy()
 
     def retained(self) -> int:

@@ -1,4 +1,4 @@
-"""The rows that no other row dominates, of one stream and of the join of two."""
+"""The rows that no other row dominates, in one stream or in the join of two."""
 
 from __future__ import annotations
 

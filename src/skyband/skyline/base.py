@@ -22,15 +22,15 @@ Ints = npt.NDArray[np.int64]
 
 
 class SkylineFamily(Synopsis[Q]):
-    """Finishing: the skyline of skylines is the skyline of all.
+    """Finishes answers: the skyline of several skylines is the skyline of all their rows.
 
     A partial answer holds the rows of an answer in their order. Shards may split the rows in any
-    way that keeps together what a join joins; the answer is the same.
+    way, as long as rows that join stay together; the answer is the same.
     """
 
     def __init__(self, query: Q, prefer: dict[str, str]) -> None:
         super().__init__(query)
-        # Rows of one group are equal in the group's columns, which therefore decide nothing.
+        # Rows of one group are equal in the group's columns, which thus never affect dominance.
         self.shown_prefer = Preferences({n: w for n, w in prefer.items() if n not in query.groups})
 
     def finish(self, partials: Sequence[Runs]) -> Runs:

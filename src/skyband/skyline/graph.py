@@ -18,13 +18,13 @@ _FIELDS = Members._fields
 
 
 class DominanceGraph:
-    """Rows that no row of their own or a newer pane dominates, oldest first.
+    """Rows that are not dominated by any row of their own or a newer pane, oldest first.
 
-    ``parent`` is a row's critical dominator, the youngest older one (-1: none is live); the
-    interval (``since``, ``pane``] holds the first panes of all windows whose skyline the row is on.
-    ``slot`` is what the owner knows the row by.
+    ``parent`` is a row's critical dominator, the youngest older row that dominates it (-1: none is
+    live). The interval (``since``, ``pane``] holds the first panes of all windows whose skyline
+    contains the row. ``slot`` is the owner's number for the row.
 
-    Pane 1 2 3 4 of the paper's Figure 2 are its tuples; p1 and p2 are redundant.
+    In this example, the paper's Figure 2, every tuple is a pane; p1 and p2 are redundant.
 
         p3 ──► p7      (0, 3] (3, 7]
         p4 ─┬► p5      (0, 4] (4, 5]
@@ -66,7 +66,7 @@ class DominanceGraph:
         first: Ints,
         end: Ints,
     ) -> tuple[Ints, Ints]:
-        """Push the skylines of panes, read windows: slots on their skylines, and offsets."""
+        """Push the skylines of panes and read windows; returns slots per window, and offsets."""
         blank = np.zeros(len(slots), np.int64)
         members = Members(
             np.concatenate([self.points, points]),
@@ -84,10 +84,10 @@ class DominanceGraph:
     def follow(
         self, rows: tuple[Ints, Ints, Ints], start: int, shift: int, first: int, counts: Ints
     ) -> None:
-        """Expire what is older than ``first``, then take the live rows from ``start`` on.
+        """Expire rows older than pane ``first``, then take the live rows from ``start`` on.
 
-        ``rows`` are points, segments and panes of live rows, oldest first; slots are positions and
-        ``shift``. ``counts[0]`` grows by the comparisons within panes.
+        ``rows`` holds the points, segments and panes of live rows, oldest first; a row's slot is
+        its position plus ``shift``. ``counts[0]`` grows by the comparisons within panes.
         """
         points, segment, pane = rows
         if len(segment) and (segment[start:] != segment[-1]).any():
@@ -112,20 +112,20 @@ class DominanceGraph:
         return {name: getattr(self, name) for name in _FIELDS} | {"counts": self.counts.copy()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over a snapshot."""
+        """Restore the state from a snapshot."""
         for name in _FIELDS:
             setattr(self, name, arrays[name])
         self.counts = arrays["counts"].copy()
 
     def stats(self) -> dict[str, int | float]:
-        """What was done."""
+        """Operation counts."""
         names = ("comparisons", "redundant", "expired", "edges")
         return dict(zip(names, self.counts.tolist(), strict=True))
 
     def _check(self) -> None:
         size = len(self)
         assert all(len(getattr(self, name)) == size for name in _FIELDS)
-        assert (np.diff(self.pane) >= 0).all(), "rows stand by age"
+        assert (np.diff(self.pane) >= 0).all(), "rows are ordered by age"
         for child in range(size):
             better = (self.points >= self.points[child]).all(axis=1)
             better &= (self.points > self.points[child]).any(axis=1)

@@ -1,4 +1,4 @@
-"""gsj: group skylines of both sides, candidate pairs and their skyline, all kept incrementally."""
+"""gsj: group skylines of both sides, candidate pairs and their skyline, kept incrementally."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _COUNTS = ("row_comparisons", "pair_comparisons", "pairs", "redundant")
 
 
 class _Members:
-    """One side: rows in slots, in lists by join key."""
+    """One side: rows in slots, linked into one list per join key."""
 
     def __init__(self, schema: pa.Schema, dimensions: int) -> None:
         self.store = RowStore(schema)
@@ -48,7 +48,7 @@ class _Members:
 
     @property
     def live(self) -> Ints:
-        """Slots in the lists."""
+        """Slots of the rows that are in the lists."""
         state = self.rows[:, STATE]
         return np.flatnonzero((state == ASLEEP) | (state == AWAKE))
 
@@ -59,7 +59,7 @@ class _Members:
     def place(
         self, codes: Ints, points: Ints, segment: Ints, pane: Ints, columns: Mapping[str, pa.Array]
     ) -> Ints:
-        """Write new rows into free slots; the kernel puts them into their lists."""
+        """Write new rows into free slots; the kernel links them into their lists."""
         free = np.flatnonzero(self.rows[:, STATE] == FREE)
         if len(free) < len(codes):
             size = len(self.rows)
@@ -77,7 +77,7 @@ class _Members:
         return slots
 
     def reserve(self, keys: int) -> None:
-        """Room for keys."""
+        """Make room for this many keys."""
         if keys > len(self.heads):
             fresh = np.full(max(keys - len(self.heads), len(self.heads)), -1, np.int64)
             self.heads = np.concatenate([self.heads, fresh])
@@ -94,18 +94,21 @@ class _Members:
 
 
 class GroupSkylines(JoinSynopsis):
-    """Only rows on the skyline of their own key can be joined to an answer: keep those.
+    """Keeps only rows on the skyline of their own key: no other row can be joined to an answer.
 
-    Each side keeps, by key, the rows that no row with a no earlier expiry dominates. Pairs are made
-    of rows that no live row of their key dominates; a pair that another dominates is put aside
-    until the pane in which that one expires, and one that is dominated for the rest of its life is
-    forgotten. So a window looks only at pairs that are new, or whose dominator has expired.
+    Each side keeps, per key, the rows undominated by any row that expires as late or later. Pairs
+    are formed from rows that no live row of their key dominates. A pair that is dominated by
+    another is set aside until the pane in which its dominator expires; a pair that stays dominated
+    for the rest of its life is forgotten. So a window examines only pairs that are new or whose
+    dominator has expired.
 
-    Time: O(g) comparisons a row, g being the rows kept of its key, and O(c t) a window for c pairs
-    to look at and t answers. State: the kept rows, and three numbers for each pair put aside.
-    Exact. Any shorter window can be asked for, at the cost of a copy of the state.
+    Time: O(g) comparisons per row, where g is the number of rows kept for its key, and O(c t) per
+    window for c pairs to examine and t pairs in the answer. State: the kept rows, and three numbers
+    for each pair set aside. Exact. Any shorter window can be asked for, at the cost of a copy of
+    the state.
 
-    Ours; docs/decisions/0015-group-skylines.md has the argument and what it is worth.
+    Our own algorithm; docs/decisions/0015-group-skylines.md explains why it is correct and what it
+    gains.
 
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2, 3], "stock": ["a", "b", "a"], "price": [5, 3, 4]})
@@ -132,13 +135,13 @@ class GroupSkylines(JoinSynopsis):
         self.keys = KeyIndex()
         self.known_keys = 1024
         self.top: Ints = np.zeros((0, 4), np.int64)
-        """Pairs on the skyline: slots left and right, the last pane that they live in, segment."""
+        """Pairs on the skyline: left and right slot, the last pane in which they live, segment."""
         self.top_points: Ints = np.zeros((0, 0), np.int64)
         self.parked: Ints = np.zeros((0, 3), np.int64)
-        """Pairs put aside: slots left and right, the pane up to which they stay dominated."""
+        """Pairs set aside: left and right slot, the pane up to which they stay dominated."""
         self.counts = np.zeros(len(_COUNTS), np.int64)
         self.kept = 0
-        """Rows of both sides that are in lists."""
+        """The number of rows of both sides that are in lists."""
 
     def start(self) -> None:
         super().start()
@@ -179,7 +182,7 @@ class GroupSkylines(JoinSynopsis):
         return pairs, offsets
 
     def _forget_keys(self) -> None:
-        """Let the keys without rows go, once keys have doubled since the last time."""
+        """Release keys without rows, whenever the number of keys has doubled since last time."""
         if len(self.keys) < 2 * self.known_keys:
             return
         codes = self.keys.codes()
@@ -240,7 +243,7 @@ class GroupSkylines(JoinSynopsis):
             _check_side(side)
         left, right = self.members
         if (left.rows[:, STATE] == DEAD).any() or (right.rows[:, STATE] == DEAD).any():
-            return  # panes were pushed since the last window: pairs are looked at again with it
+            return  # panes were pushed after the last window: the next one updates the pairs
         awake = [np.flatnonzero(side.rows[:, STATE] == AWAKE) for side in self.members]
         made = [
             (int(a), int(b))
@@ -272,7 +275,7 @@ class GroupSkylines(JoinSynopsis):
 
 
 def _check_side(side: _Members) -> None:
-    """Lists hold the live rows of their keys, none of them redundant."""
+    """Assert that lists hold the live rows of their keys, none of them redundant."""
     listed = []
     for key, head in enumerate(side.heads):
         row, mine = int(head), []

@@ -1,4 +1,4 @@
-"""isj: the iterative skyline join, at every window from the start."""
+"""isj: the iterative skyline join, recomputed for every window."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Ints = npt.NDArray[np.int64]
 
 
 class Isj(LiveSynopsis):
-    """Layer by layer: join the local skylines, keep the results, prune, go on with what is left.
+    """Layer by layer: join the local skylines, keep the results, prune, continue with the rest.
 
-    Time: a sort-filter of each side's remaining rows, their join, and a look at the results for
-    each remaining row, in every layer. State: all live rows. Exact.
+    Time, in every layer: a sort-filter of each side's remaining rows, their join, and a check of
+    each remaining row against the results. State: all live rows. Exact.
 
-    Iterative (Sun et al.) with outsider pruning, as ISJ in the paper's section VI.A; the prose is
-    read as docs/decisions/0016-iteration-layers.md says.
+    Iterative (Sun et al.) with outsider pruning, which is ISJ in the paper's section VI.A;
+    docs/decisions/0016-iteration-layers.md says how we read the paper's text.
 
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})
@@ -52,9 +52,9 @@ class Isj(LiveSynopsis):
         self.codes: tuple[Ints, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
         """The join keys of the live rows as small numbers."""
         self.layers: list[tuple[int, int]] = []
-        """Rows of both sides that each layer of the last window began with."""
+        """Rows of both sides at the start of each layer of the last window."""
         self.local_counts = np.zeros(1, np.int64)
-        """Comparisons for local skylines, which are all that sharing can save."""
+        """Comparisons for local skylines: the only ones that sharing can save."""
 
     def push(self, panes: Runs) -> None:
         before = [len(side) for side in self.live]
@@ -97,7 +97,7 @@ class Isj(LiveSynopsis):
         return results[:size, 0].copy(), results[:size, 1].copy()
 
     def local(self, layer: int, at: int, active: Ints, first: int) -> Ints:
-        """The local skyline of one side's rows in a layer, as positions of rows."""
+        """The local skyline of one side's rows in a layer, as row positions."""
         side = self.live[at]
         whole = np.array([0, len(active)])
         kept, _ = skylines(side.points[active], side.segment[active], whole, self.local_counts)
@@ -132,7 +132,7 @@ class Isj(LiveSynopsis):
 
 
 def _cells(codes: Ints, segment: Ints, keys: int) -> tuple[Ints, Ints, Ints]:
-    """Cells of rows: the cell of each, key and segment of each cell, the first cell of each key."""
+    """Each row's cell, each cell's key and segment, and each key's first cell."""
     if not len(segment) or (segment == segment[0]).all():
         cells = np.zeros((keys, 2), np.int64)
         cells[:, 0] = np.arange(keys)

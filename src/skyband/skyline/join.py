@@ -3,8 +3,8 @@
     trades  ts stock price volume        answer  stock  trades_ts price volume  risks_ts risk
     risks   ts stock risk                        on     left's others           right's others
 
-A side's preferred columns are known only when both sides have shown their columns (a name that both
-have is written ``side_column``); rows that come before wait as they are.
+A side's preferred columns are known only once the columns of both sides are known (a name that both
+have is written ``side_column``); rows that arrive earlier wait unpruned.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ class Side:
     """The join's columns first."""
     prefer: Preferences
     shown: Mapping[str, str]
-    """From the side's own columns, without the join's, to those of the answer."""
+    """Maps the side's columns, without the join's, to columns of the answer."""
 
 
 class JoinSynopsis(SkylineFamily[SkylineJoin]):
-    """Everything of SkylineJoin but the state over sealed panes."""
+    """Everything of SkylineJoin except the state over sealed panes."""
 
     prunes = False
-    """Whether a summary holds only the skyline of each key's rows in a pane; else every row."""
+    """Whether a summary holds only the skyline of each key's rows in a pane, or every row."""
 
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query, dict(query.prefer))
         self.on = (query.on,) if isinstance(query.on, str) else tuple(query.on)
         self.sides: tuple[Side, Side] | None = None
         self.waiting: list[Runs] = []
-        """Sealed panes that came before both sides were known."""
+        """Sealed panes that arrived before both sides were known."""
 
     # Columns ----------------------------------------------------------------------------------
 
@@ -86,13 +86,13 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
         self.sides = self._resolved(*(self.schemas[name] for name in self.query.sources))
 
     def _resolved(self, left: pa.Schema, right: pa.Schema) -> tuple[Side, Side]:
-        """Names and preferences of both sides, or SchemaError."""
+        """Names and preferences of both sides; raises SchemaError if they do not fit."""
         for name in self.on:
             kinds = [schema.field(name).type for schema in (left, right)]
             if _family(kinds[0]) != _family(kinds[1]):
                 raise SchemaError(
-                    f"join column {name!r} has type {kinds[0]} on one side and {kinds[1]} on the "
-                    "other, which never match; cast one of them"
+                    f"join column {name!r} has type {kinds[0]} on the left side and {kinds[1]} on "
+                    "the right, which never match; cast one of them"
                 )
         own = [[n for n in schema.names if n not in self.on] for schema in (left, right)]
         both = set(own[0]) & set(own[1])
@@ -119,7 +119,7 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
                     f"preferred column {name!r} is missing; the joined columns are: "
                     f"{', '.join(named)}"
                 )
-        # Joined rows agree in the join's columns, so that the left side can speak for both.
+        # Joined rows agree in the join's columns, so the left side can stand for both.
         mine = [dict.fromkeys(self.on) if side == 0 else {} for side in (0, 1)]
         sides = []
         for schema, names, extra in zip((left, right), shown, mine, strict=True):
@@ -132,7 +132,7 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
 
     def output(self) -> pa.Schema:
         if self.sides is None:
-            # Only one side is known: there can be no row yet, and no name is contested.
+            # Only one side is known: there can be no answer yet, and no clash of names.
             (schema,) = list(self.schemas.values())[:1]
             names = dict.fromkeys((*self.on, *schema.names))
             return pa.schema([pa.field(n, output_type(schema.field(n).type)) for n in names])
@@ -159,7 +159,7 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
         return faults(batch, tests)
 
     def _maybe_preferred(self, source: str) -> tuple[str, ...]:
-        """Preferred columns of a source; before both are known, by either of their names."""
+        """Preferred columns of a source; until both are known, matched by either possible name."""
         if self.sides is not None:
             return self.sides[self.query.sources.index(source)].prefer.names
         prefer, names = self.query.prefer, self.schemas[source].names
@@ -237,12 +237,12 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
 
     @abstractmethod
     def fold_known(self, panes: Runs, windows: Windows) -> Runs | None:
-        """As ``fold``, both sides being known."""
+        """Like ``fold``, when both sides are known."""
 
     def answer(
         self, stores: Sequence[RowStore], pairs: tuple[Ints, Ints], offsets: Ints, stamps: Ints
     ) -> Runs:
-        """Partial answers from retained rows: a stretch of pairs of slots for each stamp."""
+        """Partial answers from retained rows: one run of pairs of slots for each stamp."""
         assert self.sides is not None
         lengths = np.diff(offsets)
         some = np.flatnonzero(lengths)
@@ -277,15 +277,15 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
 
     @abstractmethod
     def snapshot_known(self) -> dict[str, npt.NDArray[Any]]:
-        """The state over sealed panes, both sides being known."""
+        """The state over sealed panes, when both sides are known."""
 
     @abstractmethod
     def restore_known(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what ``snapshot_known`` gave."""
+        """Restore the state that ``snapshot_known`` returned."""
 
 
 def _family(kind: pa.DataType) -> object:
-    """Types of one family hash alike where their values are equal."""
+    """The family of a type: equal values of types in one family have the same hash."""
     kind = output_type(kind)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return "integer"

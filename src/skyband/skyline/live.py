@@ -24,9 +24,9 @@ Ints = npt.NDArray[np.int64]
 
 
 class LiveRows:
-    """The live rows of one side, oldest first; row i is number ``gone + i`` of its store.
+    """The live rows of one side, oldest first; row i is in slot ``gone + i`` of the store.
 
-    ``number`` counts rows from the first ever, so that it names a row for good.
+    ``expired + i`` numbers rows from the very first one, so it identifies a row permanently.
     """
 
     def __init__(self, schema: pa.Schema, dimensions: int) -> None:
@@ -37,7 +37,7 @@ class LiveRows:
         self.pane: Ints = np.zeros(0, np.int64)
         self.gone = 0
         self.expired = 0
-        """Rows that have expired, ever."""
+        """Rows that have expired since the beginning."""
 
     def __len__(self) -> int:
         return len(self.pane)
@@ -59,7 +59,7 @@ class LiveRows:
         self.pane = np.concatenate([self.pane, pane])
 
     def expire(self, first: int) -> int:
-        """Let the rows of panes before ``first`` go; returns how many."""
+        """Drop the rows of panes before ``first``; returns how many."""
         gone = int(np.searchsorted(self.pane, first))
         if gone:
             self.key, self.points = self.key[gone:], self.points[gone:]
@@ -107,7 +107,7 @@ class LiveSynopsis(JoinSynopsis, PaneByPane):
         self.live: tuple[LiveRows, LiveRows]
         self.counts = np.zeros(4, np.int64)
         self.folding = False
-        """Whether windows are being read in their order, and not one by the way."""
+        """Whether windows are being read in order by ``fold``, not one on request by ``peek``."""
 
     def start(self) -> None:
         super().start()
@@ -139,7 +139,7 @@ class LiveSynopsis(JoinSynopsis, PaneByPane):
 
     @abstractmethod
     def pairs(self, first: int) -> tuple[Ints, Ints]:
-        """The skyline of the join of the live rows, as positions of both sides."""
+        """The skyline of the join of the live rows, as positions in both sides."""
 
     # State ------------------------------------------------------------------------------------
 

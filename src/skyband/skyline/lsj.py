@@ -1,4 +1,4 @@
-"""lsj: the iterative skyline join whose layers go on from those of the window before."""
+"""lsj: the iterative skyline join, where each layer continues from the previous window's."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ __all__ = ["Lsj"]
 
 Ints = npt.NDArray[np.int64]
 _PAYS = 0.5
-"""The share of rows in common with the window before from which on sharing pays."""
+"""Sharing pays if at least this share of the rows was already in the previous window."""
 _FEW = 64
-"""Rows that are sorted and filtered as fast as they are matched with those before."""
+"""For fewer rows, sorting and filtering is as fast as matching with the previous window."""
 _FEW_LIVE = 1536
-"""Live rows of a side that are sorted and filtered as fast as a dominance graph is kept."""
+"""For fewer live rows on a side, sorting and filtering is as fast as a dominance graph."""
 _COUNTS = ("graph_reads", "layers_shared", "layers_recomputed")
-"""Local skylines of windows: from a dominance graph, from the window before, from the start."""
+"""Local skylines read from a graph, continued from the previous window, recomputed."""
 
 
 class _LocalSky:
     """The local skyline of one side in one layer above the first, under any insertion and deletion.
 
-    Rows are known by their numbers from the first ever; a dominated row is parked under one that
-    dominates it and looked at again when that one leaves.
+    Rows are numbered from the very first one. A dominated row is parked under one of its
+    dominators and checked again when that dominator leaves.
     """
 
     def __init__(self) -> None:
         self.known: Ints = np.zeros(0, np.int64)
         self.parents: Ints | None = None
-        """The number of each row's parent, -1 on the skyline; None while only rows are known."""
+        """The number of each row's parent, -1 on the skyline; None if only the rows are known."""
 
     def pays(self, active: Ints, expired: int, least: int) -> bool:
-        """Whether to go on from the window before; if not, only notes the rows, if worth it.
+        """Whether to continue from the previous window; if not, the rows are noted for the next.
 
-        It is never worth it for fewer rows than ``least``.
+        With fewer than ``least`` rows sharing never pays, and the rows are not noted either.
         """
         known, few = self.known, len(active) < least
         numbers = known[:0] if few else active + expired
@@ -53,7 +53,7 @@ class _LocalSky:
         return False
 
     def update(self, points: Ints, segment: Ints, active: Ints, expired: int, counts: Ints) -> Ints:
-        """Go on to these rows, positions ascending; returns those on the skyline."""
+        """Move on to these rows (positions ascending); returns those on the skyline."""
         known, parents = self.known, self.parents
         if parents is None:
             known = parents = known[:0]
@@ -64,22 +64,22 @@ class _LocalSky:
 
 
 class Lsj(Isj):
-    """The iteration of isj on a fabric: each layer goes on from the window before.
+    """The iteration of isj on a fabric: each layer continues from the previous window's layer.
 
     Layer 1 is a stream whose rows expire in order, so its local skylines are the roots of a
     dominance graph (StabSky). Higher layers lose rows by pruning and get old ones back, so there
-    every row stays, parked under one dominator. ``layers`` says how many layers share;
-    ``layers=None`` shares in all of them, but recomputes from the first layer on that is small or
-    has less than half of its rows in common with the window before; then it is isj and one look.
-    Option ``share_from`` (1536): with ``layers=None``, the live rows of a side below which nothing
-    is shared; layers above the first need as many, or 64 where that is less.
+    every row is kept, parked under one dominator. ``layers`` says how many layers are shared.
+    ``layers=None`` shares all of them, but recomputes from the first layer that is small or has
+    less than half of its rows in common with the previous window; from there on it is isj plus one
+    check. Option ``share_from`` (1536): with ``layers=None``, nothing is shared if a side has fewer
+    live rows than this; a layer above the first needs that many rows or 64, whichever is less.
 
-    Time: that of isj, but the sort-filter of a shared layer gives way to O(r s) comparisons, r
-    being the rows that are new there or lost their parent and s its skyline. State: all live rows,
-    and two numbers a row in each shared layer. Exact.
+    Time: that of isj, except that a shared layer replaces its sort-filter by O(r s) comparisons,
+    where r is the number of rows that are new in the layer or lost their parent, and s the size of
+    the layer's skyline. State: all live rows, and two numbers per row in each shared layer. Exact.
 
-    The paper's section V, with Algorithm 1 in layer 1 only: above, it yields rows that are not on
-    the skyline (docs/decisions/0016-iteration-layers.md).
+    The paper's section V, with its Algorithm 1 in layer 1 only: in higher layers that algorithm
+    yields rows that are not on the skyline (docs/decisions/0016-iteration-layers.md).
 
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})
@@ -109,9 +109,9 @@ class Lsj(Isj):
         self.fabric: list[tuple[_LocalSky, _LocalSky]] = []
         """Layers 2, 3, ... of both sides."""
         self.linked = [0, 0]
-        """The rows of each side, from the first ever, that its graph has seen."""
+        """How many rows of each side, counted from the very first, its graph has seen."""
         self.stop = 0
-        """The layer from which on this window recomputes."""
+        """The layer from which this window is recomputed."""
 
     def start(self) -> None:
         super().start()
@@ -146,7 +146,7 @@ class Lsj(Isj):
         return sky.update(side.points, side.segment, active, side.expired, self.local_counts)
 
     def _graph_serves(self, at: int, active: Ints, first: int) -> bool:
-        """Whether a side's dominance graph has all rows; in the run of windows, gives it them."""
+        """Whether a side's dominance graph covers all rows; during a fold, adds the new ones."""
         side = self.live[at]
         if not self.folding:
             return self.linked[at] == side.expired + len(side)
@@ -178,7 +178,7 @@ class Lsj(Isj):
         super().restore_known(arrays)
         for at, graph in enumerate(self.graphs):
             graph.restore(under(arrays, f"graph{at}/"))
-        if "shares" in arrays:  # 0.1 did not count
+        if "shares" in arrays:  # snapshots of 0.1 lack it
             self.shares = arrays["shares"].copy()
         layers, *self.linked = (int(n) for n in arrays["fabric"])
         self.fabric = [(_LocalSky(), _LocalSky()) for _ in range(layers)]

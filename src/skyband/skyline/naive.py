@@ -20,11 +20,11 @@ Ints = npt.NDArray[np.int64]
 
 
 class Naive(LiveSynopsis):
-    """The join kept pane by pane, its skyline found anew at every window.
+    """Maintains the join pane by pane and recomputes its skyline for every window.
 
-    Time: O(p log p + p s) a window, p being the joined pairs and s the answers; new rows are joined
-    with the live ones of the other side, from both sides, as a symmetric hash join does. State: all
-    live rows and a pair of numbers for each joined pair. Exact.
+    Time: O(p log p + p s) per window, where p is the number of joined pairs and s the number of
+    pairs in the answer; new rows of each side are joined with the live rows of the other, as in a
+    symmetric hash join. State: all live rows and two numbers for each joined pair. Exact.
 
     The paper's Naive (section VI.A); keys are matched by their sorted hashes.
 
@@ -47,7 +47,7 @@ class Naive(LiveSynopsis):
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
         self.joined = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-        """The live pairs, by the numbers of their rows from the first ever."""
+        """The live pairs; rows are numbered from the very first one."""
 
     def push(self, panes: Runs) -> None:
         before = [len(side) for side in self.live]

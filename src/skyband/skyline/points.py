@@ -1,8 +1,7 @@
 """From preferred columns to points, and the skylines of runs of points.
 
-A preferred column becomes a dimension of integers of which greater is better; the ``"diff"``
-columns together become one number, the segment: only points of one segment can dominate one
-another.
+A preferred column becomes a dimension of integers where greater is better. The ``"diff"`` columns
+together become one number, the segment: only points of the same segment can dominate each other.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Read = Callable[[str], pa.Array]
 
 
 class Preferences:
-    """Columns of one source with what is preferred of each."""
+    """The preferred columns of one source, and what is preferred in each."""
 
     def __init__(self, prefer: Mapping[str, str]) -> None:
         self.ordered = {name: wish for name, wish in prefer.items() if wish != "diff"}
@@ -49,14 +48,14 @@ class Preferences:
             kind = schema.field(name).type
             if native_dtype(output_type(kind)) is None:
                 raise SchemaError(
-                    f"preferred column {name!r} has type {kind}, of which there is no {wish}; it "
+                    f"preferred column {name!r} has type {kind}, which {wish!r} cannot compare; it "
                     "must be a number or a time (cast decimals and text to float64)"
                 )
         for name in self.diff:
             plain_key("preferred", schema, name)
 
     def tests(self, batch: pa.RecordBatch) -> list[tuple[str, str, Any]]:
-        """What makes a row a bad one, for ``synopsis.faults``."""
+        """The checks that make a row bad, for ``contract.checks.faults``."""
         found: list[tuple[str, str, Any]] = []
         for name in self.names:
             column = plain(batch.column(name))
@@ -67,14 +66,14 @@ class Preferences:
         return found
 
     def points(self, read: Read, rows: int) -> Ints:
-        """One point a row."""
+        """One point per row."""
         found = np.empty((rows, self.dimensions), np.int64)
         for k, (name, wish) in enumerate(self.ordered.items()):
             found[:, k] = sortable(to_numpy(plain(read(name))), wish == "max")
         return found
 
     def segments(self, read: Read, rows: int, keys: Sequence[str] = ()) -> Ints:
-        """One number a row, of the ``"diff"`` columns and those of ``keys``."""
+        """One number per row, from the ``"diff"`` columns and those in ``keys``."""
         names = tuple(dict.fromkeys((*keys, *self.diff)))
         if not names:
             return np.zeros(rows, np.int64)

@@ -1,4 +1,4 @@
-"""Retained rows by slot, and rows in the order of an answer."""
+"""Retained rows by slot, and the order of rows in an answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class RowStore:
-    """Columns of retained rows; a row is known by its slot."""
+    """Columns of retained rows; a row is identified by its slot."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.stores = {field.name: ColumnStore(field.type) for field in schema}
@@ -67,14 +67,14 @@ class RowStore:
         return found
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over a snapshot."""
+        """Restore the state from a snapshot."""
         self.length = int(arrays["length"][0])
         for i, (column, store) in enumerate(self.stores.items()):
             self.stores[column] = ColumnStore.from_state(store.type, under(arrays, f"{i}/"))
 
 
 def value_ranks(columns: list[pa.Array], rows: int) -> Ints:
-    """The place of each row by its values, left to right, ascending; equal rows share one."""
+    """The rank of each row by its values, left to right, ascending; equal rows share a rank."""
     if not columns or not rows:
         return np.zeros(rows, np.int64)
     numbers = _numbers(columns)
@@ -89,9 +89,9 @@ def value_ranks(columns: list[pa.Array], rows: int) -> Ints:
 
 
 def _numbers(columns: list[pa.Array]) -> Ints | None:
-    """Integers in the order of each column's values; None where a column has others than numbers.
+    """Integers in the order of each column's values; None if a column is not purely numeric.
 
-    They are sorted far faster than a table is, and a window has few rows.
+    Sorting integers is far faster than sorting a table, and a window has few rows.
     """
     found = np.empty((len(columns), len(columns[0])), np.int64)
     for at, column in enumerate(columns):
@@ -105,7 +105,7 @@ def _numbers(columns: list[pa.Array]) -> Ints | None:
 
 
 def ranks_by_value(store: RowStore, slots: Ints) -> Ints:
-    """The place of each slot's row among these, by its values; a slot may be there many times."""
+    """The rank of each slot's row among these, by its values; a slot may occur more than once."""
     distinct, inverse = np.unique(slots, return_inverse=True)
     columns = list(store.gather(distinct).values())
     return value_ranks(columns, len(distinct))[inverse]

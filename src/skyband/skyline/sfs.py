@@ -1,4 +1,4 @@
-"""sfs: the skyline of every window anew, by sorting and filtering."""
+"""sfs: recomputes the skyline of every window by sorting and filtering."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ Ints = npt.NDArray[np.int64]
 
 
 class Sfs(PaneByPane, SkylineSynopsis):
-    """Sort-filter skyline of the live panes' skylines, at every window again.
+    """Sort-filter skyline of the live panes' skylines, recomputed for every window.
 
-    Time: O(m log m + m s) a window, m being the rows on the skylines of the live panes and s those
-    of the answer. State: those m rows. Exact. Any shorter window in whole panes can be asked for.
+    Time: O(m log m + m s) per window, where m is the number of rows on the skylines of the live
+    panes and s the number of rows in the answer. State: those m rows. Exact. Any shorter window in
+    whole panes can be asked for.
 
-    Chomicki et al.'s SFS as the paper's section VI uses it; what it sorts has been reduced pane by
-    pane, since rows of one pane expire together.
+    Chomicki et al.'s SFS as the paper's section VI uses it, except that its input is first reduced
+    to the skyline of each pane, since rows of one pane expire together.
 
     >>> import pyarrow as pa, skyband as sb
     >>> rows = pa.table({"price": [3, 2, 4, 1], "volume": [5, 1, 9, 1]})

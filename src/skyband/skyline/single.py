@@ -22,10 +22,10 @@ Ints = npt.NDArray[np.int64]
 
 
 class SkylineSynopsis(SkylineFamily[Skyline]):
-    """Everything of Skyline but the state over sealed panes.
+    """Everything of Skyline except the state over sealed panes.
 
-    Rows of a pane expire together, so only those on the skyline of their own pane can be answered:
-    that is the summary.
+    Rows of a pane expire together, so only rows on the skyline of their own pane can be part of an
+    answer. The summary holds exactly those.
     """
 
     shortens = True
@@ -80,7 +80,7 @@ class SkylineSynopsis(SkylineFamily[Skyline]):
     # Answers ----------------------------------------------------------------------------------
 
     def answer(self, store: RowStore, slots: Ints, offsets: Ints, stamps: Ints) -> Runs:
-        """Partial answers from retained rows: a stretch of slots for each stamp."""
+        """Partial answers from retained rows: one run of slots for each stamp."""
         lengths = np.diff(offsets)
         some = np.flatnonzero(lengths)
         ranks = ranks_by_value(store, slots)

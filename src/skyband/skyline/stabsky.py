@@ -1,4 +1,4 @@
-"""stabsky: the non-redundant rows with their dominance graph, from which any window is read."""
+"""stabsky: the non-redundant rows and their dominance graph, from which any window is read."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ __all__ = ["StabSky"]
 
 Ints = npt.NDArray[np.int64]
 _SPARE = 1024
-"""Slots without a row that are not worth compacting a store for."""
+"""Up to this many slots may be unused before a store is compacted."""
 
 
 class StabSky(SkylineSynopsis):
-    """The rows that can still be answered, each with the window starts for which it is.
+    """The rows that can still be in an answer, each with the window starts for which it is.
 
-    A row is redundant once a row that expires no earlier dominates it. Every other row keeps its
-    critical dominator, the youngest older row that dominates it: those edges are the dominance
-    graph, and the interval (pane of the critical dominator, own pane] holds the first panes of all
-    windows that answer the row. So any shorter window, in whole panes, is read from the same state.
+    A row is redundant once it is dominated by a row that expires as late or later. Every other row
+    keeps its critical dominator, the youngest older row that dominates it. Those edges form the
+    dominance graph, and the interval (pane of the critical dominator, own pane] holds the first
+    panes of all windows whose answer contains the row. So any shorter window, in whole panes, can
+    be read from the same state.
 
-    Time: O(s m) comparisons a pane, s being the rows on its skyline and m the members; O(m) a
-    window read. State: m rows; on n independent rows in d dimensions about (ln n)^d / d!. Exact.
+    Time: O(s m) comparisons per pane, where s is the number of rows on its skyline and m the number
+    of members; O(m) per window read. State: m rows; for n independent rows in d dimensions about
+    (ln n)^d / d!. Exact.
 
     Lin et al., as in the paper's section IV.A and Algorithm 1, by panes instead of rows. Intervals
-    lie in one flat array that is scanned, not in an interval tree: see
+    are kept in one flat array that is scanned, not in an interval tree: see
     docs/decisions/0014-stabsky-by-panes.md.
 
     >>> import pyarrow as pa, skyband as sb
