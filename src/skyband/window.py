@@ -228,8 +228,8 @@ class TimeWindow:
         integers = [_is_integer(value) for value in given.values()]
         if any(integers) and not all(integers):
             raise QueryError(
-                "size, slide, lateness and offset of a window must be either all durations or all "
-                f"integers (for an integer time column); got {given}"
+                "a window must be given in all durations or all integers (for an integer time "
+                f"column); got {given}"
             )
         integer = integers[0]
 

@@ -92,8 +92,8 @@ def unpack(
     total, index_length = _LENGTHS.unpack_from(view, _START.size)
     if total != len(view):
         raise EngineError(
-            f"the snapshot should have {total} bytes and has {len(view)}; it was cut off or "
-            "extended, so use another copy"
+            f"the snapshot should have {total} bytes and has {len(view)}; bytes were cut off or "
+            "added, so use another copy"
         )
     if zlib.crc32(view[_START.size :]) != checksum:
         raise EngineError("the snapshot is damaged (its checksum differs); use another copy")

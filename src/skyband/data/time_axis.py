@@ -40,7 +40,8 @@ class TimeAxis:
             if self.integer and not window.integer:
                 raise SchemaError(
                     f"time column {name!r} holds integers ({kind}) but the window is given in "
-                    "durations; give the window as integers, or cast the column to a timestamp"
+                    "durations; give its size and slide as integers, or cast the column to a "
+                    "timestamp"
                 )
             if moment and window.integer:
                 raise SchemaError(
