@@ -1,8 +1,8 @@
 """What a query would answer right now, over the panes that are sealed.
 
-    cuts          0     3  4     6  7     9  10          size 8, slide 3: the watermark is at 11
-    window                 ├─────────────────┤  [2, 10) cannot be read: 2 is not a cut
-                     ├───────────────────────┤  [3, 10) is what ``peek`` reads and reports
+    cuts    0  1     3  4     6  7     9  10     size 8, slide 3; the watermark is at 11
+    asked         ├───────────────────────┤      [2, 10) cannot be read: 2 is not a cut
+    read             ├────────────────────┤      [3, 10) is what ``peek`` reads and reports
 
 ``end`` is the end of the last sealed pane, ``start`` the first cut at or after ``end - size``.
 """
