@@ -245,7 +245,7 @@ class TimeWindow:
         if slide <= 0:
             raise QueryError(f"slide must be positive, not {self.slide!r}")
         if lateness < 0:
-            raise QueryError(f"lateness must not be negative, not {self.lateness!r}")
+            raise QueryError(f"lateness must be zero or positive, not {self.lateness!r}")
         for name, value in (("size", size), ("slide", slide), ("lateness", lateness)):
             _fits(name, value)
         object.__setattr__(self, "panes", Panes(size, slide, offset % slide))

@@ -14,7 +14,7 @@ __all__ = ["checkout", "load", "modules"]
 
 
 def checkout() -> Path:
-    """The root of the repository that contains the current folder, or else this package.
+    """The root of the repository that contains the current folder, otherwise of this package's.
 
     Also makes ``lab`` importable.
     """

@@ -27,7 +27,7 @@ Parse = Callable[[bytes, pa.Schema | None], pa.Table]
 
 def stdin_batches(stream: BinaryIO | None = None) -> Iterator[pa.Table]:
     """Read standard input as tables."""
-    # read1 returns what has arrived; a plain read would wait for a full buffer.
+    # A BufferedReader has read1, which returns what has arrived; read would wait for more.
     source = io.BufferedReader(io.FileIO(0, closefd=False)) if stream is None else stream
     if stream is None and sys.stdin is not None and sys.stdin.isatty():
         raise SchemaError("standard input is a terminal; pipe CSV, JSON lines or Arrow into it")

@@ -40,7 +40,10 @@ class LiveGroups:
             np.maximum.at(self.newest, runs.group, runs.stamp)
 
     def expired(self, first: int) -> npt.NDArray[np.int32] | None:
-        """Groups without rows since pane ``first``; None if groups have not doubled since then."""
+        """Groups without rows since pane ``first``.
+
+        None if the number of groups has not doubled since the last look.
+        """
         if not self.table.names or len(self.table) < 2 * self.known:
             return None
         live = self.table.live

@@ -110,7 +110,7 @@ class Session:
         return peek(self.fold, last)
 
     def furthest_behind(self, sources: Sequence[str]) -> str:
-        """The source to read next: one without a time yet, else the one with the least time."""
+        """The source to read next: one without a time yet, or else the one with the least time."""
         seen = {} if self.fold is None else self.fold.time.seen
         return min(sources, key=lambda name: (seen.get(name) is not None, seen.get(name) or 0))
 
