@@ -191,7 +191,7 @@ def test_a_first_batch_that_does_not_fit_leaves_the_monitor_unbound() -> None:
 
 
 def test_batches_that_do_not_speak_arrow() -> None:
-    with pytest.raises(sb.SchemaError, match="speak Arrow"):
+    with pytest.raises(sb.SchemaError, match="Arrow interface"):
         sb.Monitor(topk()).push([1, 2, 3])
 
 

@@ -111,7 +111,7 @@ def test_names_of_columns_that_are_no_utf8(tmp_path: Path) -> None:
 
 def test_a_batch_that_is_an_array() -> None:
     monitor = sb.Monitor(sb.TopK(k=1, score="x", window=sb.CountWindow(1)))
-    with pytest.raises(sb.SchemaError, match="speak Arrow"):
+    with pytest.raises(sb.SchemaError, match="Arrow interface"):
         monitor.push(pa.array([1, 2]))
 
 

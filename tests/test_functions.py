@@ -161,7 +161,7 @@ def test_a_name_stands_for_a_function() -> None:
     assert identity(one) == identity(again) != identity(two)
     assert identity(lambda v: one(v) * 2) != identity(lambda v: two(v) * 2)
     again.__skyband_name__ = ""  # type: ignore[attr-defined]
-    with pytest.raises(sb.QueryError, match="must be a text"):
+    with pytest.raises(sb.QueryError, match="must be a non-empty string"):
         query(again)
 
 

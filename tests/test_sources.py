@@ -185,7 +185,7 @@ def test_sources_that_are_none(source: Any, told: str) -> None:
 
 def test_a_file_of_an_unknown_kind(tmp_path: Path) -> None:
     (tmp_path / "flows.xls").write_text("?")
-    with pytest.raises(sb.SchemaError, match="no known ending"):
+    with pytest.raises(sb.SchemaError, match="no known file extension"):
         sb.rank(tmp_path / "flows.xls", QUERY)
     (tmp_path / "flows.parquet").write_text("not parquet")
     with pytest.raises(sb.SchemaError, match="could not be read"):

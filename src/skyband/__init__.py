@@ -53,7 +53,8 @@ __all__ = [
     "watch",
 ]
 
-# Engines bring in numba and Arrow; a program that only writes queries down need not wait for them.
+# Engines import numba and Arrow, so they are imported on first use: a program that only defines
+# queries starts without them.
 _ENGINES = {
     "Answer": "skyband.answers.answer",
     "Monitor": "skyband.embedded.monitor",

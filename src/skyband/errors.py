@@ -1,9 +1,9 @@
-"""What can go wrong, and who has to act.
+"""The errors that Skyband raises.
 
 SkybandError            anything Skyband raises on purpose
-├── QueryError          the query itself makes no sense; raised where it is written
+├── QueryError          the query itself is invalid; raised when it is constructed
 ├── SchemaError         the query does not fit the columns of this source
-├── DataError           some rows are bad or late; nothing of their batch was applied
+├── DataError           some rows are bad or late; no row of their batch was applied
 └── EngineError         this engine, state or machine cannot do what was asked
 
 Every message says what was found, what was expected and what to do about it.
@@ -15,20 +15,20 @@ __all__ = ["DataError", "EngineError", "QueryError", "SchemaError", "SkybandErro
 
 
 class SkybandError(Exception):
-    """The root of everything Skyband raises on purpose."""
+    """The base class of every error that Skyband raises on purpose."""
 
 
 class QueryError(SkybandError, ValueError):
-    """A query or window that makes no sense, found when it is constructed."""
+    """A query or window is invalid; raised when it is constructed."""
 
 
 class SchemaError(SkybandError, TypeError):
-    """A source whose columns the query cannot be bound to."""
+    """The query cannot be bound to the columns of this source."""
 
 
 class DataError(SkybandError, ValueError):
-    """Rows that cannot be used; the batch that held them was left out whole."""
+    """Some rows cannot be used; no row of their batch was applied."""
 
 
 class EngineError(SkybandError, RuntimeError):
-    """An engine, a snapshot or a machine that cannot do what was asked."""
+    """The engine, the snapshot or the machine cannot do what was asked."""

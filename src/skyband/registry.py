@@ -1,8 +1,8 @@
 """Which algorithms answer which query: the one place where an algorithm is registered.
 
-The table holds names only, so that importing Skyband loads no kernel; a class is imported when the
-first query needs it. Beside its class an algorithm declares what it takes: which settings of the
-query, and which options. A query refuses all others when it is made.
+The table holds only names, so that importing Skyband loads no kernels; a class is imported when a
+query first needs it. Each algorithm also declares which of the query's settings it uses and which
+options it accepts. A query rejects all others when it is constructed.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _FAMILIES = {
 def register(
     kind: str, name: str, target: str, takes: tuple[str, ...] = (), options: tuple[str, ...] = ()
 ) -> None:
-    """Make ``target`` (``"module:Class"``) the algorithm ``name`` of a query.
+    """Register the class ``target`` (``"module:Class"``) as algorithm ``name`` of a query kind.
 
-    ``takes`` are those of the query's ``settings`` that it uses, ``options`` the names that it
-    knows in ``options=``.
+    ``takes`` lists which of the query's ``settings`` the algorithm uses, ``options`` the names that
+    it accepts in ``options=``.
     """
     _ALGORITHMS[kind][name] = _Algorithm(target, takes, options)
 
@@ -66,7 +66,7 @@ def takes(kind: str, name: str) -> tuple[str, ...]:
 
 
 def options(kind: str, name: str) -> tuple[str, ...]:
-    """The names that an algorithm knows in ``options=``."""
+    """The names that an algorithm accepts in ``options=``."""
     return _ALGORITHMS[kind][name].options
 
 
@@ -82,7 +82,7 @@ def load(kind: str, name: str) -> Any:
 
 
 def choose(query: Any) -> str:
-    """The algorithm of a query: the one it names, else what its family picks for it."""
+    """The algorithm of a query: the one it names, otherwise the one that its family picks."""
     if query.algorithm is not None:
         return str(query.algorithm)
     return str(import_module(_FAMILIES[query.kind]).choose(query))

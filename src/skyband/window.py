@@ -1,14 +1,14 @@
 """Windows, and the panes that they are made of.
 
-    TimeWindow("10 s", slide="4 s")          size mod slide = 2 s, so two panes a slide
+    TimeWindow("10 s", slide="4 s")          size mod slide = 2 s, so two panes per slide
 
     window ends      4         8        12        16
     panes       ├ 0 ┼ 1 ┼ 2 ┼ 3 ┼ 4 ┼ 5 ┼ 6 ┼ 7 ┤
                 0   2   4   6   8   10  12  14  16
     the window that ends at 16 is [6, 16): panes 3 to 7
 
-Panes carry consecutive integers. A row belongs to exactly one pane, and a window is a whole number
-of them; everything after this module speaks of panes and never of times.
+Panes are numbered with consecutive integers. A row belongs to exactly one pane, and a window is a
+whole number of panes. Code outside this module works with pane numbers, not with times.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zµμ]+)\s*,?")
 
 
 def parse_duration(value: Duration, what: str = "duration") -> int:
-    """Microseconds of a duration written as Spark users write them.
+    """Convert a duration, written as in Spark, to microseconds.
 
     >>> parse_duration("1 minute 30 seconds"), parse_duration("250 ms")
     (90000000, 250000)
@@ -79,7 +79,10 @@ def parse_duration(value: Duration, what: str = "duration") -> int:
                 "window; give days, for example '30 days'"
             )
         if unit in _TOO_FINE:
-            raise QueryError(f"{what} {value!r}: the finest unit of a window is the microsecond")
+            raise QueryError(
+                f"{what} {value!r}: nanoseconds are too fine for a window; use microseconds (us) "
+                "or a longer unit"
+            )
         if unit not in _MICROSECONDS:
             raise QueryError(
                 f"{what} {value!r}: unknown unit {unit!r}; use weeks, days, hours, minutes, "
@@ -88,13 +91,15 @@ def parse_duration(value: Duration, what: str = "duration") -> int:
         total += Fraction(number) * _MICROSECONDS[unit]
         at = term.end()
     if total.denominator != 1:
-        raise QueryError(f"{what} {value!r} is not a whole number of microseconds")
+        raise QueryError(
+            f"{what} {value!r} is not a whole number of microseconds; round it to microseconds"
+        )
     return int(total)
 
 
 _GREATEST = 1 << 60
 _TICKS = (-(1 << 63), (1 << 63) - 1)
-# Years 1 to 9999, less a day for zones: what Python's datetime can show.
+# Years 1 to 9999, the range of Python's datetime, less one day at each end for time zones.
 _CALENDAR = (-62_135_596_800_000_000 + _DAY, 253_402_300_799_999_999 - _DAY)
 
 
@@ -109,9 +114,10 @@ def _is_integer(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Panes:
-    """The arithmetic of panes: pure integers, the same for times and for arrival counts.
+    """Pane arithmetic on plain integers, the same for times and for arrival counts.
 
-    Window number j ends at ``offset + j * slide``; pane numbers are as in the module's drawing.
+    Window number j ends at ``offset + j * slide``. Panes are numbered as in the drawing at the top
+    of this module.
     """
 
     size: int
@@ -120,7 +126,7 @@ class Panes:
 
     @property
     def rest(self) -> int:
-        """What is left of the size after whole slides; the second cut of every slide."""
+        """``size mod slide``; if it is not 0, every slide is cut a second time."""
         return self.size % self.slide
 
     @property
@@ -129,12 +135,12 @@ class Panes:
 
     @property
     def gaps(self) -> bool:
-        """Whether some panes belong to no window."""
+        """Whether there are panes that no window covers."""
         return self.slide > self.size
 
     @property
     def per_window(self) -> int:
-        """Panes that a window covers."""
+        """The number of panes that a window covers."""
         whole = self.size // self.slide
         return whole * self.per_slide + (1 if self.rest else 0)
 
@@ -184,11 +190,11 @@ class Panes:
         return int((position - self.offset) // self.slide)
 
     def first_window_of(self, pane: Any) -> Any:
-        """The least window number that covers the pane (or ends after it, in a gap)."""
+        """The first window that covers the pane; for a pane in a gap, the first that ends later."""
         return pane // self.per_slide + 1
 
     def last_window_of(self, pane: Any) -> Any:
-        """The greatest window number that covers the pane."""
+        """The last window that covers the pane."""
         return (pane + self.per_window) // self.per_slide
 
 
@@ -213,17 +219,17 @@ class TimeWindow:
 
     def __post_init__(self) -> None:
         if self.size is None:
-            raise QueryError("a TimeWindow needs its size, as '10 minutes'")
+            raise QueryError("a TimeWindow needs a size, for example '10 minutes'")
         given = {"size": self.size, "slide": self.slide}
         extras = {"lateness": self.lateness, "offset": self.offset}
         given = {name: value for name, value in given.items() if value is not None}
-        # A zero without a unit means the same in both worlds, so it may stand beside either.
+        # Zero means the same with or without a unit, so it may be mixed with either form.
         given |= {n: v for n, v in extras.items() if not (_is_integer(v) and v == 0)}
         integers = [_is_integer(value) for value in given.values()]
         if any(integers) and not all(integers):
             raise QueryError(
-                "a window is either all durations or all integers (for an integer time column); "
-                f"got {given}"
+                "a window must be given in all durations or all integers (for an integer time "
+                f"column); got {given}"
             )
         integer = integers[0]
 
@@ -239,7 +245,7 @@ class TimeWindow:
         if slide <= 0:
             raise QueryError(f"slide must be positive, not {self.slide!r}")
         if lateness < 0:
-            raise QueryError(f"lateness must not be negative, not {self.lateness!r}")
+            raise QueryError(f"lateness must be zero or positive, not {self.lateness!r}")
         for name, value in (("size", size), ("slide", slide), ("lateness", lateness)):
             _fits(name, value)
         object.__setattr__(self, "panes", Panes(size, slide, offset % slide))
@@ -248,13 +254,13 @@ class TimeWindow:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """The least and the greatest time a row may have: its windows' edges are times too."""
+        """The least and the greatest time of a row; its windows' edges must be valid times too."""
         margin = self.panes.size + 2 * self.panes.slide + self.lateness_ticks
         low, high = _TICKS if self.integer else _CALENDAR
         return low + margin, high - margin
 
     def ticks(self, value: Duration, what: str) -> int:
-        """A duration in this window's own ticks (microseconds, or plain integers)."""
+        """Convert a duration to this window's ticks (microseconds, or plain integers)."""
         if self.integer:
             if not _is_integer(value):
                 raise QueryError(f"{what} must be an integer like the window's size, not {value!r}")
@@ -279,7 +285,7 @@ class CountWindow:
         for name, value in (("size", self.size), ("slide", slide)):
             if not _is_integer(value):
                 raise QueryError(
-                    f"{name} of a CountWindow is a number of rows, not {value!r}; "
+                    f"{name} of a CountWindow must be a number of rows, not {value!r}; "
                     "use TimeWindow for durations"
                 )
             if value <= 0:
@@ -288,9 +294,9 @@ class CountWindow:
         object.__setattr__(self, "panes", Panes(int(self.size), int(slide)))
 
     def ticks(self, value: Duration, what: str) -> int:
-        """A number of arrivals."""
+        """Check a number of arrivals, which is this window's unit."""
         if not _is_integer(value):
-            raise QueryError(f"{what} of a CountWindow is a number of rows, not {value!r}")
+            raise QueryError(f"{what} of a CountWindow must be a number of rows, not {value!r}")
         return int(value)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Answers: what a window gave, what changed since the last, and the tables they are views of.
+"""Answers: the result of each window, the changes since the previous one, and their tables.
 
-Imports ``contract``, ``data`` and what stands below them; both engines import it.
+Imports ``contract``, ``data`` and the layers below them; imported by both engines.
 """

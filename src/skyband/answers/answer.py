@@ -1,7 +1,7 @@
 """Answers: light views over the columns that a push produced.
 
-A push that reads a million windows makes a handful of arrays and one table; an ``Answer`` is a
-number and a reference into them, and builds what is asked of it.
+A push that reads a million windows makes a handful of arrays and one table. An ``Answer`` is a
+number and a reference into them; it builds its tables when they are requested.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Promises:
-    """What each run of rows promises; a run is the rows of one window and one group."""
+    """The guarantees of each run of rows; a run is the rows of one window and one group."""
 
     lengths: Ints
-    """Rows of each run, in the order of the table."""
+    """The number of rows of each run, in the order of the table."""
     exact: npt.NDArray[np.bool_]
     bounds: Mapping[str, Any]
-    """Values for all runs, or one array with a value per run."""
+    """For each bound, one value for all runs or an array with one value per run."""
     empty: bool
     """Whether the answer of a group without rows is exact."""
 
@@ -42,7 +42,7 @@ NOTHING = Promises(np.zeros(0, np.int64), np.zeros(0, np.bool_), {}, empty=True)
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """All answers of one push: one table, cut by ``offsets``."""
+    """All answers of one push: one table, cut into answers by ``offsets``."""
 
     query: Query
     table: pa.Table
@@ -51,14 +51,14 @@ class Answers:
     offsets: Ints
     exact: npt.NDArray[np.bool_]
     bounds: Mapping[str, Any]
-    """Values for all answers, or one array with a value an answer."""
+    """For each bound, one value for all answers or an array with one value per answer."""
     total: npt.NDArray[Any]
     group: npt.NDArray[np.int32] | None = None
-    """The group of each answer, where every group has windows of its own."""
+    """The group of each answer, if every group has its own windows."""
     before: Mapping[int, pa.Table] = field(default_factory=dict)
-    """The last table of each group (0 where all groups share windows) before this push."""
+    """The last table of each group before this push (key 0 if all groups share windows)."""
     promises: Promises = NOTHING
-    """What the rows promise, group by group."""
+    """The guarantees of the rows, group by group."""
 
     def __len__(self) -> int:
         return len(self.end)
@@ -73,7 +73,7 @@ class Answers:
         return self.table.slice(low, high - low)
 
     def previous(self, i: int) -> pa.Table | None:
-        """The answer before the i-th: of the same group, where groups have their own windows."""
+        """The answer before the i-th; of the same group, if groups have their own windows."""
         if self.group is None:
             return self.slice(i - 1) if i else self.before.get(0)
         at = int(self._previous[i])
@@ -81,7 +81,7 @@ class Answers:
 
     @cached_property
     def _previous(self) -> Ints:
-        """For each answer the one before it of the same group, or -1."""
+        """For each answer, the previous answer of the same group, or -1."""
         assert self.group is not None
         order = np.argsort(self.group, kind="stable")
         ranked = self.group[order]
@@ -104,9 +104,9 @@ class Answers:
 class Answer:
     """The answer of one window.
 
-    ``table`` has the columns of DESIGN section 3, ``changes`` what entered, left or moved since the
-    answer before it; ``exact`` and ``bounds`` say what it promises, ``total`` how many rows (or how
-    much weight) the window holds.
+    ``table`` holds the rows of the answer; ``changes`` lists what entered, left or moved since the
+    previous answer. ``exact`` and ``bounds`` state what the answer guarantees; ``total`` is the
+    number of rows (or the weight) in the window.
     """
 
     __slots__ = ("_all", "_at")
@@ -117,12 +117,12 @@ class Answer:
 
     @property
     def start(self) -> Any:
-        """First moment (or arrival) of the window."""
+        """The first moment (or arrival) of the window."""
         return window_value(int(self._all.start[self._at]), self._all.edge)
 
     @property
     def end(self) -> Any:
-        """First moment (or arrival) after the window."""
+        """The first moment (or arrival) after the window."""
         return window_value(int(self._all.end[self._at]), self._all.edge)
 
     @property
@@ -132,17 +132,17 @@ class Answer:
 
     @property
     def changes(self) -> pa.Table:
-        """What entered, left or moved since the answer before."""
+        """What entered, left or moved since the previous answer."""
         return changes(self._all.previous(self._at), self.table, self._all.query)
 
     @property
     def exact(self) -> bool:
-        """Whether this answer is proven to be the definition's own."""
+        """Whether this answer is proven to equal the query's definition."""
         return bool(self._all.exact[self._at])
 
     @property
     def bounds(self) -> dict[str, Any]:
-        """What an approximate answer promises."""
+        """The error bounds of an approximate answer."""
         return {
             name: value[self._at].item() if isinstance(value, np.ndarray) else value
             for name, value in self._all.bounds.items()
@@ -150,7 +150,7 @@ class Answer:
 
     @property
     def total(self) -> int | float:
-        """Rows, or weight, in the window."""
+        """The number of rows, or the total weight, in the window."""
         value: int | float = self._all.total[self._at].item()
         return value
 

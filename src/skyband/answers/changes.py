@@ -6,8 +6,8 @@
                                         enter   d    -    3
                                         leave   c    3    -
 
-Rows are told apart by the id or item; without one by the whole row, repeated keys numbered in rank
-order. Skylines have no ranks: their rows enter and leave.
+Rows are identified by the id or item; without one, by the whole row. Repeated keys are numbered in
+rank order. Skylines have no ranks, so their rows only enter and leave.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def changes(before: pa.Table | None, now: pa.Table, query: Query) -> pa.Table:
     """What entered, left or moved between two answers of a query."""
     schema = changes_schema(query, now.schema)
     if before is None or before.column_names != now.column_names:
-        # Columns change only when a joined side shows itself late: no row came before it.
+        # Columns change only if one side of a join starts late; no answer had rows before that.
         before = now.slice(0, 0)
     names = [*query.groups, *_key(query, now.schema)]
     old, new = _identities(before, names), _identities(now, names)
@@ -89,7 +89,7 @@ def _by_group(table: pa.Table, query: Query, shown: int) -> pa.Table:
 
 def _key(query: Query, answer: pa.Schema) -> tuple[str, ...]:
     by = set(query.groups)
-    # What the answer itself computes changes all the time and names nothing.
+    # Columns computed for the answer change all the time, so they cannot identify a row.
     hidden = {*RESERVED, *query.extra_columns, *by}
     whole = tuple(n for n in answer.names if n not in hidden)
     return tuple(n for n in query.key if n not in by) or whole
@@ -102,7 +102,7 @@ def _ranks(table: pa.Table, query: Query) -> npt.NDArray[np.int32]:
 
 
 def _identities(table: pa.Table, names: list[str]) -> npt.NDArray[Any]:
-    """One number a row: the hash of its key, the repeats of a key told apart."""
+    """One number per row: the hash of its key, made distinct for repeats of a key."""
     if table.num_rows == 0:
         return np.zeros(0, np.uint64)
     hashes = hash_columns([table[name] for name in names])

@@ -1,4 +1,4 @@
-"""Answers as tables: finished runs, with the window, the group and the rank of each row."""
+"""Answers as tables: finished runs plus the window, the group and the rank of each row."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Shape:
-    """What an answer is made for: the query, the algorithm's columns and promises, the groups."""
+    """What determines the columns of an answer: the query, its synopsis and its groups."""
 
     query: Query
     synopsis: Synopsis[Any]
@@ -33,7 +33,7 @@ class Shape:
 
 
 def answer_schema(shape: Shape) -> pa.Schema:
-    """Columns of an answer: the window, the group, the rank, what the query shows."""
+    """Columns of an answer: the window, the group, the rank, then those that the query shows."""
     query, groups, synopsis = shape.query, shape.groups, shape.synopsis
     axes = synopsis.axes
     first = [axes[source] for source in (*query.sources, "") if source in axes]
@@ -54,7 +54,7 @@ def answers_of(
     group: npt.NDArray[np.int32] | None,
     before: Mapping[int, pa.Table],
 ) -> Answers:
-    """Answers from finished runs in the answers' order; each has a stretch of runs."""
+    """Answers from finished runs in the same order; ``stretches`` are the runs of each answer."""
     first, last = stretches
     starts, ends = edges
     query, synopsis, schema = shape.query, shape.synopsis, answer_schema(shape)
@@ -93,7 +93,7 @@ def _table(shape: Shape, finished: Runs, schema: pa.Schema, window: list[pa.Arra
 
 
 def runs_of(finished: Runs | None, windows: Windows) -> tuple[Ints, Ints]:
-    """The stretch of finished runs that belongs to each window."""
+    """The stretch of finished runs that belongs to each window, as first and end positions."""
     if finished is None:
         none = np.zeros(len(windows), np.int64)
         return none, none
@@ -118,7 +118,7 @@ def _every(
 
 
 def _greatest(values: npt.NDArray[Any], first: Ints, last: Ints) -> npt.NDArray[Any]:
-    nothing = -np.inf if values.dtype.kind == "f" else 0  # a window without rows has missed nothing
+    nothing = -np.inf if values.dtype.kind == "f" else 0  # a window without rows missed nothing
     found = np.full(len(first), nothing, values.dtype)
     some = last > first
     if some.any():

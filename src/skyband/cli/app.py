@@ -1,4 +1,4 @@
-"""The command ``skyband``: a verb a query, the demo, and the project's own measurements."""
+"""The command ``skyband``: one verb per query, the demo, and the project's own measurements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["app"]
 app = typer.Typer(
     name="skyband",
     help="Continuous ranking queries over sliding windows of data streams.",
-    epilog="Start with `skyband demo`; `skyband VERB --help` shows what a verb takes.",
+    epilog="Start with `skyband demo`; `skyband VERB --help` shows the options of a verb.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -52,7 +52,7 @@ def skyband(
 
 
 add_demo(app)
-# The six in the order of the documentation; a query of a later day joins them by itself.
+# The six queries in the order of the documentation; any further query is added automatically.
 _FIRST = (TopK, HeavyHitters, UncertainTopK, FusedTopK, Skyline, SkylineJoin)
 for _kind in dict.fromkeys((*_FIRST, *Query.__subclasses__())):
     add_verb(app, _kind)

@@ -1,4 +1,4 @@
-"""What options let one choose from; light, so that help shows at once."""
+"""The choices of some options; this module imports little, so that help appears quickly."""
 
 from __future__ import annotations
 

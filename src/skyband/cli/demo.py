@@ -1,4 +1,4 @@
-"""The demo: a stream of network flows, and the ranking of its largest, live."""
+"""The demo: a live ranking of the largest flows in a generated network stream."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ STEPS = 66
 PER_STEP = 20_000
 SECONDS = 13.0
 SIDE_BY_SIDE = 154
-"""Columns of a terminal from which two tables stand beside each other."""
+"""The terminal width from which two tables are shown side by side."""
 
 _WINDOW = TimeWindow("5 minutes", slide="30 seconds")
 _SAVED = "flows.parquet"
 
 
 def add_demo(app: typer.Typer) -> None:
-    """Give an app the demo."""
+    """Add the demo to an app."""
     app.command("demo")(explained(demo))
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(help="How long it takes.", min=0)] = SECONDS,
-    seed: Annotated[int, typer.Option(help="Another stream for every number.")] = 7,
+    seconds: Annotated[float, typer.Option(help="How long the demo runs.", min=0)] = SECONDS,
+    seed: Annotated[int, typer.Option(help="Seed of the generated stream.")] = 7,
     save: Annotated[
         Path | None, typer.Option(help="Write the stream to a Parquet file instead of showing it.")
     ] = None,
 ) -> None:
-    """Watch a ranking move over a generated stream of network flows."""
+    """Watch a live ranking over a generated stream of network flows."""
     if save is not None:
         _save(save, seed)
         return
@@ -72,7 +72,7 @@ def demo(
 
 
 class _Show:
-    """The queries of the demo over its stream, with what they have cost so far."""
+    """Runs the demo's queries over its stream and measures the time they take."""
 
     def __init__(self, console: Console) -> None:
         self.queries: dict[str, Query] = {
@@ -89,12 +89,12 @@ class _Show:
         self.busy = 0.0
 
     def warm_up(self) -> None:
-        """Compile the kernels outside the time that is shown; later runs find them cached."""
+        """Compile the kernels before time is measured; later runs use the cache."""
         from skyband.cli.flows import flow_batches
         from skyband.kernels.core.patient import hurry
 
         hurry()
-        note = "compiling kernels (once; later runs find them cached)"
+        note = "compiling kernels (only once; later runs use the cache)"
         if not self.console.is_terminal:
             self.console.print(note, soft_wrap=True)
         with self.console.status(note) if self.console.is_terminal else nullcontext():
@@ -104,7 +104,7 @@ class _Show:
                     _drain(monitor.push(batch))
 
     def steps(self, seed: int) -> Iterator[dict[str, Answer]]:
-        """After every batch of the stream the latest answer of each query."""
+        """After every batch of the stream, yield the latest answer of each query."""
         from skyband.cli.flows import flow_batches
 
         monitors = {title: _monitor(query) for title, query in self.queries.items()}
@@ -121,7 +121,7 @@ class _Show:
                 yield latest
 
     def frame(self, answers: dict[str, Answer], height: int) -> Group:
-        """One picture of the live view."""
+        """One frame of the live view."""
         from skyband.cli.view import answer_table, span
 
         wide = self.console.width >= SIDE_BY_SIDE
@@ -135,7 +135,7 @@ class _Show:
         if wide:
             grid.add_row(*tables)
         else:
-            # Narrow terminals show one below the other, as many as there is room for.
+            # Narrow terminals show the tables below each other, as many as fit.
             for table in tables[: max(1, (height - 4) // (rows + 6))]:
                 grid.add_row(table)
         head = Text.assemble(
@@ -147,7 +147,7 @@ class _Show:
         return Group(head, Text(), grid, Text(self.cost(), style="dim"))
 
     def cost(self) -> str:
-        """What has been done, and what it took."""
+        """How many rows were processed, and how long it took."""
         rate = self.rows / self.busy / 1e6 if self.busy else 0.0
         count = len(self.queries)
         queries = "one query" if count == 1 else f"{count} queries"
@@ -194,20 +194,20 @@ def _save(path: Path, seed: int) -> None:
 
 
 def _farewell(console: Console, show: _Show) -> None:
-    """What to try next, as commands that can be copied as they stand."""
+    """Print what to try next, as commands ready to be copied."""
     me = _command()
     query = "--time ts --window 5m --slide 30s"
     top = f"{me} topk {_SAVED} -k 5 --score bytes --id flow {query}"
     tries = [
         ("keep this stream as a file", f"{me} demo --save {_SAVED}"),
         ("rank it", top),
-        ("rank each service on its own, into a file", f"{top} --by service -o top.csv"),
+        ("rank each service separately, into a file", f"{top} --by service -o top.csv"),
         ("watch it live", f"{top} --watch"),
     ]
     if registry.algorithms("HeavyHitters"):
         heavy = f"{me} heavy-hitters {_SAVED} -k 5 --item host --weight bytes {query}"
-        tries.append(("the hosts that moved most", heavy))
-    tries.append(("all verbs", f"{me} --help"))
+        tries.append(("find the hosts that moved most bytes", heavy))
+    tries.append(("list all verbs", f"{me} --help"))
     if not console.is_terminal:
         console.print(Text(show.cost()), soft_wrap=True)
     console.print()
@@ -218,7 +218,7 @@ def _farewell(console: Console, show: _Show) -> None:
 
 
 def _command() -> str:
-    """What starts this program from where the user stands."""
+    """The command that starts this program from the current folder."""
     if shutil.which("skyband"):
         return "skyband"
     here, python = Path.cwd(), Path(sys.executable)

@@ -1,4 +1,4 @@
-"""Errors as a person reads them: one red line, no traceback, exit code 2."""
+"""Shows errors to users: one red line, no traceback, exit code 2."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from skyband.errors import SkybandError
 __all__ = ["MISTAKE", "as_options", "explained", "say"]
 
 MISTAKE = 2
-"""Exit code of a mistake in what was asked or in the data."""
+"""The exit code for a mistake in the command or in the data."""
 
 _INTERRUPTED = 130
 _KEYWORD = re.compile(r"\b([a-z_]+)=('[^']*'|\"[^\"]*\"|[\w.]+)?")
 
 
 def as_options(message: str, names: Iterable[str]) -> str:
-    """A message of the library in the words of the command line.
+    """A message of the library with its parameters written as command-line options.
 
     >>> as_options("a TimeWindow needs time=, or on_bad='skip'", ["time", "on_bad"])
     'a TimeWindow needs --time, or --on-bad skip'
@@ -44,18 +44,18 @@ def as_options(message: str, names: Iterable[str]) -> str:
 
 
 def explained(verb: Callable[..., None]) -> Callable[..., None]:
-    """A command whose mistakes are told in one line."""
+    """Wrap a command so that its errors are shown in one line."""
 
     @functools.wraps(verb)
     def run(**given: Any) -> None:
         try:
             verb(**given)
         except SkybandError as problem:
-            # A query's columns are named by options of the same name, so its messages can be too.
+            # Options have the names of the query's parameters, so messages can refer to them.
             _complain(as_options(str(problem), given))
             raise typer.Exit(MISTAKE) from None
         except BrokenPipeError:
-            # Whoever read our output has seen enough; nothing can be written now, not even on exit.
+            # The reader of our output has closed it, so nothing can be written, not even on exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except OSError as problem:
@@ -68,7 +68,7 @@ def explained(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def say(text: str, style: str = "dim") -> None:
-    """A remark on the error stream, so that answers can be piped on."""
+    """Print a remark on the error stream, so that answers can be piped."""
     Console(stderr=True, highlight=False).print(Text(text, style=style), soft_wrap=True)
 
 

@@ -1,11 +1,11 @@
-"""A query's fields as options of a command, and the words of a command line as values of fields.
+"""Turns a query's fields into options of a command, and words of a command line into field values.
 
-Everything follows from the type of the field, so that a new field or query needs no line here:
+Everything follows from the type of the field, so a new field or query needs no code here:
 
     int, float, bool, str     one value                   --k 10   --no-largest
     tuple[str, ...]           repeated, or with commas     --by host,port
     Mapping                   name=value                   --prefer price=min,volume=max
-    unions of those           as it was written            --time ts   --time left=ts,right=at
+    unions of those           any of their forms           --time ts   --time left=ts,right=at
     pairs                     low:high                     --bounds 0:1   --bounds r1=0:1,r2=0:5
 """
 
@@ -29,30 +29,30 @@ from skyband.window import CountWindow, TimeWindow, Window
 __all__ = ["field_parameters", "mapping_of", "query_of", "verb_of", "window_of"]
 
 COMMON = ("window", "algorithm", "options")
-"""Fields that every query has, which the verbs give in a form of their own."""
+"""Fields that every query has; the verbs define their options by hand."""
 
 HELP = {
-    "by": "Columns that split the stream into streams of their own.",
-    "bounds": "Least and greatest value, for all streams or for each.",
-    "combine": "How the streams' values make a score: a name, or weights.",
-    "delta": "Probability of keeping within epsilon.",
-    "epsilon": "How far a score may lie from the true one of its rank.",
-    "id": "Column that names a row.",
-    "item": "Column, or columns, whose values are counted.",
-    "k": "How many to answer.",
-    "largest": "Whether great scores are good.",
-    "left": "Name of the one source.",
-    "on": "Column, or columns, to join on.",
-    "prefer": "Columns with what is preferred of each: min, max or diff.",
+    "by": "Columns that split the stream into groups, each ranked separately.",
+    "bounds": "Least and greatest value, for all streams or for each stream.",
+    "combine": "How to combine the streams' values into a score: a name, or weights.",
+    "delta": "Probability of staying within epsilon.",
+    "epsilon": "How far a score may be from the true score of its rank.",
+    "id": "Column that identifies a row.",
+    "item": "Column or columns whose values are counted.",
+    "k": "How many results to return.",
+    "largest": "Whether larger scores rank first.",
+    "left": "Name of the left source.",
+    "on": "Column or columns to join on.",
+    "prefer": "Columns and what to prefer in each: min, max or diff.",
     "probability": "Column with the probability that a row exists.",
-    "recurrences": "Live reports of one object in one stream, or 'estimate'.",
-    "returns": "Whether an object may report again in a stream.",
-    "right": "Name of the other source.",
+    "recurrences": "Most live reports of one object in one stream, or 'estimate'.",
+    "returns": "Whether a stream may report an object more than once.",
+    "right": "Name of the right source.",
     "score": "Column to rank by.",
     "semantics": "pk-topk, pt-k, u-kranks or u-topk.",
-    "stream": "Column that says which stream a row is of.",
+    "stream": "Column with the name of a row's stream.",
     "streams": "Names of the streams.",
-    "threshold": "Least probability of an answered row (pt-k).",
+    "threshold": "Least probability at which a row is returned (pt-k).",
     "time": "Column with the event time.",
     "value": "Column with the value that a stream reports.",
     "weight": "Column to add up instead of counting.",
@@ -73,7 +73,7 @@ def verb_of(kind: type[Query]) -> str:
 
 
 def field_parameters(kind: type[Query]) -> list[inspect.Parameter]:
-    """The options that a query's own fields make, required ones first."""
+    """The options for a query's own fields, required ones first."""
     hints = get_type_hints(kind)
     own = [f for f in fields(kind) if f.init and f.name not in COMMON]
     ordered = sorted(own, key=lambda f: not _required(f))
@@ -103,13 +103,15 @@ def window_of(
     """The window that the options of a command describe."""
     if (size is None) == (count is None):
         raise QueryError(
-            "give the window: either --window '10 minutes' (of time) or --count 100000 (of rows), "
-            "and with --slide how often it is answered"
+            "give the window: either --window '10 minutes' (of time) or --count 100000 (of rows); "
+            "--slide sets how often it is answered"
         )
     step = None if slide is None else _duration(slide)
     if count is not None:
         if lateness is not None or offset is not None:
-            raise QueryError("--lateness and --offset belong to --window; --count has no clock")
+            raise QueryError(
+                "--lateness and --offset work only with --window; leave them out with --count"
+            )
         with _named("--count"):
             return CountWindow(count, slide=step)  # type: ignore[arg-type]
     extras = {"lateness": lateness, "offset": offset}
@@ -121,7 +123,7 @@ def window_of(
 
 @contextmanager
 def _named(size: str) -> Iterator[None]:
-    """A window's own complaints, with its parts called as on the command line."""
+    """Replace parameter names by option names in the errors of a window."""
     try:
         yield
     except QueryError as problem:
@@ -131,12 +133,12 @@ def _named(size: str) -> Iterator[None]:
 
 
 def mapping_of(option: str, words: Sequence[str]) -> dict[str, Any]:
-    """``name=value`` words as a mapping, numbers and truth values read as such."""
+    """Parse ``name=value`` words as a mapping; numbers and booleans are converted."""
     found: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise QueryError(f"{option} is written name=value, not {word!r}")
+            raise QueryError(f"{option} must be written name=value, not {word!r}")
         found[name.strip()] = _scalar(value.strip(), _ANYTHING)
     return found
 
@@ -186,7 +188,7 @@ def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
 
 
 def _written(value: Any) -> str | None:
-    """A default as one would write it on the command line."""
+    """A default value as it would be written on the command line."""
     if value is None or value == ():
         return None
     if isinstance(value, tuple):
@@ -201,7 +203,7 @@ _ANYTHING: frozenset[Any] = frozenset({Any})
 
 
 def _atoms(hint: Any) -> frozenset[Any]:
-    """What a type hint allows, None left out: plain types, Mapping, Sequence, Any."""
+    """The types that a hint allows, except None: plain types, Mapping, Sequence, Any."""
     if hint is type(None):
         return frozenset()
     origin = get_origin(hint)
@@ -215,17 +217,17 @@ def _atoms(hint: Any) -> frozenset[Any]:
 
 
 def _read(name: str, words: Sequence[str], hint: Any) -> Any:
-    """Words as the value of a field: a mapping, several values or one, as was written."""
+    """Parse words as the value of a field: a mapping, several values or one value."""
     atoms = _atoms(hint)
     parts = [part.strip() for word in words for part in word.split(",") if part.strip()]
     option = f"--{name.replace('_', '-')}"
     if not parts:
-        raise QueryError(f"{option} is empty")
+        raise QueryError(f"{option} is empty; give it a value")
     named = atoms & {Mapping, Any} and any("=" in part for part in parts)
     if named or atoms == {Mapping}:
         for part in parts:
             if "=" not in part:
-                raise QueryError(f"{option} is written name=value,name=value; {part!r} is not")
+                raise QueryError(f"{option} must be written name=value,name=value; got {part!r}")
         inner = _inner(hint)
         pairs = [part.split("=", 1) for part in parts]
         return {key.strip(): _scalar(value.strip(), inner) for key, value in pairs}
@@ -238,14 +240,14 @@ def _read(name: str, words: Sequence[str], hint: Any) -> Any:
 
 
 def _inner(hint: Any) -> frozenset[Any]:
-    """What the values of the mappings within a hint may be."""
+    """The types that a hint allows for the values of a mapping."""
     parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     found = [get_args(p)[1] for p in parts if Mapping in _atoms(p) and get_args(p)]
     return frozenset().union(*map(_atoms, found)) if found else _ANYTHING
 
 
 def _elements(hint: Any) -> frozenset[Any]:
-    """What a single value, or one of several, may be."""
+    """The types that a hint allows for a single value, or for one of several."""
     parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     found: frozenset[Any] = frozenset()
     for part in parts:

@@ -1,8 +1,8 @@
-"""Network flows of an office and its servers: heavy tails, floods, hosts whose traffic drifts.
+"""Generates network flows of an office and its servers, with heavy tails, floods and drift.
 
-A row is a flow that has ended: when, which, from what host, to what service, how many bytes. Sizes
-have Pareto tails, so that a few flows carry most of the traffic. Each host's activity follows a
-slow wave of its own, and now and then one host floods the network for some minutes.
+A row is a finished flow: its end time, name, host, service and number of bytes. Sizes have Pareto
+tails, so that a few flows carry most of the traffic. The activity of each host follows its own slow
+wave, and now and then one host floods the network for some minutes.
 
     ts                   flow                       host       service  bytes
     2026-01-05 08:00:00  laptop-7 → video #12       laptop-7   video    48,211,008
@@ -26,7 +26,7 @@ STEP = 30
 
 _ROLES = {"laptop": 60, "phone": 40, "camera": 12, "web": 10, "db": 6, "backup": 3, "printer": 4}
 _HOSTS = [f"{role}-{number}" for role, count in _ROLES.items() for number in range(1, count + 1)]
-_SERVICES = {  # share of the flows, least bytes, exponent of the tail (the smaller, the heavier)
+_SERVICES = {  # share of the flows, least bytes, exponent of the tail (smaller means heavier)
     "dns": (0.34, 80, 3.0),
     "https": (0.42, 1_500, 1.3),
     "mail": (0.08, 4_000, 1.4),
@@ -57,7 +57,7 @@ def flows(rows: int = 1_000_000, minutes: int = 60, seed: int = 7) -> pa.Table:
 
 
 def flow_batches(steps: int, per_step: int, seed: int = 7) -> Iterator[pa.Table]:
-    """The same stream bit by bit: ``steps`` batches of 30 seconds with ``per_step`` flows each.
+    """The same stream in batches: ``steps`` batches of 30 seconds with ``per_step`` flows each.
 
     >>> first, second = flow_batches(2, 500)
     >>> first.num_rows, first["ts"][-1].as_py() < second["ts"][0].as_py()

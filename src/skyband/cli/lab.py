@@ -1,4 +1,4 @@
-"""Finding ``lab/``: the benchmarks and experiments of a checkout, which no wheel contains."""
+"""Finds ``lab/``, the benchmarks and experiments of a checkout, which wheels do not contain."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["checkout", "load", "modules"]
 
 
 def checkout() -> Path:
-    """The root of the repository around the current folder, or the one this package runs from.
+    """The root of the repository that contains the current folder, otherwise of this package's.
 
-    Its ``lab`` can be imported afterwards.
+    Also makes ``lab`` importable.
     """
     here = Path.cwd()
     roots = (here, *here.parents, Path(skyband.__file__).resolve().parents[2])
@@ -32,9 +32,9 @@ def checkout() -> Path:
 
 
 def modules(folder: str, function: str) -> dict[str, Path]:
-    """The modules of a folder of ``lab`` that define ``function``, by name.
+    """The modules in a folder of ``lab`` that define ``function``, by name.
 
-    They are read, not imported: some need libraries that may be missing.
+    They are searched as text, not imported, because some need libraries that may be missing.
     """
     found = sorted((checkout() / "lab" / folder).glob("*.py"))
     defined = f"\ndef {function}("
@@ -47,12 +47,12 @@ def load(folder: str, function: str, name: str) -> ModuleType:
     if name not in known:
         kind = folder.removesuffix("s")
         listed = ", ".join(known) or "none"
-        raise EngineError(f"there is no {kind} {name!r}; there are: {listed}")
+        raise EngineError(f"there is no {kind} {name!r}; choose one of: {listed}")
     spec = spec_from_file_location(f"skyband_{folder}_{name}", known[name])
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up there
+    sys.modules[spec.name] = module  # dataclasses look up their module here
     spec.loader.exec_module(module)
     return module
 

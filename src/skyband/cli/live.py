@@ -1,4 +1,4 @@
-"""The live view: the latest answer in place, with ranks that move."""
+"""The live view: shows the latest answer in place, with its changes of rank."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from skyband.query import Query
 __all__ = ["room", "watch_live"]
 
 _FRAME = 7
-"""Lines of a table that hold no row: title, rules, header, caption."""
+"""Lines of a table that are not rows: title, rules, header, caption."""
 
 
 def room(console: Console) -> int:
-    """How many rows of a table fit the terminal."""
+    """How many rows of a table fit into the terminal."""
     return max(3, console.height - _FRAME)
 
 
 def watch_live(
     answers: Iterable[Answer], query: Query, pace: float = 0.2, changes: bool = False
 ) -> None:
-    """Show answers as they come: in place on a terminal, a line each elsewhere.
+    """Show answers as they come: in place on a terminal, otherwise one line per answer.
 
-    With ``changes`` every answer stays on the screen as the lines of what changed.
+    With ``changes``, the changes of every answer are printed instead, one line each.
     """
     console = Console(highlight=False)
     if changes:

@@ -1,4 +1,4 @@
-"""Answers written down: a table for people, JSON lines, CSV or Parquet for programs."""
+"""Writes answers: as a table for people, or as JSON lines, CSV or Parquet for programs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["Writer", "format_of", "writer"]
 _AT_ONCE = 1 << 16
 _ENDS = 3
 _MANY = 8
-"""Windows beyond which a table for people shows the first and last few only."""
+"""With more windows than this, a table for people shows only the first and last few."""
 
 _UNPRINTABLE = 10_000
-"""A width at which no row of a table is cut: for files and pipes, which have no edge."""
+"""A width at which no row of a table is cut off, for files and pipes."""
 
 
 _ENDINGS = {
@@ -43,9 +43,9 @@ _ENDINGS = {
 
 
 def format_of(format_: Format | None, output: Path | None) -> Format:
-    """The format asked for, else that of the file's ending, else a table."""
+    """The requested format, otherwise that of the file extension, otherwise a table."""
     if output is not None and not output.parent.is_dir():
-        raise QueryError(f"--output {output}: there is no folder {output.parent}")
+        raise QueryError(f"--output {output}: there is no folder {output.parent}; create it first")
     if format_ is not None:
         return format_
     if output is None:
@@ -53,14 +53,13 @@ def format_of(format_: Format | None, output: Path | None) -> Format:
     if output.suffix.lower() not in _ENDINGS:
         known = ", ".join(_ENDINGS)
         raise QueryError(
-            f"--output {output.name} has no ending that says how to write it ({known}); "
-            "give --format too"
+            f"--output {output.name} has no known file extension ({known}); give --format too"
         )
     return _ENDINGS[output.suffix.lower()]
 
 
 class Writer:
-    """Writes tables of answers one after another into one output."""
+    """Writes tables of answers to one output, one after another."""
 
     def __init__(self, file: IO[bytes], format_: Format) -> None:
         self.file = file
@@ -70,7 +69,7 @@ class Writer:
         self._open: Any = None
 
     def write(self, table: pa.Table) -> None:
-        """Write a table; what is written as it comes is flushed, so that a reader sees it."""
+        """Write a table and flush it, so that a reader sees it at once."""
         self.rows += table.num_rows
         if self.format is Format.json:
             self._json(table)
@@ -127,7 +126,10 @@ def writer(format_: Format, output: Path | None) -> Iterator[Writer]:
     """A Writer onto a file, or onto standard output."""
     if output is None:
         if format_ is Format.parquet and sys.stdout.isatty():
-            raise QueryError("Parquet is not text: give --output FILE, or pipe it into a program")
+            raise QueryError(
+                "Parquet is binary and cannot be shown on a terminal; give --output FILE, or pipe "
+                "it into a program"
+            )
         opened = Writer(sys.stdout.buffer, format_)
         yield opened
         opened.close()
@@ -139,7 +141,7 @@ def writer(format_: Format, output: Path | None) -> Iterator[Writer]:
 
 
 def _drawn(table: pa.Table) -> Iterator[Any]:
-    """A table of answers for people, a section a window."""
+    """A table of answers for people, with one section per window."""
     if not table.num_rows:
         yield Text("no window has any rows", style="dim")
         return
@@ -182,7 +184,7 @@ def _sections(table: pa.Table) -> list[tuple[int, int]]:
 
 
 def _jsonable(value: Any) -> Any:
-    """A value that JSON can hold; infinities become words, as Spark writes them."""
+    """A value that JSON can hold; NaN and infinities become strings, as Spark writes them."""
     if isinstance(value, dict):
         return {str(name): _jsonable(each) for name, each in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Jobs on Spark: ``pipeline`` runs one from its file, ``state`` shows what its checkpoint holds."""
+"""Jobs on Spark: ``pipeline`` runs a job file, ``state`` shows what its checkpoint holds."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from skyband.cli.explain import explained, say
 __all__ = ["add_pipelines"]
 
 Master = Annotated[
-    str | None, typer.Option(help="Spark's master, as 'local[4]' or 'spark://host:7077'.")
+    str | None, typer.Option(help="Spark's master, such as 'local[4]' or 'spark://host:7077'.")
 ]
 
 
 def add_pipelines(app: typer.Typer) -> None:
-    """Give an app the verbs of streaming jobs."""
+    """Add the verbs for streaming jobs to an app."""
     app.command("pipeline")(explained(pipeline))
     app.command("state")(explained(state))
 
 
 def pipeline(
-    job: Annotated[Path, typer.Argument(help="A job file, JOB.toml; docs/spark.md has its keys.")],
+    job: Annotated[Path, typer.Argument(help="A job file, JOB.toml; see docs/spark.md.")],
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show the plan and stop; starts nothing.")
+        bool, typer.Option("--explain", help="Show the plan without starting the job.")
     ] = False,
     master: Master = None,
 ) -> None:
@@ -47,16 +47,16 @@ def pipeline(
 
 
 def state(
-    checkpoint: Annotated[str, typer.Argument(help="The checkpoint of a query on Spark.")],
+    checkpoint: Annotated[str, typer.Argument(help="The checkpoint of a Spark query.")],
     master: Master = None,
     format_: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.table,
 ) -> None:
-    """Show what a checkpoint retains, by bucket and shard."""
+    """Show the state that a checkpoint holds, by bucket and shard."""
     from skyband.cli.output import writer
     from skyband.spark import session
     from skyband.spark.checkpoint import read_state
 
-    # A pipeline keeps its answers' state beside that of its dead letters.
+    # A pipeline keeps the state of its answers in a subfolder, next to that of its dead letters.
     inner = Path(checkpoint) / "answers"
     spark = session(master, **{"spark.ui.enabled": "false"})
     spark.sparkContext.setLogLevel("ERROR")

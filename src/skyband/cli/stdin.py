@@ -1,7 +1,7 @@
-"""Standard input as a source: CSV with a header, JSON lines or an Arrow stream, as it comes.
+"""Standard input as a source: CSV with a header, JSON lines or an Arrow stream.
 
-Rows are handed on as soon as their lines are whole, so that a query over ``tail -f`` answers while
-the file grows. The first lines decide the columns' types.
+Rows are passed on as soon as their lines are complete, so that a query over ``tail -f`` answers
+while the file grows. The types of the columns are inferred from the first lines.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Parse = Callable[[bytes, pa.Schema | None], pa.Table]
 
 
 def stdin_batches(stream: BinaryIO | None = None) -> Iterator[pa.Table]:
-    """The tables that standard input holds."""
-    # A pipe gives what is there; a plain read would wait for a full buffer.
+    """Read standard input as tables."""
+    # A BufferedReader has read1, which returns what has arrived; read would wait for more.
     source = io.BufferedReader(io.FileIO(0, closefd=False)) if stream is None else stream
     if stream is None and sys.stdin is not None and sys.stdin.isatty():
         raise SchemaError("standard input is a terminal; pipe CSV, JSON lines or Arrow into it")
@@ -45,13 +45,13 @@ def stdin_batches(stream: BinaryIO | None = None) -> Iterator[pa.Table]:
 
 
 def _next(source: BinaryIO) -> bytes:
-    """What has arrived, at least a byte of it; nothing at the end."""
+    """Wait for at least one byte and return what has arrived; empty at the end."""
     read: Callable[[int], bytes] = getattr(source, "read1", source.read)
     return read(_AT_ONCE)
 
 
 def _start(source: BinaryIO) -> bytes:
-    """Enough of the beginning to tell what it is, without leading space."""
+    """The first bytes without leading space, enough to recognise the format."""
     first = b""
     while len(first) < len(_ARROW):
         more = _next(source)
@@ -62,7 +62,7 @@ def _start(source: BinaryIO) -> bytes:
 
 
 def _header(first: bytes, source: BinaryIO) -> tuple[bytes, bytes]:
-    """The bytes after the first line, and that line."""
+    """The bytes after the first line, and the first line itself."""
     while b"\n" not in first:
         more = _next(source)
         if not more:
@@ -74,7 +74,7 @@ def _header(first: bytes, source: BinaryIO) -> tuple[bytes, bytes]:
 
 
 def _lines(first: bytes, source: BinaryIO, parse: Parse, header: bytes) -> Iterator[pa.Table]:
-    """Tables of whole lines, a table for whatever has arrived."""
+    """Yield a table of the complete lines each time bytes arrive."""
     schema: pa.Schema | None = None
     kept, more = b"", first or _next(source)
     while more:
@@ -111,7 +111,7 @@ def _arrow(first: bytes, source: BinaryIO) -> Iterator[pa.Table]:
 
 
 class _Rest(io.RawIOBase):
-    """Bytes that were read already, then the rest of their source."""
+    """A stream of bytes that were already read, followed by the rest of their source."""
 
     def __init__(self, first: bytes, source: BinaryIO) -> None:
         self._first = first

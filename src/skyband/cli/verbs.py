@@ -1,4 +1,4 @@
-"""One command a query, made from the query's own fields."""
+"""One command per query, built from the query's own fields."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _RUN = "How to run"
 
 
 def add_verb(app: typer.Typer, kind: type[Query]) -> None:
-    """Give an app the command of a query."""
+    """Add the command of a query to an app."""
 
     def verb(**given: Any) -> None:
         _run(kind, given)
@@ -87,37 +87,37 @@ def _common(kind: type[Query]) -> list[inspect.Parameter]:
     out = {"rich_help_panel": _OUTPUT}
     return [
         _option("window", text, None, "--window", "-w", **window,
-                help="Length of time, as '10 minutes'; an integer over an integer column."),
+                help="Length of time, such as '10 minutes'; an integer for an integer column."),
         _option("count", number, None, "--count", "-c", **window,
                 help="Length in rows, instead of --window."),
         _option("slide", text, None, "--slide", "-s", **window,
-                help="How often the window is answered; its length if not given."),
+                help="How often the window is answered. Default: its length."),
         _option("lateness", text, None, "--lateness", **window,
-                help="How far behind the latest row another may come."),
+                help="How far a row may be behind the latest one."),
         _option("offset", text, None, "--offset", **window,
-                help="Shifts all windows, as '15 minutes' past the hour."),
+                help="Shift of all windows, such as '15 minutes' past the hour."),
         _option("format", Format | None, None, "--format", "-f", **out, show_default=False,
-                help="By --output's ending if not given, else a table."),
+                help="Default: from the file extension of --output, otherwise table."),
         _option("output", Path | None, None, "--output", "-o", **out, show_default=False,
                 help="File to write to."),
         _option("watch", bool, False, "--watch", **out, show_default=False,
-                help="Show answers as they come: a live table, or lines of json or csv."),
+                help="Show answers as they come: as a live table, or as lines of json or csv."),
         _option("pace", float, 0.2, "--pace", **out, min=0,
-                help="Least seconds between two answers of the live table."),
+                help="Least number of seconds between two answers of the live table."),
         _option("changes", bool, False, "--changes", **out, show_default=False,
-                help="What entered, left or moved, instead of the answers."),
+                help="Show what entered, left or moved, instead of the answers."),
         _option("limit", number, None, "--limit", **out, min=1, show_default=False,
                 help="Stop after this many windows."),
         _option("algorithm", text, None, "--algorithm", **run, show_default=False,
-                help=f"One of: {algorithms_of(kind)}. The best for the query if not given."),
+                help=f"One of: {algorithms_of(kind)}. Default: the best one for the query."),
         _option("option", list[str] | None, None, "--option", metavar="NAME=VALUE", **run,
                 show_default=False, help="A setting of the algorithm; may be repeated."),
         _option("on_bad", OnBad, OnBad.raise_, "--on-bad", **run,
-                help="Stop at bad or late rows, or count them and go on."),
+                help="Stop at bad or late rows, or skip and count them."),
         _option("engine", Engine, Engine.local, "--engine", **run,
-                help="This process, or Spark."),
+                help="Run in this process, or on Spark."),
         _option("master", text, None, "--master", **run, show_default=False,
-                help="Spark's master, as 'local[4]' or 'spark://host:7077'."),
+                help="Spark's master, such as 'local[4]' or 'spark://host:7077'."),
     ]  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def _help(kind: type[Query]) -> str:
 
 
 def _example(kind: type[Query]) -> str:
-    """A command that shows what has to be given."""
+    """An example command with all required options."""
     words = []
     for parameter in field_parameters(kind):
         if parameter.default is inspect.Parameter.empty:
@@ -151,7 +151,7 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
     options = mapping_of("--option", given["option"] or ())
     query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)
     if not registry.algorithms(query.kind):
-        raise EngineError(f"this Skyband has no algorithm for {query.kind} yet")
+        raise EngineError(f"this version of Skyband has no algorithm for {query.kind} yet")
     source = _source(query, given["sources"])
     shape = format_of(given["format"], given["output"])
     if given["engine"] is Engine.spark:
@@ -167,9 +167,9 @@ def _own(kind: type[Query], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _source(query: Query, words: list[str]) -> Any:
-    """Paths as the query reads them: one source, or one a stream."""
+    """The query's source from paths: one source, or one per stream."""
     named = [word.partition("=") for word in words]
-    # A folder such as day=3 is a path unless the query knows a stream of that name.
+    # A folder such as day=3 is a path, unless the query has a stream named "day".
     if query.sources and all(equals and name in query.sources for name, equals, _ in named):
         found: dict[str, list[Any]] = {}
         for name, _, path in named:
@@ -183,7 +183,7 @@ def _source(query: Query, words: list[str]) -> Any:
 
 
 def _readable(word: str) -> Any:
-    """A path that is there, or what standard input holds."""
+    """A path that exists, or the batches of standard input."""
     from skyband.cli.stdin import STDIN, stdin_batches
     from skyband.embedded.sources import paths_of
 
@@ -214,7 +214,7 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
 def _collected(
     session: Session, source: Any, progress: Callable[[int], None], given: Mapping[str, Any]
 ) -> pa.Table:
-    """Answers, or changes, of the first windows only."""
+    """The answers, or changes, up to the limit of windows."""
     import pyarrow as pa
 
     from skyband.answers.changes import changes_schema
@@ -251,7 +251,9 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
     from skyband.embedded.run import watch_with
 
     if shape is Format.parquet:
-        raise QueryError("--watch writes answers as they come; Parquet is written whole: use json")
+        raise QueryError(
+            "--watch writes answers as they come, which Parquet does not allow; use --format json"
+        )
     session = new_session(query, given["on_bad"].value)
     answers = islice(watch_with(session, source), given["limit"])
     began = time.perf_counter()
@@ -271,9 +273,9 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
     from skyband.cli.with_spark import rank_on_spark
 
     if "-" in given["sources"]:
-        raise EngineError("Spark reads files; standard input is for --engine local")
+        raise EngineError("Spark cannot read standard input; give files, or use --engine local")
     if given["watch"] or given["limit"]:
-        raise EngineError("--watch and --limit are for --engine local; on Spark a query runs whole")
+        raise EngineError("--watch and --limit need --engine local; on Spark, leave them out")
     table = rank_on_spark(
         query, source, given["master"], on_bad=given["on_bad"].value, changes=given["changes"]
     )
@@ -283,12 +285,12 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         say(f"{out.rows:,} rows written to {given['output']}")
 
 
-# What is said beside the answers ------------------------------------------------------------------
+# Messages in addition to the answers --------------------------------------------------------------
 
 
 @contextmanager
 def _progress(source: Any) -> Iterator[Callable[[int], None]]:
-    """A bar of the rows read, on the error stream of a terminal, gone when the work is."""
+    """A progress bar of the rows read, on the error stream, removed at the end."""
     console = Console(stderr=True)
     if not console.is_terminal:  # rich before 14.3 writes an empty line even for a disabled bar
         yield lambda rows: None
@@ -307,7 +309,7 @@ def _progress(source: Any) -> Iterator[Callable[[int], None]]:
 
 
 def _rows_of(source: Any) -> int | None:
-    """How many rows files hold, where their footers say so."""
+    """How many rows the files hold, if all are Parquet; otherwise None."""
     import pyarrow.parquet as pq
 
     from skyband.embedded.sources import paths_of
@@ -322,13 +324,13 @@ def _rows_of(source: Any) -> int | None:
     try:
         return sum(int(pq.read_metadata(path).num_rows) for path in paths)
     except (OSError, ValueError):
-        return None  # reading the file itself will tell what is wrong with it
+        return None  # reading the file later will report what is wrong with it
 
 
 def _report(
     session: Session, took: float | None, out: Writer | None = None, output: Path | None = None
 ) -> None:
-    """What was read, and what was left out: never silently."""
+    """Report how many rows were read and left out."""
     stats = session.stats()
     left_out = [
         f"{stats[name]:,} {word} row{'s' if stats[name] != 1 else ''} left out"

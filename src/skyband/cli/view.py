@@ -1,4 +1,4 @@
-"""Answers drawn for a terminal: one table a window, with what moved since the one before."""
+"""Draws answers for a terminal: one table per window, with the changes since the previous one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def plain(value: Any) -> str:
 
 
 def span(start: Any, end: Any) -> str:
-    """A window as text: the day once, where both ends share it."""
+    """A window as text; the date is shown once if both ends share it."""
     if not isinstance(start, datetime):
         return f"[{start:,}, {end:,})"
     if start.date() == end.date():
@@ -60,7 +60,7 @@ def span(start: Any, end: Any) -> str:
 def answer_table(
     answer: Answer, query: Query, title: str | None = None, rows: int | None = None
 ) -> Table:
-    """The answer of one window, marked with what entered and moved; at most ``rows`` rows of it."""
+    """The answer of one window, with marks for new and moved rows; at most ``rows`` rows."""
     table = answer.table
     names = [n for n in table.column_names if n not in ("window_start", "window_end")]
     measure = measure_of(query)
@@ -118,7 +118,7 @@ def answer_line(answer: Answer, query: Query) -> str:
 
 
 def change_lines(answer: Answer, query: Query) -> list[Text]:
-    """What changed with this answer, a line each."""
+    """The changes of this answer, one line per change."""
     lines = []
     changes = answer.changes
     names = [n for n in changes.column_names if n not in ("change", "from_rank", "to_rank")]
@@ -137,7 +137,7 @@ def change_lines(answer: Answer, query: Query) -> list[Text]:
 
 
 def _marks(answer: Answer, query: Query) -> dict[tuple[Any, ...], Text]:
-    """For each row of the answer that is new or has moved, how."""
+    """The mark of each row of the answer that is new or has moved."""
     found = {}
     changes = answer.changes
     names = [n for n in changes.column_names if n not in ("change", "from_rank", "to_rank")]
@@ -199,7 +199,7 @@ def _group(row: dict[str, Any], query: Query) -> tuple[Any, ...]:
 def _tops(
     rows: Sequence[dict[str, Any]], query: Query, measure: str | None
 ) -> dict[tuple[Any, ...], float]:
-    """The greatest finite value of each group, which its full bar stands for."""
+    """The greatest finite value of each group, which is drawn as a full bar."""
     tops: dict[tuple[Any, ...], float] = {}
     if measure is None:
         return tops
@@ -215,7 +215,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _bar(value: Any, top: float) -> str:
-    """A bar of eighths, full for the greatest value shown."""
+    """A bar with a resolution of an eighth of a character, full for the greatest value."""
     if not _is_number(value) or not top:
         return ""
     share = min(abs(float(value)) / top, 1.0)
@@ -233,7 +233,7 @@ def _number(value: float) -> str:
 
 
 def _near(value: Any, answer: Answer) -> str:
-    """A value as text; of a moment within the window only the time of day, where that is enough."""
+    """A value as text; only the time of day if the whole window is on the same day."""
     if isinstance(value, datetime) and isinstance(answer.start, datetime):
         days = {moment.date() for moment in (value, answer.start, answer.end)}
         if len(days) == 1:

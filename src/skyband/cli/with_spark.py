@@ -1,4 +1,4 @@
-"""The same query on Spark, over files that Spark reads itself."""
+"""Runs a query on Spark, over files that Spark reads itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rank_on_spark(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
         "spark.sql.session.timeZone": "UTC",
-        # Text without a zone becomes a time without one, as in the embedded engine.
+        # Times without a zone in text files stay without one, as in the embedded engine.
         "spark.sql.timestampType": "TIMESTAMP_NTZ",
     }
     session = engine.session(master, **settings)
@@ -65,7 +65,7 @@ def _engine() -> Any:
 
 
 def _told(problem: Exception) -> SkybandError:
-    """What went wrong in a worker: our own error where it was one, else Spark's first line."""
+    """The error of a worker: the Skyband error if there is one, else Spark's first line."""
     text = str(problem)
     ours = re.search(r"skyband\.errors\.(\w+): (.+)", text)
     if ours is not None:
@@ -85,7 +85,9 @@ def _read(session: Any, paths: str | list[str]) -> Any:
     kinds = {_READERS.get(path.suffix.lower(), path.suffix) for path in files}
     if len(kinds) > 1 or not kinds <= set(_READERS.values()):
         found = ", ".join(sorted({path.suffix for path in files}))
-        raise EngineError(f"Spark reads Parquet, CSV or JSON lines, one kind a source; got {found}")
+        raise EngineError(
+            f"Spark reads Parquet, CSV or JSON lines, one kind of file per source; got {found}"
+        )
     (kind,) = kinds
     reader = session.read
     if kind == "csv":

@@ -21,11 +21,11 @@ from skyband.kernels.core.patient import hurry
 __all__ = ["add_work"]
 
 _ALL = "all"
-Scale = Annotated[float, typer.Option(help="Share of the full size; 0.01 is a quick look.", min=0)]
+Scale = Annotated[float, typer.Option(help="Fraction of the full size; 0.01 is quick.", min=0)]
 
 
 def add_work(app: typer.Typer) -> None:
-    """Give an app the verbs that measure."""
+    """Add the verbs that measure to an app."""
     app.command("bench")(explained(bench))
     app.command("reproduce")(explained(reproduce))
 
@@ -38,7 +38,7 @@ def bench(
         typer.Option(help="Markdown file to write to.", show_default="docs/benchmarks.md"),
     ] = None,
 ) -> None:
-    """Measure Skyband beside other tools, in one run, as ratios."""
+    """Compare the speed of Skyband and other tools in one run; results are ratios."""
     root = checkout()
     from lab.bench.report import busy, machine, markdown, plot, write_section
 
@@ -75,7 +75,7 @@ def reproduce(
     scale: Scale = 1.0,
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("docs/reproduction"),
 ) -> None:
-    """Make the tables and figures of a paper again, with the verdict on its claims."""
+    """Reproduce the tables and figures of a paper, with a verdict on its claims."""
     checkout()
     hurry()
     for each in modules("experiments", "reproduce") if name == _ALL else (name,):
@@ -93,7 +93,7 @@ def reproduce(
 
 @contextmanager
 def _telling(name: str) -> Iterator[Any]:
-    """What is being done, on the error stream: in place on a terminal, a line each elsewhere."""
+    """Show progress on the error stream: in place on a terminal, otherwise line by line."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield lambda *said: say(f"{name}: {' '.join(map(str, said))}")

@@ -1,5 +1,5 @@
-"""What every algorithm keeps: the synopsis contract, and the rows, runs and windows it speaks of.
+"""The synopsis contract that every algorithm implements, and its types: rows, runs and windows.
 
-Imports only ``data``, ``query``, ``window``, ``kernels`` and ``errors``; families and engines
-import it.
+Imports only ``data``, ``query``, ``window``, ``kernels`` and ``errors``; imported by the families
+and the engines.
 """

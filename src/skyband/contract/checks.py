@@ -1,4 +1,4 @@
-"""Checks that several families share: types of columns, and masks of bad rows."""
+"""Checks that several families share: column types, and masks of bad rows."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Mask = npt.NDArray[np.bool_]
 
 
 def check_names(source: str, schema: pa.Schema, names: Sequence[str]) -> None:
-    """Raise SchemaError where a schema does not have each of these columns once."""
+    """Raise SchemaError unless the schema has each of these columns exactly once."""
     for name in names:
         if schema.get_field_index(name) < 0:
             there = ", ".join(schema.names) or "none"
             twice = len(schema.get_all_field_indices(name)) > 1
-            problem = "is there twice" if twice else "is missing"
+            problem = "occurs twice" if twice else "is missing"
             where = f" of source {source!r}" if source else ""
             raise SchemaError(f"column {name!r}{where} {problem}; the columns are: {there}")
 
 
 def numeric(role: str, schema: pa.Schema, name: str) -> None:
-    """A column that can be a score, a weight or a value."""
+    """Raise SchemaError unless the column can be a score, a weight or a value."""
     kind = schema.field(name).type
     known = pa.types.is_integer(kind) or pa.types.is_floating(kind)
     if not known or pa.types.is_float16(kind):
@@ -43,13 +43,15 @@ def numeric(role: str, schema: pa.Schema, name: str) -> None:
 
 
 def plain_key(role: str, schema: pa.Schema, name: str | None) -> None:
-    """A column whose values can be told apart by their hash; None is no column."""
+    """Raise SchemaError unless the column's values can be hashed; None means no column."""
     if name is not None and not is_key_type(kind := schema.field(name).type):
-        raise SchemaError(f"{role} column {name!r} has type {kind}; use a plain column")
+        raise SchemaError(
+            f"{role} column {name!r} has type {kind}, which cannot be a key; use a plain column"
+        )
 
 
 def faults(batch: pa.RecordBatch, tests: Sequence[tuple[str, str, Any]]) -> Faults | None:
-    """Bad rows by tests of (column, what is wrong, mask or None); masks may be lazily None."""
+    """The bad rows found by tests of (column, problem, mask); a mask of None means no bad rows."""
     found: Faults | None = None
     for name, problem, mask in tests:
         if mask is None:
@@ -69,18 +71,18 @@ def faults(batch: pa.RecordBatch, tests: Sequence[tuple[str, str, Any]]) -> Faul
 
 
 def null_mask(column: pa.Array) -> Mask | None:
-    """Where a column is null; None where it never is."""
+    """Which rows of a column are null; None if there are none."""
     if column.null_count == 0:
         return None
     return np.asarray(pc.is_null(column).to_numpy(zero_copy_only=False))
 
 
 def nan_mask(column: pa.Array) -> Mask | None:
-    """Where a float column is NaN; None where it never is."""
+    """Which rows of a float column are NaN; None if there are none."""
     if not pa.types.is_floating(column.type) or len(column) == 0:
         return None
     values = to_numpy(column)
-    # The maximum is NaN if anything is, and is found at the speed of memory.
+    # The maximum is NaN if any value is; finding it takes one fast pass.
     if column.null_count == 0 and not np.isnan(values.max()):
         return None
     mask = np.isnan(values)

@@ -1,4 +1,4 @@
-"""A ready ``fold`` for algorithms that take one pane after the other."""
+"""A ready-made ``fold`` for algorithms that take one pane at a time."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["PaneByPane"]
 
 
 class PaneByPane:
-    """Mix into a synopsis: ``fold`` by ``push``, ``seal`` and ``partial``, for one group."""
+    """A mixin for synopses of one group; ``fold`` calls ``push``, ``seal`` and ``partial``."""
 
     @abstractmethod
     def push(self, panes: Runs) -> None:
-        """Take sealed panes that are newer than all before them."""
+        """Take sealed panes, which are newer than all panes taken before."""
 
     @abstractmethod
     def seal(self, first: int, end: int) -> None:
-        """Panes before ``end`` are complete, the empty ones too; those before ``first`` expire."""
+        """Panes before ``end`` are complete, even empty ones; those before ``first`` expire."""
 
     @abstractmethod
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        """As the contract says."""
+        """See ``Synopsis.partial``."""
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
-        """Push panes up to the end of each window, then read it."""
+        """For each window, push the panes up to its end, then read it."""
         found: list[Runs] = []
         at = 0
         for number, first, end in zip(windows.number, windows.first, windows.end, strict=True):

@@ -1,4 +1,4 @@
-"""What travels between the engine and an algorithm, beside runs: rows, windows, faults."""
+"""What the engine and an algorithm exchange, in addition to runs: rows, windows, faults."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Mask = npt.NDArray[np.bool_]
 class Rows:
     """Good rows of one batch of one source, arranged in runs of one (pane, group) each.
 
-    Within a run rows stand in order of arrival. ``index`` leads from that arrangement to the rows
-    of ``batch``; None means they stand so already, and no column is copied.
+    Within a run, rows are in order of arrival. ``index`` maps positions in run order to rows of
+    ``batch``; None means that the batch is already in run order, so no column is copied.
     """
 
     source: str
@@ -35,7 +35,7 @@ class Rows:
     offsets: Ints
     index: Ints | None = None
     times: npt.NDArray[np.int64] | None = None
-    """Native event times in batch order, where the query has a time."""
+    """Native event times in batch order, if the query has a time."""
     arrival: Ints | None = None
     """Arrival number of the first row of each run, for count windows."""
 
@@ -52,16 +52,16 @@ class Rows:
         return column if self.index is None else take(column, self.index)
 
     def take(self, name: str, positions: Ints) -> pa.Array:
-        """A column at some positions of the run order."""
+        """The values of a column at these positions of the run order."""
         return take(self.batch.column(name), self.rows(positions))
 
     def rows(self, positions: Ints) -> Ints:
-        """Rows of the batch at some positions of the run order."""
+        """The rows of the batch at these positions of the run order."""
         return positions if self.index is None else self.index[positions]
 
     @cached_property
     def tie(self) -> Ints:
-        """What makes one row later than another: arrival number or native time, in run order."""
+        """What decides which row is later: the arrival number or native time, in run order."""
         if self.arrival is not None:
             lengths = np.diff(self.offsets)
             within = np.arange(len(self), dtype=np.int64) - np.repeat(self.offsets[:-1], lengths)
@@ -74,7 +74,7 @@ class Rows:
         return np.diff(self.offsets)
 
     def runs(self, parts: Mapping[str, Part], total: npt.NDArray[Any] | None = None) -> Runs:
-        """Summaries of these runs; ``total`` is their weight where it is not the number of rows."""
+        """Summaries of these runs; ``total`` is their weight if it is not the number of rows."""
         scalars = {"rows": self.lengths}
         if total is not None:
             scalars["total"] = total
@@ -88,8 +88,8 @@ class Rows:
 class Windows:
     """Windows to read, in order: the panes ``[first, end)`` of each.
 
-    ``group`` is None for time windows, which concern every group; a count window is one group's
-    own. ``ranks[group]`` is the place of a group among all, by the values of its key.
+    ``group`` is None for time windows, which cover every group; a count window belongs to one
+    group. ``ranks[group]`` is the position of a group when all groups are sorted by key.
     """
 
     number: Ints
@@ -102,7 +102,7 @@ class Windows:
         return len(self.number)
 
     def slice(self, start: int, stop: int) -> Windows:
-        """A stretch of windows."""
+        """The windows from ``start`` to ``stop``."""
         group = None if self.group is None else self.group[start:stop]
         cut = (self.number[start:stop], self.first[start:stop], self.end[start:stop])
         return Windows(*cut, self.ranks, group)
@@ -110,22 +110,22 @@ class Windows:
 
 @dataclass
 class Refused:
-    """Rows that were refused after they had been summarised: what is left of them."""
+    """What is still known of rows that were refused after they had been summarised."""
 
     rows: pa.Table
     """The query's columns, except the ``by`` columns."""
     reasons: list[str]
     """One per row."""
     group: npt.NDArray[np.int32]
-    """The group of each row, by its code."""
+    """The code of each row's group."""
 
     def of_group(self, group: int) -> Refused:
-        """The same rows, all of one group."""
+        """The same rows, all assigned to one group."""
         return Refused(self.rows, self.reasons, np.full(len(self.reasons), group, np.int32))
 
     @staticmethod
     def concat(many: Sequence[Refused]) -> Refused:
-        """All of them, in this order."""
+        """Concatenate, in this order."""
         return Refused(
             pa.concat_tables([each.rows for each in many]),
             [reason for each in many for reason in each.reasons],
@@ -135,27 +135,27 @@ class Refused:
 
 @dataclass
 class Faults:
-    """Bad rows of a batch, with the first one's reason."""
+    """The bad rows of a batch, and why they are bad."""
 
     mask: Mask
     reasons: list[str] = field(default_factory=list)
     tests: list[tuple[str, str, Mask]] = field(default_factory=list)
-    """Which column, what is wrong with it, and the rows for which that is the first problem."""
+    """The column, the problem, and the rows for which this is the first problem found."""
     refused: Callable[[], Refused] | None = None
-    """Makes the rows themselves, where they were refused late and are still wanted."""
+    """Returns the rows themselves, if they were refused after they had been summarised."""
 
     @property
     def count(self) -> int:
         return int(self.mask.sum())
 
     def joined(self, more: Faults) -> Faults:
-        """These faults, and those of ``more`` for rows that had none."""
+        """These faults, plus those of ``more`` for rows that had none."""
         fresh = [(name, told, mask & ~self.mask) for name, told, mask in more.tests]
         tests = [*self.tests, *(test for test in fresh if test[2].any())]
         return Faults(self.mask | more.mask, [*self.reasons, *more.reasons], tests)
 
     def each(self, batch: pa.RecordBatch | pa.Table) -> list[str]:
-        """The reason of each bad row of the batch that was judged, in the order of its rows."""
+        """The reason for each bad row, in row order; ``batch`` is the batch that was checked."""
         found: dict[int, str] = {}
         for name, problem, mask in self.tests:
             column = batch.column(name)
@@ -166,7 +166,7 @@ class Faults:
 
 
 def shown(column: Any, row: int) -> str:
-    """One value as a message shows it; Python has no name for some times."""
+    """One value as text for a message; times outside Python's range are shown as integers."""
     try:
         return repr(column[row].as_py())
     except (ValueError, OverflowError):

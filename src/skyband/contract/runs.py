@@ -1,8 +1,7 @@
 """Runs: flat columns cut into one stretch per (pane, group) or (window, group).
 
-Everything that travels is one of these: the summary of some panes, the partial answer of some
-windows. A run has a stamp (its pane or window number), a group code, a few scalars, and a stretch
-of each part's columns.
+All summaries of panes and all partial answers of windows have this form. A run has a stamp (its
+pane or window number), a group code, a few scalars, and a stretch of each part's columns.
 
     stamp    7        7     8             parts["rows"]
     group    0        2     0             offsets  0     3  4     6
@@ -26,19 +25,19 @@ from skyband.data.packing import pack, unpack
 __all__ = ["Column", "Part", "Runs", "expand", "offsets_of", "pick", "places", "run_starts"]
 
 Column = Any
-"""A numpy array or an Arrow array; Arrow comes without types."""
+"""A numpy array or an Arrow array; ``Any`` because pyarrow has no type hints."""
 Ints = npt.NDArray[np.int64]
 
 
 def offsets_of(lengths: npt.NDArray[Any]) -> Ints:
-    """Offsets of stretches of these lengths."""
+    """The offsets of consecutive stretches of these lengths."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def expand(starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ints:
-    """All positions of the stretches ``[start, start + length)``, one after the other."""
+    """All positions in the stretches ``[start, start + length)``, concatenated."""
     total = int(lengths.sum())
     ends = np.cumsum(lengths)
     shift: Ints = np.repeat(starts - (ends - lengths), lengths)
@@ -46,7 +45,7 @@ def expand(starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ints:
 
 
 def run_starts(ranked: npt.NDArray[Any]) -> Ints:
-    """Where each of some sorted values comes first."""
+    """The position at which each distinct value of a sorted array first occurs."""
     return np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)])
 
 
@@ -58,7 +57,7 @@ def places(offsets: Ints) -> npt.NDArray[np.int32]:
 
 
 def pick(column: Column, positions: npt.NDArray[Any]) -> Column:
-    """Some values of a column of either kind."""
+    """The values of a numpy or Arrow column at these positions."""
     return column[positions] if isinstance(column, np.ndarray) else take(column, positions)
 
 
@@ -72,7 +71,7 @@ def _concat(columns: Sequence[Column]) -> Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Columns of one kind of thing, a stretch a run."""
+    """Columns of one kind of data, with one stretch per run."""
 
     offsets: Ints
     columns: Mapping[str, Column]
@@ -96,11 +95,11 @@ class Part:
         return self.map(lambda column: pick(column, positions), offsets_of(lengths))
 
     def rows(self, positions: npt.NDArray[Any], offsets: Ints) -> Part:
-        """The rows at these positions, cut anew."""
+        """The rows at these positions, cut into runs by ``offsets``."""
         return self.map(lambda column: pick(column, positions), offsets)
 
     def joined(self, fresh: npt.NDArray[Any]) -> Part:
-        """Each run that ``fresh`` names made one with those up to the next."""
+        """Merge each run in ``fresh`` with the runs that follow it, up to the next in ``fresh``."""
         return Part(np.append(self.offsets[fresh], len(self)), self.columns)
 
     def slice(self, start: int, stop: int) -> Part:
@@ -109,7 +108,7 @@ class Part:
 
 
 def _joined(pieces: Sequence[Part]) -> Part:
-    """One part after the other; a part without rows need not know its columns."""
+    """Concatenate parts; a part without rows may lack columns."""
     offsets = offsets_of(np.concatenate([piece.lengths for piece in pieces]))
     known = [piece for piece in pieces if len(piece)] or [p for p in pieces if p.columns][:1]
     if not known:
@@ -119,7 +118,7 @@ def _joined(pieces: Sequence[Part]) -> Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
-    """Columns cut into runs, one per (stamp, group); see the module's drawing."""
+    """Columns cut into runs, one per (stamp, group); see the drawing at the top of this module."""
 
     stamp: Ints
     group: npt.NDArray[np.int32]
@@ -141,7 +140,7 @@ class Runs:
         )
 
     def slice(self, start: int, stop: int) -> Runs:
-        """A stretch of runs, without copying."""
+        """The runs from ``start`` to ``stop``, without copying."""
         if start == 0 and stop == len(self):
             return self
         return Runs(
@@ -152,14 +151,14 @@ class Runs:
         )
 
     def stamped(self, stamp: Ints) -> Runs:
-        """The same runs under other stamps."""
+        """The same runs with other stamps."""
         return Runs(stamp, self.group, self.parts, self.scalars)
 
     def with_scalars(self, **scalars: npt.NDArray[Any]) -> Runs:
         return Runs(self.stamp, self.group, self.parts, {**self.scalars, **scalars})
 
     def ordered(self, ranks: npt.NDArray[Any] | None = None) -> Runs:
-        """Sorted by (stamp, group), groups by ``ranks[group]`` where given; stable."""
+        """Sorted by (stamp, group), or by (stamp, ``ranks[group]``) if ranks are given; stable."""
         group = self.group if ranks is None else ranks[self.group]
         later = (self.stamp[1:] > self.stamp[:-1]) | (
             (self.stamp[1:] == self.stamp[:-1]) & (group[1:] >= group[:-1])
@@ -168,14 +167,14 @@ class Runs:
 
     @property
     def repeats(self) -> npt.NDArray[np.bool_]:
-        """For ordered runs: whether a run has the stamp and group of the one before it."""
+        """For ordered runs: whether a run has the same stamp and group as the run before it."""
         same = np.zeros(len(self), np.bool_)
         same[1:] = (self.stamp[1:] == self.stamp[:-1]) & (self.group[1:] == self.group[:-1])
         return same
 
     @staticmethod
     def concat(many: Sequence[Runs]) -> Runs:
-        """All runs of all, one after the other."""
+        """Concatenate, in this order."""
         if len(many) == 1:
             return many[0]
         names = dict.fromkeys(name for runs in many for name in runs.parts)
@@ -188,7 +187,7 @@ class Runs:
         )
 
     def _part(self, name: str) -> Part:
-        """A part, empty where these runs have none."""
+        """A part by name; empty if these runs do not have it."""
         part = self.parts.get(name)
         return Part(np.zeros(len(self) + 1, np.int64), {}) if part is None else part
 
@@ -197,7 +196,7 @@ class Runs:
         columns = [column for part in self.parts.values() for column in part.columns.values()]
         return sum(int(column.nbytes) for column in columns) + 24 * len(self)
 
-    # Travelling -------------------------------------------------------------------------------
+    # Serialising ------------------------------------------------------------------------------
 
     def flat(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """A JSON header and flat arrays, for packing."""
@@ -217,7 +216,7 @@ class Runs:
 
     @staticmethod
     def from_flat(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Runs:
-        """The way back from ``flat``."""
+        """The inverse of ``flat``."""
         parts = {}
         for name, kinds in header["parts"].items():
             columns: dict[str, Column] = {}
@@ -229,14 +228,14 @@ class Runs:
         return Runs(arrays["stamp"], arrays["group"], parts, scalars)
 
     def pack(self, **extra: npt.NDArray[Any]) -> bytes:
-        """Bytes for another process; ``extra`` arrays ride along."""
+        """These runs as bytes for another process, together with the ``extra`` arrays."""
         header, arrays = self.flat()
         header["extra"] = list(extra)
         return pack(header, arrays | {f"extra/{name}": value for name, value in extra.items()})
 
     @staticmethod
     def unpack(blob: bytes | bytearray) -> tuple[Runs, dict[str, npt.NDArray[Any]]]:
-        """The runs and the extra arrays that ``pack`` was given."""
+        """The inverse of ``pack``: the runs and the extra arrays."""
         header, arrays = unpack(blob)
         names: Any = header["extra"]
         return Runs.from_flat(header, arrays), {n: arrays[f"extra/{n}"] for n in names}

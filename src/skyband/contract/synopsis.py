@@ -1,22 +1,22 @@
-"""The contract that every algorithm keeps, on both engines.
+"""The contract that every algorithm implements, for both engines.
 
 A synopsis is bound to the columns of its source, summarises rows where they are, and folds sealed
-panes into answers. Its duties, in the order in which an engine calls them:
+panes into answers. Its methods, in the order in which an engine calls them:
 
-    columns, output, start  the input columns it needs; the answer's columns; columns are known
-    validate, shard         which rows are bad; where a row goes when the work is split
-    summarise, combine      rows of a pane -> what can still matter -> one summary per pane
+    columns, output, start  name the input columns; name the answer's columns; build the empty state
+    validate, shard         find bad rows; choose the shard of each row when the work is split
+    summarise, combine      reduce the rows of a pane to what can still matter; merge such summaries
     admit                   a final check for rows that are invalid only alongside live rows
-    fold                    take sealed panes, read windows, each when its last pane is in
-    partial                 the mergeable piece of an answer over the panes as they are now
-    finish                  partial answers of all shards -> the answer
-    forget                  drop groups that have no live row
-    snapshot, restore       the state as flat arrays
-    stats, _check           what is retained and was done; every invariant, for tests
+    fold                    take sealed panes and read each window once its last pane is in
+    partial                 the mergeable part of an answer over the current panes
+    finish                  turn the partial answers of all shards into the answer
+    forget                  drop groups that have no live rows
+    snapshot, restore       write the state to flat arrays, and read it back
+    stats, _check           state size and operation counts; assert every invariant, for tests
 
-Methods up to ``combine``, and ``finish``, read no state: on Spark they run in other processes than
-the one that keeps it. ``pane_by_pane.py`` has a ready ``fold`` for algorithms that take one pane
-after the other. ``docs/how_it_works.md`` says what each duty means for each family.
+The methods up to ``combine``, and ``finish``, do not read the state: on Spark they run in other
+processes than the one that holds it. ``pane_by_pane.py`` has a ready-made ``fold`` for algorithms
+that take one pane at a time. ``docs/how_it_works.md`` describes each method for each family.
 """
 
 from __future__ import annotations
@@ -44,37 +44,37 @@ State = Mapping[str, npt.NDArray[Any]]
 
 
 class Synopsis(ABC, Generic[Q]):
-    """One algorithm's answer to one query: see the module's table of duties."""
+    """The state of one algorithm for one query; the table above lists what it must implement."""
 
-    # Capabilities: what only some algorithms can do, declared by the class.
+    # Capabilities: what only some algorithms can do. Each class declares its own.
     many_groups: bool = False
     """One instance holds all groups; otherwise the engine keeps one instance per group."""
     peeks: bool = True
-    """``partial`` reads any window that ends with the last sealed pane and begins in the last
-    window answered or later (``Monitor.peek()``)."""
+    """``partial`` can read any window that ends with the last sealed pane and begins in the last
+    answered window or later (``Monitor.peek()``)."""
     shortens: bool = False
     """A shorter window can be read from the same state (``Monitor.peek(last=...)``)."""
     admits: bool = False
-    """``admit`` may find bad rows in sealed panes, so it must see all of them before a fold."""
+    """``admit`` may find bad rows in sealed panes, so it must see all these panes before a fold."""
     finishes: bool = False
-    """``fold`` with ``final=True`` gives finished answers at less cost than ``finish``."""
+    """``fold`` with ``final=True`` returns finished answers, more cheaply than ``finish``."""
     exact: bool = True
-    """The answer is always the definition's own."""
+    """The answer always equals the query's definition."""
 
     def __init__(self, query: Q) -> None:
         self.query = query
         self.schemas: dict[str, pa.Schema] = {}
         self.axes: dict[str, TimeAxis] = {}
         self.ready = False
-        """Whether ``start`` was called: the columns of every source it waits for are known."""
+        """Whether ``start`` was called, because the columns of all sources it needs are known."""
 
     # Columns ----------------------------------------------------------------------------------
 
     def bind(self, source: str, schema: pa.Schema) -> pa.Schema:
         """Check a source's columns, then remember the part of its schema that is needed.
 
-        Raises SchemaError before anything is changed. Calls ``start`` once, as soon as the columns
-        that the algorithm waits for are known.
+        Raises SchemaError before it changes anything. Calls ``start`` once, as soon as the columns
+        that the algorithm needs are known.
         """
         needed = self._needed(source, schema)
         time = self.query.time_of(source or None)
@@ -104,70 +104,70 @@ class Synopsis(ABC, Generic[Q]):
 
     @abstractmethod
     def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
-        """Names of the input columns that the query needs of a source, each once."""
+        """Names of the input columns that the query needs from a source, without repeats."""
 
     def shown(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
         """Input columns that an answer shows under their own names."""
         return self.columns(source, schema)
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
-        """Raise SchemaError for a column of a type that the query cannot use; store nothing."""
+        """Raise SchemaError if the query cannot use a column's type; must not change the state."""
 
     @property
     def knows_enough(self) -> bool:
-        """Whether ``start`` can be called: by default after the first source."""
+        """Whether ``start`` can be called; by default, as soon as one source is bound."""
         return True
 
     def start(self) -> None:
-        """Build the empty state: the columns are known now. Called once."""
+        """Build the empty state. Called once, when the columns are known."""
 
     @abstractmethod
     def output(self) -> pa.Schema:
-        """The answer's columns after ``rank``."""
+        """The columns of the answer after ``rank``."""
 
     # Rows -------------------------------------------------------------------------------------
 
     @abstractmethod
     def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
-        """Bad rows of a batch of needed columns; None where all are good."""
+        """The bad rows of a batch that has the needed columns; None if there are none."""
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
-        """The shard of each row. By default any split will do: rows are dealt out in turn."""
+        """The shard of each row; round-robin by default, for algorithms that allow any split."""
         return np.arange(batch.num_rows, dtype=np.int64) % shards
 
     @abstractmethod
     def summarise(self, rows: Rows) -> Runs:
-        """What can still matter of each run of rows."""
+        """Reduce each run of rows to what can still matter for an answer."""
 
     @abstractmethod
     def combine(self, runs: Runs) -> Runs:
-        """One summary for each (pane, group) of ordered runs among which some repeat."""
+        """Merge ordered runs, some of which repeat, into one summary per (pane, group)."""
 
     # Panes ------------------------------------------------------------------------------------
 
     def admit(self, runs: Runs) -> tuple[Runs, Faults | None]:
         """A final check of sealed panes, for rows that are invalid only alongside live rows.
 
-        May read the state, must not change it. Faults name rows in the order of the runs. Called
-        only where ``admits`` is declared.
+        It may read the state but must not change it. Faults refer to rows in the order of the runs.
+        Called only if the class declares ``admits``.
         """
         return runs, None
 
     @abstractmethod
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
-        """Take sealed panes (ordered, none repeated) and read windows, each when its last is in.
+        """Take sealed panes (ordered, without repeats); read each window once its last pane is in.
 
-        The stamps of the result are window numbers; None where no window is asked for. Panes before
-        the first pane of the last window read may expire. Raises before it changes anything, unless
-        ``savepoint`` gives a way back. ``final`` is passed only where ``finishes`` is declared: the
-        result is then that of ``finish``.
+        The stamps of the result are window numbers; the result is None if no window was requested.
+        Panes before the first pane of the last window read may expire. Raises before it changes
+        anything, unless ``savepoint`` returns a copy of the state. ``final=True`` is passed only if
+        the class declares ``finishes``; the result is then the same as that of ``finish``.
         """
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        """The mergeable piece of the answer over the live panes ``[first, end)``; stamp is free.
+        """The mergeable part of the answer over the live panes ``[first, end)``, with any stamps.
 
-        One run per group (of ``group`` alone where given), none for a group without rows. Asked
-        only of an algorithm that ``peeks``.
+        One run per group, or only that of ``group`` if it is given; none for a group without rows.
+        Called only if the class declares ``peeks``.
         """
         raise EngineError(f"{type(self).__name__} cannot be read between windows")
 
@@ -177,18 +177,18 @@ class Synopsis(ABC, Generic[Q]):
     def finish(self, partials: Sequence[Runs]) -> Runs:
         """Final answers from the partials of all shards: one part ``rows`` with output columns.
 
-        Runs are per (window, group), rows in rank order. A scalar ``exact`` may say of each run
-        whether it is proven exact; scalars ``bound:<name>`` say what it promises.
+        There is one run per (window, group), with rows in rank order. An optional scalar ``exact``
+        tells whether each run is proven exact; scalars ``bound:<name>`` hold its error bounds.
         """
 
     def bounds(self) -> Mapping[str, Any]:
-        """What every answer of this query promises."""
+        """The bounds that hold for every answer of this query."""
         return {}
 
     # State ------------------------------------------------------------------------------------
 
     def forget(self, groups: npt.NDArray[np.int32]) -> None:
-        """Drop groups without live rows; their codes may come again for other groups."""
+        """Drop groups without live rows; their codes may be reused for other groups."""
 
     def savepoint(self) -> State | None:
         """A copy of the state, if ``fold`` may raise halfway; None (the default) if it cannot."""
@@ -200,19 +200,20 @@ class Synopsis(ABC, Generic[Q]):
 
     @abstractmethod
     def restore(self, arrays: State) -> None:
-        """Take over a snapshot of the same query."""
+        """Restore a snapshot of the same query."""
 
     @abstractmethod
     def stats(self) -> dict[str, int | float]:
-        """At least ``retained`` and ``state_bytes``; the paper's operation counts.
+        """At least ``retained`` and ``state_bytes``, and the paper's operation counts.
 
-        Progress bars read it after every batch: its cost must not grow with the state.
+        Progress bars call it after every batch, so its cost must not grow with the state.
         """
 
     def tallies(self) -> Mapping[str, npt.NDArray[np.int64]]:
-        """Those of the counts in ``stats`` that ``summarise`` keeps, as views of one number each.
+        """The counts in ``stats`` that ``summarise`` updates, each as a view of one number.
 
-        Where each group has a synopsis of its own, one more summarises the rows of all groups.
+        If each group has its own synopsis, ``summarise`` runs on one further synopsis, shared by
+        all groups, so these counts must be added from there.
         """
         return {}
 

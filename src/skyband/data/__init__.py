@@ -1,4 +1,4 @@
 """Arrow columns, keys, groups, the time axis, the total order, packing.
 
-Imports ``query``, ``window``, ``kernels`` and ``errors``; everything that handles rows imports it.
+Imports ``query``, ``window``, ``kernels`` and ``errors``; imported by all code that handles rows.
 """

@@ -1,7 +1,7 @@
 """Columns of retained values in flat arrays.
 
-What a synopsis retains it copies out of the batch, value by value, into a `ColumnStore`: a batch of
-a million rows must not stay in memory because ten of them did.
+A synopsis copies the values it retains out of the batch into a `ColumnStore`: a batch of a million
+rows must not stay in memory because ten of its rows are retained.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ __all__ = ["ColumnStore"]
 
 Slots = slice | NDArray[np.int64]
 _LONGEST = 2**31 - 1
-_MUCH = 4096  # bytes of garbage below which a heap is left alone
+_MUCH = 4096  # bytes of garbage that a heap may always have before it is compacted
 
 
 class ColumnStore:
     """A growable column of one Arrow type: numbered slots that are written, read and compacted.
 
-    Appending and writing cost the bytes written (amortised, arrays double), gathering the bytes
-    read. Numbers, times and decimals take their own width, bools a byte, strings 16 bytes and
-    their length; overwritten strings are garbage until half of the bytes are, then all is
-    rewritten. Nulls cost a byte a slot from the first null on. Slots that `put` skips are zero or
-    empty.
+    Appending and writing take time proportional to the bytes written (amortised, since arrays
+    double), gathering to the bytes read. Numbers, times and decimals take their own width, bools
+    one byte, strings 16 bytes plus their length. Overwritten strings remain as garbage until half
+    of the bytes are garbage; then the heap is rewritten. From the first null on, each slot takes
+    one more byte. Slots that `put` skips are zero or empty.
 
     >>> store = ColumnStore(pa.string())
     >>> store.append(pa.array(["a", None, "ccc"]))
@@ -88,7 +88,10 @@ class ColumnStore:
         arr: pa.Array | pa.ChunkedArray,
         positions: Positions | None = None,
     ) -> None:
-        """Write the rows of `arr`, or those at `positions`, into `slots`; the last wins."""
+        """Write the rows of `arr`, or those at `positions`, into `slots`.
+
+        If a slot is given twice, the last row wins.
+        """
         count = len(arr) if positions is None else len(positions)
         if len(slots) != count:
             raise ValueError(f"{len(slots)} slots for {count} rows")
@@ -97,7 +100,7 @@ class ColumnStore:
         self._write(np.asarray(slots, np.int64), count, arr, positions)
 
     def gather(self, indices: Positions) -> pa.Array:
-        """The values of the slots `indices`, in their order, as an array of `self.type`."""
+        """The values of the slots `indices`, in that order, as an array of `self.type`."""
         bitmap, nulls = None, 0
         if self._valid is not None:
             valid = self._valid.take(indices)
@@ -113,7 +116,7 @@ class ColumnStore:
         return self.type.wrap_array(found) if is_extension else found
 
     def compact(self, indices: Positions) -> None:
-        """Keep only the slots `indices`, renumbered in that order, and give back memory."""
+        """Keep only the slots `indices`, renumbered in that order, and free memory."""
         self._cells.compact(indices)
         if self._valid is not None:
             kept = self._valid.take(indices)
@@ -129,7 +132,7 @@ class ColumnStore:
 
     @classmethod
     def from_state(cls, kind: pa.DataType, state: Mapping[str, Array]) -> ColumnStore:
-        """The store whose `state()` this was."""
+        """Rebuild a store from its `state()`."""
         store = cls(kind)
         store._length = store._cells.load(state)
         if "valid" in state:
@@ -145,13 +148,13 @@ class ColumnStore:
     ) -> None:
         if output_type(arr.type) != self.type:
             raise SchemaError(
-                f"the column was {self.type} so far and is now {output_type(arr.type)}; "
+                f"the column had type {self.type} so far and now has {output_type(arr.type)}; "
                 f"cast it to {self.type}"
             )
         if count == 0:
             return
         if positions is not None and positions.min() < 0:
-            raise IndexError("positions count from 0")  # offsets would be read across the end
+            raise IndexError("positions count from 0")  # the last offset would be misread
         if positions is not None and pa.types.is_dictionary(arr.type):
             arr, positions = take(arr, positions), None
         rows = plain(arr)
@@ -171,7 +174,7 @@ class ColumnStore:
 
 
 class _Flat:
-    """Cells of one width."""
+    """Cells of a fixed width."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._is_bool = pa.types.is_boolean(kind)
@@ -219,7 +222,7 @@ class _Flat:
 
 
 class _Nothing(_Flat):
-    """Cells of type null: a count, kept as bytes that say nothing."""
+    """Cells of type null: only their number matters, which is kept as unused bytes."""
 
     def __init__(self) -> None:
         super().__init__(pa.uint8())
@@ -229,7 +232,7 @@ class _Nothing(_Flat):
 
 
 class _Heap:
-    """Cells of any length: a row of begin and size for each, in one heap of bytes."""
+    """Cells of variable length: bytes in one heap, with the begin and size of each cell."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._type = kind
@@ -259,7 +262,7 @@ class _Heap:
         else:
             begin = offsets.take(positions).astype(np.int64)
             size = offsets.take(positions + 1) - begin
-        if valid is not None:  # a null may stand over bytes of its own, which are not kept
+        if valid is not None:  # a null may have bytes in the source, which are not kept
             size *= valid
         self._heap = _reserved(self._heap, self._used + int(size.sum()) + SPARE)
         source, target = bytes_and_words(data), bytes_and_words(self._heap)
@@ -276,7 +279,7 @@ class _Heap:
         if offsets[-1] > _LONGEST and self._offset_dtype.itemsize == 4:
             raise DataError(
                 f"{offsets[-1]} bytes do not fit into one column of type {self._type}; "
-                f"cast it to large_{self._type}"
+                f"cast the column to large_{self._type}"
             )
         octets = heap[: offsets[-1]]
         return [pa.py_buffer(offsets.astype(self._offset_dtype, copy=False)), pa.py_buffer(octets)]
@@ -305,7 +308,7 @@ class _Heap:
     def _read(
         self, indices: Positions
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-        """The bytes of slots one after another (and spare ones), their offsets, their sizes."""
+        """The bytes of the slots, concatenated and padded; their offsets; their sizes."""
         slots = np.asarray(indices, np.int64)
         if len(slots) and not 0 <= slots.min() <= slots.max() < len(self._spans):
             raise IndexError(f"slots {slots.min()} to {slots.max()} of {len(self._spans)}")
@@ -332,7 +335,7 @@ def _cells_for(kind: pa.DataType) -> _Flat | _Heap:
 
 
 def _reserved(array: Array, length: int, fill: int = 0) -> Array:
-    """`array` itself if it is long enough, else a copy of at least twice its length."""
+    """`array` itself if it is long enough, otherwise a copy of at least twice its length."""
     if length <= len(array):
         return array
     grown = np.zeros((max(length, 2 * len(array)), *array.shape[1:]), array.dtype)

@@ -1,4 +1,4 @@
-"""The views that connect Arrow's columns with numpy; nothing is copied that need not be."""
+"""Conversions between Arrow columns and numpy arrays, without copying wherever possible."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def native_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
-    """The numpy dtype of a number, bool or time as it lies in memory; None for other types."""
+    """The numpy dtype in which a number, bool or time is stored; None for other types."""
     if kind in _NATIVE:
         return np.dtype(_NATIVE[kind])
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
@@ -44,21 +44,21 @@ def native_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
 
 
 def is_bare(kind: pa.DataType) -> bool:
-    """Whether values are numbers or times that stand one beside the other."""
+    """Whether values are numbers or times of whole bytes in one buffer; bools, as bits, are not."""
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_boolean(kind):
         return False
     return native_dtype(kind) is not None
 
 
 def output_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which values come back: a dictionary's value type, strings for their views."""
+    """The type in which values are returned: dictionaries, runs and string views are decoded."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return output_type(kind.value_type)
     return _VIEWS.get(kind, kind)
 
 
 def decoded(table: pa.Table) -> pa.Table:
-    """The table with views and runs decoded, for Arrow can neither take nor filter them all."""
+    """The table with views and runs decoded, because Arrow cannot take or filter all of them."""
     for number, column in enumerate(table.schema):
         if column.type in _VIEWS or pa.types.is_run_end_encoded(column.type):
             kind = output_type(column.type)
@@ -68,7 +68,7 @@ def decoded(table: pa.Table) -> pa.Table:
 
 
 def plain(arr: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """`arr` as one array of its output type's storage; itself, without a copy, where it is one."""
+    """`arr` as one array of its output type's storage; not copied if it already is one."""
     if isinstance(arr, pa.ChunkedArray):
         arr = arr.chunk(0) if arr.num_chunks == 1 else arr.combine_chunks()
     if isinstance(arr, pa.ExtensionArray):
@@ -83,7 +83,7 @@ def plain(arr: pa.Array | pa.ChunkedArray) -> pa.Array:
 def to_numpy(arr: pa.Array | pa.ChunkedArray) -> Array:
     """A read-only view of numbers, bools (as 0 and 1) or times (as integers), without a copy.
 
-    Only bools, and several chunks, are copied. What stands in null rows is undefined.
+    Only bools and arrays of several chunks are copied. The values of null rows are undefined.
     """
     if isinstance(arr, pa.ChunkedArray):
         arr = arr.chunk(0) if arr.num_chunks == 1 else arr.combine_chunks()
@@ -99,13 +99,13 @@ def to_numpy(arr: pa.Array | pa.ChunkedArray) -> Array:
 
 
 def from_numpy(values: Array, kind: pa.DataType) -> pa.Array:
-    """An array of numbers or times (no bools) over these values, without a copy."""
+    """An Arrow array of numbers or times (not bools) over these values, without a copy."""
     buffer = pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(kind, len(values), [None, buffer])
 
 
 def validity(arr: pa.Array) -> NDArray[np.uint8] | None:
-    """One byte a row, 0 for null; None if there are no nulls."""
+    """One byte per row, 0 for null; None if there are no nulls."""
     if arr.null_count == 0:
         return None
     bitmap = arr.buffers()[0]
@@ -118,7 +118,7 @@ def spans(arr: pa.Array) -> tuple[NDArray[np.int32] | NDArray[np.int64], NDArray
     """Offsets and bytes of a string or binary array, without a copy."""
     dtype = np.dtype(np.int64 if arr.type in OFFSETS_64 else np.int32)
     _, offsets, data = arr.buffers()
-    if len(arr) == 0:  # whose offsets may be missing altogether
+    if len(arr) == 0:  # an empty array may have no offsets at all
         return np.zeros(1, dtype), np.zeros(0, np.uint8)
     octets = _view(data, np.dtype(np.uint8), 0, 0 if data is None else data.size)
     return _view(offsets, dtype, arr.offset, len(arr) + 1), octets
@@ -130,12 +130,12 @@ def fixed_bytes(arr: pa.Array) -> Array:
 
 
 def take(arr: pa.Array | pa.ChunkedArray, positions: Positions) -> pa.Array:
-    """The rows at `positions`, in their order, decoded to `output_type`."""
+    """The rows at `positions`, in that order, decoded to `output_type`."""
     if pa.types.is_dictionary(arr.type) and isinstance(arr, pa.Array):
         return plain(arr.take(pa.array(positions)))  # decodes only what is taken
     wrapped = output_type(arr.type)
     if isinstance(arr, pa.Array) and is_bare(arr.type) and arr.null_count == 0:
-        # Several times as fast as Arrow's own, which checks every position.
+        # Several times as fast as Arrow's own take, which checks every position.
         return from_numpy(to_numpy(arr).take(positions), arr.type)
     taken = plain(arr).take(pa.array(positions))
     return wrapped.wrap_array(taken) if isinstance(wrapped, pa.BaseExtensionType) else taken
@@ -146,7 +146,7 @@ def _view(buffer: pa.Buffer | None, dtype: np.dtype[Any], offset: int, count: in
         view = np.zeros(0, dtype)
     else:
         view = np.frombuffer(buffer, dtype, count, offset * dtype.itemsize)
-    view.flags.writeable = False  # always, so that kernels are compiled for one kind only
+    view.flags.writeable = False  # always, so that kernels are compiled only once
     return view
 
 

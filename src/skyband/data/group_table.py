@@ -21,7 +21,7 @@ Codes = npt.NDArray[np.int32]
 
 
 class GroupTable:
-    """Group keys and their codes; a code without live rows is freed and may come again."""
+    """Group keys and their codes. The code of a group without live rows is freed and reused."""
 
     def __init__(self, names: Sequence[str], schema: pa.Schema) -> None:
         self.names = tuple(names)
@@ -42,7 +42,7 @@ class GroupTable:
         return self.index.nbytes + sum(store.nbytes for store in self.stores)
 
     def encode(self, columns: Sequence[pa.Array]) -> Codes:
-        """The code of each row's group; new groups get one."""
+        """The code of each row's group; new groups are added."""
         codes, fresh_rows, fresh_codes = self.index.encode(hash_columns(columns))
         if len(fresh_rows):
             self._ranks = None
@@ -52,7 +52,7 @@ class GroupTable:
 
     @property
     def ranks(self) -> Ints:
-        """``ranks[code]`` is the place of a group among all in the order of its key."""
+        """``ranks[code]`` is the position of a group when all groups are sorted by key."""
         if not self.names:
             return np.zeros(1, np.int64)
         if self._ranks is None:
@@ -72,7 +72,7 @@ class GroupTable:
         return [store.gather(codes) for store in self.stores]
 
     def release(self, codes: Codes) -> None:
-        """Free codes."""
+        """Free these codes for reuse."""
         self.index.release(codes)
         self._ranks = None
 
@@ -84,7 +84,7 @@ class GroupTable:
         return arrays
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over a snapshot."""
+        """Restore a snapshot."""
         self.index = KeyIndex.from_state(under(arrays, "index/"))
         self.stores = [
             ColumnStore.from_state(store.type, under(arrays, f"key{i}/"))

@@ -1,4 +1,4 @@
-"""Arrow IPC: tables and arrays as bytes and back, in one place."""
+"""Arrow IPC: converts tables and arrays to bytes and back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def table_to_array(table: pa.Table) -> Bytes:
 
 
 def table_from(data: bytes | Bytes) -> pa.Table:
-    """The table that was written."""
+    """Read a table from an Arrow stream."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
 
@@ -37,7 +37,7 @@ def column_to_array(values: pa.Array) -> Bytes:
 
 
 def column_from(data: bytes | Bytes) -> pa.Array:
-    """The column that was written."""
+    """Read a column from an Arrow stream."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_next_batch().column(0)
 

@@ -1,10 +1,10 @@
 """Keys of any Arrow type as 64-bit hashes, and dense codes for them.
 
-Hashing reads Arrow buffers in bulk and has no seed: a key has the same hash in every process. Equal
-values hash alike across int8 to uint64, float16 to float64, and across strings and binaries of any
-layout, dictionaries included. Times hash as the integers they are kept as, so their units must
-agree; so must the scales and widths of decimals. Two of n distinct keys collide with probability
-n² / 2⁶⁵, integers never.
+Hashing reads Arrow buffers in bulk and uses no seed: a key has the same hash in every process.
+Equal values have equal hashes across int8 to uint64, across float16 to float64, and across strings
+and binaries of any layout, including dictionaries. Times are hashed as the integers that store
+them, so their units must agree; so must the scales and widths of decimals. The probability that
+some two of n distinct keys collide is n² / 2⁶⁵; integers never collide.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skyband.kernels.core.hashing import NULL_HASH
 Hashes = NDArray[np.uint64]
 
 _SMALLEST = 16  # keys that a new index has room for
-_MANY = 1 << 20  # keys from which on an index grows by two rather than by four
+_MANY = 1 << 20  # from this many keys on, an index doubles rather than quadruples
 
 
 def is_key_type(kind: pa.DataType) -> bool:
@@ -38,10 +38,13 @@ def is_key_type(kind: pa.DataType) -> bool:
 
 
 def hash_array(arr: pa.Array | pa.ChunkedArray) -> Hashes:
-    """The hash of each value. Costs one pass over the buffers; raises SchemaError if nested."""
+    """The hash of each value. Costs one pass over the buffers.
+
+    Raises SchemaError if the type is nested.
+    """
     if not is_key_type(arr.type):
         raise SchemaError(
-            f"a column of type {arr.type} cannot be a key; cast it to a string, or name the plain "
+            f"a column of type {arr.type} cannot be a key; cast it to a string, or use the plain "
             "columns that it is made of"
         )
     if not isinstance(arr, pa.ChunkedArray):
@@ -52,7 +55,7 @@ def hash_array(arr: pa.Array | pa.ChunkedArray) -> Hashes:
 
 
 def hash_columns(arrays: Sequence[pa.Array | pa.ChunkedArray]) -> Hashes:
-    """The hash of each row of one or more columns, whose order matters."""
+    """The hash of each row of one or more columns; the order of the columns matters."""
     first, *others = arrays
     hashes = hash_array(first)
     for other in others:
@@ -91,14 +94,14 @@ def _hash_values(arr: pa.Array) -> Hashes:
 
 
 def _hash_dictionary(arr: pa.DictionaryArray) -> Hashes:
-    """Hash the dictionary and look the rows up; decode instead if most of it is not used."""
+    """Hash the dictionary and look up each row; if it is larger than the array, decode instead."""
     if len(arr.dictionary) > len(arr):
         return _hash(arr.dictionary_decode())
     indices = to_numpy(arr.indices)
     valid = validity(arr.indices)
     if valid is None:
         return _hash(arr.dictionary).take(indices)
-    # What stands in null rows is undefined, so it is pointed to an extra hash at the end.
+    # The indices of null rows are undefined, so they are redirected to an extra hash at the end.
     hashes = np.append(_hash(arr.dictionary), NULL_HASH)
     return hashes.take(np.where(valid, indices.astype(np.int64), len(arr.dictionary)))
 
@@ -116,12 +119,12 @@ def _has_width(kind: pa.DataType) -> bool:
 
 def _read_only(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     view = values.view()
-    view.flags.writeable = False  # always, so that kernels are compiled for one kind only
+    view.flags.writeable = False  # always, so that kernels are compiled only once
     return view
 
 
 class Encoded(NamedTuple):
-    """What `KeyIndex.encode` gives: a code per row, and the row and code of each new key."""
+    """The result of `KeyIndex.encode`: a code per row, and the row and code of each new key."""
 
     codes: NDArray[np.int32]
     fresh_rows: NDArray[np.int64]
@@ -129,10 +132,10 @@ class Encoded(NamedTuple):
 
 
 class KeyIndex:
-    """Dense codes 0, 1, 2, … for hashes, in order of first appearance; released codes come again.
+    """Dense codes 0, 1, 2, … for hashes, in order of first appearance; released codes are reused.
 
-    A look-up, an insertion or a release costs O(1); a key takes 36 to 144 bytes, and the table
-    grows with the greatest number of keys there ever were.
+    A look-up, an insertion or a release costs O(1). A key takes 36 to 144 bytes. The table has room
+    for the greatest number of keys held at one time and never shrinks.
 
     >>> index = KeyIndex()
     >>> index.encode(hash_array(pa.array(["b", "a", "b"]))).codes.tolist()
@@ -169,7 +172,7 @@ class KeyIndex:
         return np.delete(np.arange(used), self._free[:free])
 
     def encode(self, hashes: Hashes) -> Encoded:
-        """The code of each hash; hashes not seen before get one."""
+        """The code of each hash; new hashes are given a code."""
         codes = np.empty(len(hashes), np.int32)
         row = 0
         rows_found, codes_found = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
@@ -188,7 +191,7 @@ class KeyIndex:
         return Encoded(codes, np.concatenate(rows_found), np.concatenate(codes_found))
 
     def find(self, hashes: Hashes) -> NDArray[np.int32]:
-        """The code of each hash, -1 where it has none."""
+        """The code of each hash; -1 for an unknown hash."""
         return hashing.find_rows(hashes, self._keys, self._codes, self._shift)
 
     def hashes(self, codes: NDArray[np.signedinteger[Any]]) -> Hashes:
@@ -196,13 +199,13 @@ class KeyIndex:
         return self._by_code.take(codes)
 
     def release(self, codes: NDArray[np.signedinteger[Any]]) -> None:
-        """Forget the keys with these codes, and let later keys have the codes."""
+        """Forget the keys with these codes, and make the codes available to later keys."""
         gone = np.asarray(codes, np.int32)
         outside = len(gone) > 0 and not 0 <= int(gone.min()) <= int(gone.max()) < self.bound
         if outside or len(gone) != hashing.remove_codes(
             gone, self._keys, self._codes, self._shift, self._by_code, self._free, self._counts
         ):
-            raise EngineError("a key's code was released that is not in use; report this as a bug")
+            raise EngineError("a code that is not in use was released; please report this as a bug")
 
     def state(self) -> State:
         """A copy of everything, as flat arrays."""
@@ -211,7 +214,7 @@ class KeyIndex:
 
     @classmethod
     def from_state(cls, state: Mapping[str, np.ndarray[Any, Any]]) -> KeyIndex:
-        """The index whose `state()` this was; it hands out codes in the same order."""
+        """Rebuild an index from its `state()`; it hands out codes in the same order."""
         hashes, free = state["hashes"], state["free"]
         index = cls(len(hashes))
         index._counts[:] = len(hashes), len(free)
@@ -221,7 +224,7 @@ class KeyIndex:
         return index
 
     def _allocate(self, keys: int) -> None:
-        """Room for at least this many keys: the table is a power of two, half of it in use."""
+        """Make room for this many keys: the table is a power of two, at most half full."""
         bits = (2 * keys - 1).bit_length()
         room = 1 << (bits - 1)
         self._shift = np.uint64(64 - bits)
@@ -242,7 +245,7 @@ class KeyIndex:
         hashing.insert_pairs(self._by_code[:used], codes, self._keys, self._codes, self._shift)
 
     def _check(self) -> None:
-        """Assert every invariant; for tests."""
+        """Assert every invariant; only tests call it."""
         used, released = self._counts
         live = np.setdiff1d(np.arange(used), self._free[:released])
         assert len(live) == len(self) == used - released <= len(self._by_code)

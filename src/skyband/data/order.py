@@ -3,8 +3,8 @@
 Rows: score best first, then the later row, then the smaller id, then the larger probability.
 Objects and items: score or count best first, then the smaller error, then the smaller id.
 
-Scores of any numeric type become *sortable* integers (greater is better), so that a kernel compares
-plain ``int64`` values whatever the column's type, exactly and with infinities in their place.
+Scores of any numeric type become *sortable* integers (greater is better), so that kernels compare
+plain ``int64`` values for every column type. The order is exact and includes infinities.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOW_BITS = np.int64((1 << 63) - 1)
 def sortable(values: npt.NDArray[Any], largest: bool = True) -> Ints:
     """Integers in the order of the values; with ``largest=False`` in the reverse order."""
     if values.dtype.kind == "f":
-        # Adding zero turns -0.0 into 0.0: they are equal and must not differ in bits.
+        # Adding zero turns -0.0 into 0.0: they are equal, so their bits must be equal too.
         keys = _fold_sign((values.astype(np.float64, copy=False) + 0.0).view(np.int64))
         return keys if largest else np.invert(keys, out=keys)
     if values.dtype == np.uint64:
@@ -37,7 +37,7 @@ def sortable(values: npt.NDArray[Any], largest: bool = True) -> Ints:
 
 
 def _fold_sign(bits: Ints) -> Ints:
-    """Bits of doubles as integers in the doubles' order; its own inverse."""
+    """Map the bits of doubles to integers in the same order. The function is its own inverse."""
     folded: Ints = bits >> 63
     folded &= _LOW_BITS
     folded ^= bits
@@ -45,7 +45,7 @@ def _fold_sign(bits: Ints) -> Ints:
 
 
 def unsortable(keys: Ints, dtype: npt.DTypeLike, largest: bool = True) -> npt.NDArray[Any]:
-    """The values that ``sortable`` was given."""
+    """The inverse of ``sortable``."""
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
         keys = keys if largest else ~keys
@@ -83,9 +83,9 @@ def row_order(
     probability: npt.NDArray[np.float64] | None = None,
     segment: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[np.intp]:
-    """Positions of rows, best first; within each ``segment``, segments ascending.
+    """Positions of rows, best first; if ``segment`` is given, by segment first.
 
-    ``score`` is sortable, ``tie`` grows with time (or with arrival, for count windows).
+    ``score`` comes from ``sortable``; ``tie`` grows with time (with arrival, for count windows).
     """
     keys: list[npt.NDArray[Any]] = [~tie, ~score]
     if ids is not None:
@@ -105,7 +105,7 @@ def order_by_value(columns: list[pa.Array]) -> npt.NDArray[np.int64]:
 
 
 def _sorting(column: pa.Array) -> pa.Array:
-    """A column that Arrow can sort, in the same order."""
+    """The column in a type that Arrow can sort, with the same order."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return column.cast(pa.float32()) if pa.types.is_float16(column.type) else column

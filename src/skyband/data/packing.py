@@ -5,11 +5,11 @@ at    what          how
 ====  ============  =================================================================
 0     magic         8 bytes
 8     version       uint32
-12    CRC32         uint32, of all that follows
+12    CRC32         uint32, of all bytes that follow
 16    total length  uint64
 24    index length  uint64
 32    index         JSON: the header, and [name, dtype, shape] of each array
-…     arrays        in the index's order, each on the next multiple of 64 bytes
+…     arrays        in the order of the index, each aligned to 64 bytes
 ====  ============  =================================================================
 """
 
@@ -41,7 +41,7 @@ _ALIGNMENT = 64
 
 
 def pack(header: Mapping[str, JSON], arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
-    """`header` and `arrays` as bytes. Costs one copy and one checksum.
+    """Pack `header` and `arrays` into bytes. Costs one copy and one checksum.
 
     >>> header, arrays = unpack(pack({"k": 10}, {"scores": np.array([2.5, 1.5])}))
     >>> header, arrays["scores"].tolist()
@@ -72,9 +72,9 @@ def pack(header: Mapping[str, JSON], arrays: Mapping[str, np.ndarray[Any, Any]])
 def unpack(
     blob: bytes | bytearray | memoryview | pa.Buffer,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-    """What was packed; the arrays are read-only views of `blob`. Costs one checksum.
+    """The inverse of `pack`; the arrays are read-only views of `blob`. Costs one checksum.
 
-    Raises EngineError if `blob` is not ours, is damaged, or is of a newer format.
+    Raises EngineError if `blob` is not a snapshot, is damaged, or has a newer format.
     """
     view = memoryview(blob).cast("B")
     if len(view) < _INDEX_AT or view[: len(_MAGIC)] != _MAGIC:
@@ -92,8 +92,8 @@ def unpack(
     total, index_length = _LENGTHS.unpack_from(view, _START.size)
     if total != len(view):
         raise EngineError(
-            f"the snapshot should have {total} bytes and has {len(view)}; it was cut off or "
-            "something was added, so use another copy"
+            f"the snapshot should have {total} bytes and has {len(view)}; bytes were cut off or "
+            "added, so use another copy"
         )
     if zlib.crc32(view[_START.size :]) != checksum:
         raise EngineError("the snapshot is damaged (its checksum differs); use another copy")
@@ -101,7 +101,7 @@ def unpack(
         return _unpacked(_start_aligned(view), index_length)
     except (ValueError, TypeError, KeyError) as error:
         raise EngineError(
-            f"the snapshot's index makes no sense ({error}); make the snapshot again"
+            f"the snapshot's index cannot be read ({error}); take a new snapshot"
         ) from error
 
 
@@ -127,17 +127,17 @@ def schema_to_array(schema: pa.Schema) -> NDArray[np.uint8]:
 
 
 def schema_from_array(array: NDArray[np.uint8]) -> pa.Schema:
-    """The schema that `schema_to_array` was given."""
+    """The inverse of `schema_to_array`."""
     try:
         return pa.ipc.read_schema(pa.py_buffer(np.ascontiguousarray(array)))
     except (pa.ArrowException, OSError) as error:
         raise EngineError(
-            f"the schema in the snapshot cannot be read ({error}); make the snapshot again"
+            f"the schema in the snapshot cannot be read ({error}); take a new snapshot"
         ) from error
 
 
 def _start_aligned(view: memoryview) -> NDArray[np.uint8]:
-    """The bytes, copied only if they start at an odd address, from which kernels read slowly."""
+    """The bytes, copied if they are not aligned to 16 bytes, since kernels then read slowly."""
     octets = np.frombuffer(view, np.uint8)
     return octets if octets.ctypes.data % 16 == 0 else octets.copy()
 
@@ -147,5 +147,5 @@ def _aligned(position: int) -> int:
 
 
 def under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    """The arrays whose names begin with ``prefix``, without it."""
+    """The arrays whose names begin with ``prefix``; the prefix is removed from their names."""
     return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}

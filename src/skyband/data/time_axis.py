@@ -1,4 +1,4 @@
-"""Event time of any Arrow type as integers: microseconds since the epoch, or the column's own."""
+"""Event time as integers: microseconds since the epoch, or the values of an integer column."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MOST = np.iinfo(np.int64).max
 
 
 class TimeAxis:
-    """How one time column is read: ticks for panes, native values for the order of rows.
+    """How one time column is read: as ticks for panes, as native values for the order of rows.
 
-    Naive timestamps and dates count as UTC. Microseconds and integers of 64 bits are not copied.
+    Naive timestamps and dates are taken as UTC. Microseconds and 64-bit integers are not copied.
     """
 
     def __init__(self, name: str, kind: pa.DataType, window: Window) -> None:
@@ -40,7 +40,8 @@ class TimeAxis:
             if self.integer and not window.integer:
                 raise SchemaError(
                     f"time column {name!r} holds integers ({kind}) but the window is given in "
-                    "durations; give its size and slide as integers, or cast it to a timestamp"
+                    "durations; give its size and slide as integers, or cast the column to a "
+                    "timestamp"
                 )
             if moment and window.integer:
                 raise SchemaError(
@@ -49,13 +50,13 @@ class TimeAxis:
                 )
 
     def native(self, column: pa.Array) -> Ints:
-        """Values that order the rows of one column by time."""
+        """The column's own values as integers, by which rows are ordered in time."""
         if pa.types.is_uint64(self.kind):
             return np.minimum(to_numpy(column), np.uint64(_MOST)).astype(np.int64)
         return to_numpy(column).astype(np.int64, copy=False)
 
     def ticks(self, column: pa.Array) -> Ints:
-        """Values that panes are cut from. What 64 bits cannot hold becomes the nearest they can."""
+        """Times in the window's unit, for finding panes. Clipped to the range of 64 bits."""
         if self.integer:
             return self.native(column)
         if pa.types.is_date32(self.kind):
@@ -83,9 +84,9 @@ def _scaled(values: Ints, scale: int) -> Ints:
 
 
 def edge_type(window: Window, axes: Sequence[TimeAxis]) -> pa.DataType:
-    """The type of window starts and ends: that of the time column, of several the first one's.
+    """The type of window starts and ends: int64, or microseconds in the time column's zone.
 
-    Microseconds in the column's own zone; without a zone where it has none, and for dates.
+    Dates and naive timestamps give edges without a zone. With several sources the first decides.
     """
     if isinstance(window, CountWindow) or window.integer:
         return pa.int64()
@@ -94,16 +95,16 @@ def edge_type(window: Window, axes: Sequence[TimeAxis]) -> pa.DataType:
 
 
 def from_native(values: Ints, kind: pa.DataType) -> pa.Array:
-    """Values that ``TimeAxis.native`` gave, as the column they came from."""
+    """The inverse of ``TimeAxis.native``: the values in the type of their column."""
     narrow = pa.int32() if pa.types.is_date32(kind) else pa.int64()
     return pa.array(values).cast(narrow).cast(kind)
 
 
 def window_column(values: Ints, kind: pa.DataType) -> pa.Array:
-    """Window starts or ends as an answer shows them."""
+    """Window starts or ends as a column of an answer."""
     return pa.array(values).view(kind)
 
 
 def window_value(value: int, kind: pa.DataType) -> Any:
-    """One window start or end as Python shows it."""
+    """One window start or end as a Python value."""
     return pa.scalar(value, kind).as_py()

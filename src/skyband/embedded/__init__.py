@@ -1,4 +1,4 @@
 """The engine inside a Python process: Monitor, sources, ``rank`` and ``watch``.
 
-Imports ``engine`` and what stands below it; ``spark`` and ``cli`` may import it.
+Imports ``engine`` and the layers below it; ``spark`` and ``cli`` may import it.
 """

@@ -22,7 +22,7 @@ SNAPSHOT_VERSION = 1
 def new_session(
     query: Query, on_bad: str = "raise", idle: Duration | float | None = None
 ) -> Session:
-    """A session of a query, with what a user gave checked."""
+    """A session of a query, after checking the user's arguments."""
     if not isinstance(query, Query):
         raise QueryError(f"a Monitor takes a query such as sb.TopK(...), not {query!r}")
     if on_bad not in ("raise", "skip"):
@@ -33,8 +33,8 @@ def new_session(
 class Monitor:
     """Answers one query over rows that are pushed to it.
 
-    An error leaves it as it was before the push. ``snapshot`` can be taken at any moment and
-    restored in another process, where it goes on as if nothing had happened.
+    An error leaves it as it was before the push. A snapshot can be taken at any time and restored
+    in another process, which continues as if nothing had happened.
 
     >>> import pyarrow as pa, skyband as sb
     >>> query = sb.TopK(k=1, score="score", id="id", window=sb.CountWindow(3, slide=2))
@@ -54,20 +54,24 @@ class Monitor:
         return self.session.query
 
     def push(self, batch: Any) -> list[Answer]:
-        """Take a batch (a mapping from source to batch for several streams); answer what is due."""
+        """Take a batch and return the answers that are due.
+
+        For several streams, pass a mapping from source to batch.
+        """
         return _views(self.session.push(batch))
 
     def flush(self) -> list[Answer]:
-        """The stream has ended: answer every window up to the first end after its last row."""
+        """End the stream: answer all windows up to the first window end after the last row."""
         return _views(self.session.flush())
 
     def peek(self, last: Duration | None = None) -> Answer:
         """The answer as of now, over sealed panes; ``last`` asks for a shorter window.
 
-        It is over ``[start, end)``: ``end`` is the end of the last sealed pane, ``start`` the first
-        cut between panes at or after ``end - size``, or ``end - last``. Groups of a count window
-        have windows of their own, which the columns ``window_start`` and ``window_end`` show; the
-        answer's ``start`` is the least and its ``end`` the greatest of them, ``total`` their sum.
+        It covers ``[start, end)``: ``end`` is the end of the last sealed pane, ``start`` the first
+        cut between panes at or after ``end - size``, or ``end - last``. Each group of a count
+        window has its own window, shown in the columns ``window_start`` and ``window_end``. The
+        answer's ``start`` is then the least start, its ``end`` the greatest end, and its ``total``
+        the sum over all groups.
         """
         window = self.query.window
         size = None if last is None else window.ticks(last, "last")
@@ -76,11 +80,11 @@ class Monitor:
         return Answer(self.session.peek(size), 0)
 
     def stats(self) -> dict[str, int | float]:
-        """Rows read and left out, windows answered, what is retained and what it cost."""
+        """Rows read and left out, windows answered, state size and operation counts."""
         return self.session.stats()
 
     def snapshot(self) -> bytes:
-        """Everything needed to go on elsewhere, as bytes; never pickle."""
+        """Everything needed to continue in another process, as bytes; does not use pickle."""
         session = self.session
         state, arrays = session.snapshot()
         bound = session.bound
@@ -98,17 +102,18 @@ class Monitor:
 
     @classmethod
     def restore(cls, blob: bytes, **given: Any) -> Monitor:
-        """Go on from a snapshot.
+        """Rebuild a monitor from a snapshot.
 
-        ``given`` is what it cannot hold: ``combine=`` a function, the same that the snapshot was
-        taken with. Snapshots of 0.1 remember only that there was one, so any is taken.
+        A snapshot cannot hold functions. If the query's ``combine`` is a function, pass the same
+        one as ``combine=``. Snapshots of version 0.1 do not identify the function, so any is
+        accepted for them.
         """
         header: Any
         header, arrays = unpack(blob)
         if header.get("snapshot") != SNAPSHOT_VERSION:
             raise EngineError(
-                f"this snapshot has version {header.get('snapshot')}, this Skyband reads version "
-                f"{SNAPSHOT_VERSION}; restore it with the version that wrote it"
+                f"the snapshot has version {header.get('snapshot')}, but this Skyband reads "
+                f"version {SNAPSHOT_VERSION}; restore it with the Skyband version that wrote it"
             )
         monitor = cls(from_spec(header["query"], **given), header["on_bad"], header["idle"])
         for i, source in enumerate(header["sources"]):

@@ -1,4 +1,4 @@
-"""``rank`` and ``watch``: a query over a source, embedded in this process."""
+"""``rank`` and ``watch``: run a query over a source in this process."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Progress = Callable[[int], None]
 Step = Callable[[], Answers | None]
 
 _MOST_ROWS = 1 << 22
-"""Rows pushed at once: a push costs Python some hundred microseconds."""
+"""Rows per push: large, because each push costs a few hundred microseconds in Python."""
 _MOST_ROWS_GROUPED = 1 << 20
-"""The answers of many groups can take many times the room of their rows."""
+"""Fewer rows per push with groups: their answers can be many times larger than the rows."""
 _MOST_ANSWERS = 1 << 19
-"""Arrays of answers past 32 MB are given back to the system and paged in again each time."""
+"""Answers per push: arrays above 32 MB are returned to the system and paged in again each time."""
 
 
 def rank(
@@ -41,8 +41,9 @@ def rank(
 ) -> pa.Table:
     """Every answer of a query over a finite source, as one table.
 
-    A single table is sorted by time first; over a path or an iterable a row that comes too late is
-    an error that says which lateness would do. ``progress`` is told the rows read so far.
+    A single table is sorted by time first. With a path or an iterable, a row that comes too late
+    raises DataError, which names the lateness that would accept it. ``progress`` is called with the
+    number of rows read so far.
 
     >>> import skyband as sb
     >>> flows = pa.table({"flow": ["a", "b", "c"], "bytes": [10, 30, 20]})
@@ -54,7 +55,7 @@ def rank(
 
 
 def rank_with(session: Session, source: Any, progress: Progress | None = None) -> pa.Table:
-    """As ``rank``, with a fresh session of the caller's, whose stats tell what was left out."""
+    """Like ``rank``, with a new session from the caller, who can then read its stats."""
     query = session.query
     tables = [answers.table for answers in _run(source, session, progress) if len(answers.table)]
     schema = session.schema
@@ -64,7 +65,7 @@ def rank_with(session: Session, source: Any, progress: Progress | None = None) -
         else schema.empty_table()
     )
     if isinstance(query.window, CountWindow) and query.groups:
-        # Groups complete their windows at different times, so pushes interleave.
+        # Groups complete their windows at different times, so windows are out of order.
         names = ["window_end", *query.groups]
         order = order_by_value(
             [table[name].combine_chunks() for name in names] + [pa.array(np.arange(table.num_rows))]
@@ -79,12 +80,12 @@ def watch(
     on_bad: str = "raise",
     idle: Duration | float | None = None,
 ) -> Iterator[Answer]:
-    """Answers as they come, over a source of any kind; a finite one is flushed at its end."""
+    """Yield answers as they become due, over any source; a finite source is flushed at its end."""
     return watch_with(new_session(query, on_bad, idle), source)
 
 
 def watch_with(session: Session, source: Any, progress: Progress | None = None) -> Iterator[Answer]:
-    """As ``watch``, with a fresh session of the caller's."""
+    """Like ``watch``, with a new session from the caller."""
     return (answer for answers in _run(source, session, progress) for answer in answers.views())
 
 
@@ -100,7 +101,8 @@ def _run(source: Any, session: Session, progress: Progress | None) -> Iterator[A
             answers = step()
         except DataError:
             if is_table(source):
-                # The piece was cut from a table, maybe sorted: tell the rows by the table's own.
+                # The piece was cut from a table, which may have been sorted: check the whole table
+                # again, so that the error names its row numbers.
                 session.refuse_bad(as_table(source))
             raise
         if answers is not None and len(answers):
@@ -118,7 +120,7 @@ def _single(source: Any, session: Session) -> Iterator[Step]:
 
 
 def _several(sources: Mapping[str, Any], session: Session) -> Iterator[Step]:
-    """Push batches, always of the source that is furthest behind; end a source when it is read."""
+    """Push batches, always from the source that is furthest behind; end exhausted sources."""
     query = session.query
     streams = {name: _batches(source, query, name) for name, source in sources.items()}
     ended = [name for name in query.sources if name not in streams]
@@ -144,17 +146,17 @@ def _batches(source: Any, query: Query, name: str | None) -> Iterator[Any]:
         return
     table = _in_time(as_table(source), query, name)
     if not table.num_rows:
-        yield table  # for its columns
+        yield table  # so that its columns are known
     for batch in table.to_batches(max_chunksize=_piece_rows(query)):
         yield pa.Table.from_batches([batch])
 
 
 def _in_time(table: pa.Table, query: Query, source: str | None) -> pa.Table:
-    """A table in order of time, where the query's windows are of time."""
+    """The table sorted by time, if the query has a time window."""
     if isinstance(query.window, CountWindow) or not table.num_rows:
         return table
     name = query.time_of(source)
-    if name is None or table.schema.get_field_index(name) < 0:  # absent, or there twice
+    if name is None or table.schema.get_field_index(name) < 0:  # missing, or ambiguous
         return table
     axis = TimeAxis(name, table.schema.field(name).type, query.window)
     return sorted_by(table, name, axis.ticks)

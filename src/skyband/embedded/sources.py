@@ -1,4 +1,4 @@
-"""Sources of every kind as batches: tables, files, readers, and iterables of those."""
+"""Reads batches from any source: tables, files, readers, and iterables of those."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skyband.errors import SchemaError
 __all__ = ["Batches", "Source", "batches_of", "is_table", "paths_of", "sorted_by", "sound"]
 
 BATCH_ROWS = 1 << 18
-"""Rows of one table that are read at a time: few enough for a cache, many enough for Python."""
+"""Rows per batch: few enough to fit the cache, enough to make Python's overhead small."""
 
 _READERS = {
     ".parquet": "parquet",
@@ -36,13 +36,13 @@ Batches = Iterator[pa.Table]
 
 
 class ArrowStream(Protocol):
-    """What speaks Arrow: a pyarrow, pandas or polars table, a DuckDB result, ..."""
+    """A table with an Arrow interface: from pyarrow, pandas, polars, DuckDB, ..."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
 class ArrowArray(Protocol):
-    """One batch that speaks Arrow."""
+    """One batch with an Arrow interface."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> object: ...
 
@@ -52,7 +52,7 @@ Source: TypeAlias = "ArrowStream | ArrowArray | str | Path | Iterable[Source]"
 
 
 def is_table(source: Any) -> bool:
-    """Whether a source is one table in memory, rather than something that is read bit by bit."""
+    """Whether a source is one table in memory, rather than something read batch by batch."""
     if isinstance(source, (pa.RecordBatchReader, str, Path, Mapping)):
         return False
     return hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
@@ -80,7 +80,7 @@ def batches_of(source: Any) -> Batches:
 
 
 def paths_of(source: str | Path) -> list[Path]:
-    """Files of a path, a folder or a glob, by name."""
+    """The files of a path, a folder or a glob, sorted by name."""
     text = str(source)
     path = Path(text)
     if path.is_dir():
@@ -100,7 +100,7 @@ def _read(path: Path) -> Batches:
     kind = _READERS.get(path.suffix.lower())
     if kind is None:
         known = ", ".join(_READERS)
-        raise SchemaError(f"{path.name!r} has no known ending; Skyband reads {known}")
+        raise SchemaError(f"{path.name!r} has no known file extension; Skyband reads {known}")
     try:
         for table in _open(path, kind):
             yield sound(table)
@@ -109,11 +109,11 @@ def _read(path: Path) -> Batches:
 
 
 def sound(table: pa.Table) -> pa.Table:
-    """The table itself; ValueError if it came from damaged bytes, which could crash the process.
+    """Return the table; raise ValueError if it is damaged, which could crash the process.
 
-    Arrow's readers take offsets, text and names at their word.
+    Arrow's readers do not check offsets, text and names.
     """
-    for name in table.schema.names:  # decodes them
+    for name in table.schema.names:  # reading the names decodes them
         name.encode()
     table.validate(full=True)
     return table
@@ -160,7 +160,7 @@ def _open_ipc(path: Path) -> Batches:
 
 
 def sorted_by(table: pa.Table, name: str, ticks: Any) -> pa.Table:
-    """The table in order of time, which it mostly is already."""
+    """The table sorted by time; returned as it is if it is sorted already, as most are."""
     from skyband.kernels.core.scan import is_sorted
 
     last: int | None = None

@@ -1,8 +1,8 @@
-"""When panes are sealed and windows answered.
+"""Clocks decide when panes are sealed and windows answered.
 
-A clock knows how far its stream has come. For time windows that is the watermark: the least of the
-sources' marks (greatest time seen minus lateness). For count windows it is the number of arrivals,
-of each group for itself.
+A clock knows how far its stream has advanced. For time windows that is the watermark: the least of
+the sources' marks (greatest time seen minus lateness). For count windows it is the number of
+arrivals, counted separately for each group.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ NEVER = np.iinfo(np.int64).min
 def windows_due(panes: Panes, filled: Ints, after: int, upto: int, pending: int | None) -> Ints:
     """Numbers of the windows to answer among those in ``(after, upto]``, ascending.
 
-    They are the windows that cover a filled pane, and after each stretch of them the first empty
-    one. ``pending`` is a non-empty window answered before, whose successor was not answered yet.
+    They are the windows that cover a filled pane, plus the first empty window after each stretch of
+    them. ``pending`` is the last answered window, if it was not empty.
     """
     low = np.maximum(panes.first_window_of(filled), after + 1)
     high = np.minimum(panes.last_window_of(filled), upto)
     low, high = low[low <= high], high[low <= high]
     if pending is not None:
-        # The pending window stands for itself: it is taken out again below.
+        # The pending window counts as a stretch here; it is removed again below.
         low, high = np.append(pending, low), np.append(pending, high)
     if not len(low):
         return np.zeros(0, np.int64)
-    # Panes ascend, so their windows do: stretches begin where a window starts past all before it.
+    # Panes ascend, so their windows do too: a stretch begins where a window number exceeds all
+    # earlier ones by more than one.
     reach = np.maximum.accumulate(high)
     begins = np.ones(len(low), np.bool_)
     begins[1:] = low[1:] > reach[:-1] + 1
@@ -51,19 +52,19 @@ def windows_due(panes: Panes, filled: Ints, after: int, upto: int, pending: int 
 
 
 class TimeClock:
-    """Event time: one mark a source, one watermark, the same panes for all groups."""
+    """Event time: one mark per source, one watermark, the same panes for all groups."""
 
     def __init__(self, panes: Panes, lateness: int, sources: Iterable[str]) -> None:
         self.panes = panes
         self.lateness = lateness
         self.seen: dict[str, int | None] = dict.fromkeys(sources)
         self.ignored: set[str] = set()
-        """Sources that do not hold the watermark back: exhausted or idle ones."""
+        """Sources that do not hold the watermark back because they are exhausted or idle."""
         self.watermark: int | None = None
         self.answered: int | None = None
         self.pending: int | None = None
         self.filled: Ints = np.zeros(0, np.int64)
-        """Sealed panes with rows that a coming window covers."""
+        """Sealed panes that have rows and that a future window covers."""
 
     @property
     def sealed(self) -> int:
@@ -71,18 +72,18 @@ class TimeClock:
         return NEVER if self.watermark is None else int(self.panes.pane_of(self.watermark))
 
     def observe(self, source: str, greatest: int) -> None:
-        """A source has shown this time."""
+        """Note the greatest time in a batch of a source."""
         before = self.seen[source]
         self.seen[source] = greatest if before is None else max(before, greatest)
 
     @property
     def greatest(self) -> int | None:
-        """The greatest time seen anywhere."""
+        """The greatest time seen in any source."""
         times = [time for time in self.seen.values() if time is not None]
         return max(times) if times else None
 
     def mark(self) -> int | None:
-        """Where the watermark stands by the sources' marks; it never goes back."""
+        """The watermark that follows from the sources' marks; it never goes back."""
         holding = [time for name, time in self.seen.items() if name not in self.ignored]
         if not holding:
             holding = [self.greatest]
@@ -93,7 +94,7 @@ class TimeClock:
         return mark if self.watermark is None else max(mark, self.watermark)
 
     def final(self) -> int | None:
-        """The watermark of a stream that has ended: the first end after its last row."""
+        """The watermark of a stream that has ended: the first window end after its last row."""
         greatest = self.greatest
         if greatest is None:
             return self.watermark
@@ -101,7 +102,10 @@ class TimeClock:
         return end if self.watermark is None else max(end, self.watermark)
 
     def advance(self, watermark: int, filled: Ints) -> Ints:
-        """Move the watermark; ``filled`` are panes with rows that it seals. Returns windows due."""
+        """Move the watermark and return the windows due.
+
+        ``filled`` are the panes with rows that this seals.
+        """
         self.watermark = watermark
         upto = self.panes.last_window_ending_by(watermark)
         filled = np.concatenate([self.filled, filled])
@@ -122,7 +126,7 @@ class TimeClock:
         return bool(np.searchsorted(filled, end) > np.searchsorted(filled, first))
 
     def copied(self) -> TimeClock:
-        """A clock that stands as this one does and goes on by itself."""
+        """An independent copy of this clock."""
         found = copy(self)
         found.seen, found.ignored = dict(self.seen), set(self.ignored)
         return found
@@ -139,7 +143,7 @@ class TimeClock:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over a snapshot."""
+        """Restore a snapshot."""
         self.seen = dict(state["seen"])
         self.ignored = set(state["ignored"])
         self.watermark = state["watermark"]
@@ -149,7 +153,7 @@ class TimeClock:
 
 
 class CountClock:
-    """Arrivals: each group counts its own and is never forgotten."""
+    """Arrivals, counted separately for each group. A group is never forgotten."""
 
     def __init__(self, panes: Panes) -> None:
         self.panes = panes
@@ -163,7 +167,7 @@ class CountClock:
             self.counts = grown
 
     def due(self, groups: Ints, before: Ints) -> tuple[Ints, Ints]:
-        """Windows that groups completed since their counts were ``before``: numbers and groups."""
+        """The numbers and groups of the windows completed since the counts were ``before``."""
         last = self.counts[groups] // self.panes.slide
         done = before // self.panes.slide
         lengths = last - done

@@ -1,4 +1,4 @@
-"""The fold over panes: summaries in, answers out. Both engines run this.
+"""The fold over panes: summaries in, answers out. Both engines use it.
 
 take(summaries)  ─►  open panes  ─►  advance(watermark)  ─►  combine, admit, synopsis.fold, finish
                                           │                                             │
@@ -40,25 +40,25 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one move of the clock brings: panes it seals, windows it ends."""
+    """The effect of one move of the clock: the panes it seals and the windows it ends."""
 
     windows: Windows
     sealed: Runs | None
-    """Sealed panes; None where not even a blank one is known."""
+    """Sealed panes; None if not even an empty summary is known."""
     ahead: Runs | None = None
-    """Sealed panes that come before those, and before the end of any of the windows."""
+    """Sealed panes to fold first: they precede those in ``sealed`` and the end of every window."""
     mended: Runs | None = None
-    """Sealed panes that lost bad rows in ``admit``; None where they are as they came."""
+    """Sealed panes after ``admit`` removed bad rows; None if it removed none."""
 
 
 @dataclass(frozen=True, eq=False)
 class Due:
-    """Windows to answer, and this fold's piece of each."""
+    """Windows to answer, and this fold's part of each answer."""
 
     windows: Windows
     partial: Runs | None
     mended: Runs | None
-    """As in ``Step``."""
+    """See ``Step``."""
 
 
 class Fold:
@@ -74,7 +74,7 @@ class Fold:
     ) -> None:
         self.query = query
         self.judge = judge
-        """Told of rows that ``admit`` found bad; raises where they are not to be skipped."""
+        """Called with the rows that ``admit`` found bad; raises unless they are to be skipped."""
         self.panes = query.window.panes
         self.synopsis = synopsis
         self.groups = groups
@@ -85,10 +85,10 @@ class Fold:
         self.open = OpenPanes(synopsis.combine)
         self.totals = Totals(self.panes, self.counting)
         self.before: dict[int, pa.Table] = {}
-        """The last table of each group (0 where all groups share windows)."""
+        """The last table of each group (key 0 if all groups share windows)."""
         self.windows_out = 0
         self.short: Ints = np.zeros(0, np.int64)
-        """By group: the pane before which a snapshot of version 0.1 may have dropped something."""
+        """By group: a snapshot of version 0.1 may lack data from before this pane."""
 
     # Taking ------------------------------------------------------------------------------------
 
@@ -99,9 +99,9 @@ class Fold:
         self.open.take(runs)
 
     def resume(self, clock: dict[str, Any] | None, panes: Sequence[Runs]) -> None:
-        """Start from a clock and the summaries of all panes that a coming window covers.
+        """Start from a clock and the summaries of all panes that a future window covers.
 
-        The synopsis then answers as if it had been there all along.
+        The synopsis then answers as if it had taken all panes from the beginning.
         """
         if clock is not None:
             self.time.restore(clock)
@@ -120,7 +120,7 @@ class Fold:
     # Sealing -----------------------------------------------------------------------------------
 
     def advance(self, watermark: int) -> Answers | None:
-        """Seal the panes that the watermark has reached and answer the windows it ended."""
+        """Seal the panes that end by the watermark, and answer the windows that end by it."""
         step = self._time_step(watermark, apart=not self.synopsis.admits)
         return None if step is None else self._answered(step)
 
@@ -130,7 +130,7 @@ class Fold:
         return None if step is None else self._answered(step)
 
     def seal(self, watermark: int) -> Due | None:
-        """Seal the panes that the watermark has reached; read the windows it ended, unfinished."""
+        """Like ``advance``, but return this fold's part of the answers, before ``finish``."""
         step = self._time_step(watermark)
         if step is None:
             return None
@@ -154,7 +154,7 @@ class Fold:
         for runs in (ahead, admitted):
             self.totals.add(runs)
         mended = None if admitted is sealed or sealed is None else admitted
-        # Without even a blank this fold was restored after its last pane had expired.
+        # If there is no blank either, this fold was restored after its last pane had expired.
         return Step(windows, self.open.blank if admitted is None else admitted, ahead, mended)
 
     def _count_step(self, groups: Ints, before: Ints) -> Step | None:
@@ -179,7 +179,7 @@ class Fold:
         return Step(windows, self.open.blank if sealed is None else sealed)
 
     def windows(self, numbers: Ints) -> Windows:
-        """Time windows by their numbers."""
+        """The time windows with these numbers."""
         first, end = self.panes.first_pane(numbers), self.panes.end_pane(numbers)
         return Windows(numbers, first, end, self.groups.ranks)
 
@@ -187,10 +187,10 @@ class Fold:
         return self.open.combined(pieces) if pieces else None
 
     def _parted(self, pieces: list[Runs]) -> tuple[Runs | None, Runs | None]:
-        """The panes that summaries have in common, combined, and all later ones as they came.
+        """The panes that several pieces share, combined, and the later panes of the last piece.
 
-        A batch mostly shares with earlier ones only the pane that it began in: so the rest of it,
-        which is long, is neither copied nor combined. The first is None where that gains nothing.
+        A batch usually shares only its first pane with earlier batches, so the rest of it, which is
+        long, is neither copied nor combined. The first result is None if splitting gains nothing.
         """
         if len(pieces) < 2:
             return None, self._whole(pieces)
@@ -223,7 +223,7 @@ class Fold:
         return self._finished(finished, step.windows) if len(step.windows) else None
 
     def answer(self, partials: Sequence[Runs], windows: Windows) -> Answers:
-        """Answers of at least one window from the pieces of all shards, groups by our codes."""
+        """Answers of at least one window from the partials of all shards, with our group codes."""
         return self._finished(self.synopsis.finish(partials) if partials else None, windows)
 
     def _finished(self, finished: Runs | None, windows: Windows) -> Answers:
@@ -241,7 +241,7 @@ class Fold:
         return answers
 
     def peeks_from(self, groups: npt.NDArray[np.int32]) -> Ints:
-        """The first pane of each group that can be read again, after its window was answered."""
+        """The first pane of each group that ``peek`` can still read."""
         found = np.zeros(len(groups), np.int64)
         known = groups < len(self.short)
         found[known] = self.short[groups[known]]
@@ -249,7 +249,7 @@ class Fold:
 
     @property
     def shape(self) -> Shape:
-        """What an answer looks like and promises."""
+        """What determines the columns of an answer."""
         return Shape(self.query, self.synopsis, self.groups)
 
     def schema(self) -> pa.Schema:
@@ -257,9 +257,9 @@ class Fold:
         return answer_schema(self.shape)
 
     def forget(self, windows: Windows) -> None:
-        """Free the groups without live rows, once the groups have doubled since the last time."""
+        """Free the groups without live rows, if the groups have doubled since the last time."""
         if self.counting:
-            return  # a count window is never forgotten
+            return  # groups of a count window are never forgotten
         gone = self.live.expired(int(windows.first[-1]))
         if gone is not None:
             if len(gone):
@@ -269,19 +269,19 @@ class Fold:
     # State -------------------------------------------------------------------------------------
 
     def mark(self) -> tuple[Any, ...]:
-        """What a failed push has to put back."""
+        """The state that a failed push must restore."""
         counts, newest = self.count.counts.copy(), self.live.newest.copy()
         kept = list(self.open.pieces), self.time.copied(), counts, newest, copy(self.totals)
         return *kept, self.synopsis.savepoint()
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
-        """Put back what ``mark`` saw."""
+        """Go back to the state that ``mark`` returned."""
         self.open.pieces, self.time, self.count.counts, self.live.newest, self.totals, state = mark
         if state is not None:
             self.synopsis.restore(state)
 
     def stats(self) -> dict[str, int | float]:
-        """Windows answered; what the synopsis retains and did; the size of all state."""
+        """Windows answered, the synopsis's own counts, and the size of the whole state."""
         own = self.synopsis.stats() if self.synopsis.ready else {"retained": 0, "state_bytes": 0}
         held = self.open.nbytes + self.live.nbytes + self.totals.nbytes
         return {"windows_out": self.windows_out, **own, "state_bytes": own["state_bytes"] + held}
@@ -306,7 +306,7 @@ class Fold:
         return header, arrays
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over a snapshot of the same query, bound to the same columns."""
+        """Restore a snapshot of the same query, bound to the same columns."""
         self.synopsis.restore(under(arrays, "synopsis/"))
         if self.groups.names:
             self.groups.restore(under(arrays, "groups/"))

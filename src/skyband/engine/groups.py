@@ -1,4 +1,4 @@
-"""Which groups are live: a group without rows in any coming window is forgotten."""
+"""Tracks which groups are live; a group without rows in any future window is forgotten."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _FEW = 1024
 
 
 class LiveGroups:
-    """The newest pane of each group, and when it is time to look for groups to forget."""
+    """The newest pane of each group, and when to look for groups to forget."""
 
     def __init__(self, table: GroupTable) -> None:
         self.table = table
         self.newest: Ints = np.zeros(0, np.int64)
-        """By code."""
+        """The newest pane with rows, by group code."""
         self.known = _FEW
-        """Groups right after the last look."""
+        """The number of groups after the last look for expired ones."""
 
     @property
     def nbytes(self) -> int:
         return self.newest.nbytes + self.table.nbytes
 
     def saw(self, runs: Runs) -> None:
-        """These groups have rows in these panes."""
+        """Note the panes in which groups have rows."""
         bound = self.table.bound
         if bound > len(self.newest):
             grown = np.full(max(bound, 2 * len(self.newest)), _NEVER)
@@ -40,7 +40,10 @@ class LiveGroups:
             np.maximum.at(self.newest, runs.group, runs.stamp)
 
     def expired(self, first: int) -> npt.NDArray[np.int32] | None:
-        """Groups with no row since pane ``first``; None unless groups have doubled meanwhile."""
+        """Groups without rows since pane ``first``.
+
+        None if the number of groups has not doubled since the last look.
+        """
         if not self.table.names or len(self.table) < 2 * self.known:
             return None
         live = self.table.live

@@ -1,4 +1,4 @@
-"""From a batch of any kind to good rows arranged in runs of one (pane, group) each."""
+"""Intake: turns a batch of any kind into good rows, arranged in runs of one (pane, group) each."""
 
 from __future__ import annotations
 
@@ -50,14 +50,17 @@ def as_table(data: Any) -> pa.Table:
         except (pa.ArrowException, TypeError) as error:
             problem = f" ({error})"
     raise SchemaError(
-        "a batch must speak Arrow (pyarrow, pandas, polars, DuckDB, ...), "
-        f"and be a table, not {type(data).__name__}{problem}"
+        "a batch must be a table with an Arrow interface (pyarrow, pandas, polars, DuckDB, ...), "
+        f"not {type(data).__name__}{problem}"
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Taken:
-    """Good rows of a batch, before panes and groups: nothing has been changed by reading them."""
+    """The good rows of a batch, before they are assigned to panes and groups.
+
+    Reading them changes no state.
+    """
 
     source: str
     batch: pa.RecordBatch
@@ -66,12 +69,12 @@ class Taken:
     faults: Faults | None
     greatest: int | None
     in_order: bool
-    """Whether times never fall."""
+    """Whether times never decrease."""
 
 
 @dataclass(frozen=True)
 class TimeLimits:
-    """The ticks that an engine's clock can hold, and what is wrong with those outside."""
+    """The ticks that an engine's clock can hold, and what to say of those outside."""
 
     least: int
     most: int
@@ -79,15 +82,15 @@ class TimeLimits:
     too_late: str = "the time is out of range"
 
     def within(self, other: TimeLimits) -> TimeLimits:
-        """The limits that keep to both; where they differ, those of this one say why."""
+        """The intersection of both limits, with the messages of this one."""
         return replace(self, least=max(self.least, other.least), most=min(self.most, other.most))
 
     def holds(self, least: int, most: int) -> bool:
-        """Whether these ticks and all between them can be held."""
+        """Whether all ticks from ``least`` to ``most`` are within the limits."""
         return self.least <= least and most <= self.most
 
     def faults(self, name: str, batch: pa.RecordBatch, ticks: Ints, timed: Mask) -> Faults | None:
-        """The rows with a time outside; ``timed`` says which rows have a time at all."""
+        """The rows whose time is outside; ``timed`` tells which rows have a time at all."""
         early, late = timed & (ticks < self.least), timed & (ticks > self.most)
         return faults_of(batch, [(name, self.too_early, early), (name, self.too_late, late)])
 
@@ -101,14 +104,14 @@ class Intake:
         self.synopsis = synopsis
         self.bound: dict[str, pa.Schema] = {}
         self.untyped: dict[str, pa.Schema] = {}
-        """Columns of sources that have shown no row and no types yet."""
+        """Columns of sources that have sent only empty batches without types so far."""
         self.limits: TimeLimits | None = None
-        """Times that the engine can hold; rows outside are bad. None for count windows."""
+        """The times that the engine can hold; rows outside are bad. None for count windows."""
         if isinstance(query.window, TimeWindow):
             self.limits = TimeLimits(*query.window.reach)
 
     def bind(self, source: str, schema: pa.Schema) -> None:
-        """Check the columns of a source; the first schema it shows is the one it keeps."""
+        """Check the columns of a source. Later batches must match its first schema."""
         if source not in self.bound:
             for name in self.query.groups:
                 if schema.get_field_index(name) < 0:
@@ -121,7 +124,7 @@ class Intake:
             if at < 0:
                 there = ", ".join(schema.names)
                 raise SchemaError(
-                    f"column {field.name!r} was there in earlier batches and is missing now; "
+                    f"column {field.name!r} was present in earlier batches and is missing now; "
                     f"the columns are: {there}"
                 )
             now = schema.field(at).type
@@ -134,7 +137,7 @@ class Intake:
     def says_nothing(self, source: str, table: pa.Table) -> bool:
         """Whether a batch has no rows and lacks types, so that only its names can be checked.
 
-        An empty CSV file is like that, and so is an empty DataFrame with a column of objects.
+        Examples are an empty CSV file and an empty DataFrame with an object column.
         """
         if table.num_rows:
             return False
@@ -146,9 +149,9 @@ class Intake:
         return True
 
     def take(self, source: str, data: Any, in_order: bool = False) -> Taken:
-        """The good rows of a batch; bad ones are told apart, not yet counted or refused.
+        """The good rows of a batch, and its bad rows, which are not counted or refused yet.
 
-        ``in_order`` says that times are known to ascend.
+        ``in_order`` means that times are known to ascend.
         """
         table = as_table(data)
         self.bind(source, table.schema)
@@ -156,9 +159,10 @@ class Intake:
         return self._judged(source, batch, in_order)
 
     def _judged(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> Taken:
-        """The good rows and their times; the bad rows; how far the source has come.
+        """The good rows and their times, the bad rows, and the greatest time of the batch.
 
-        The mark belongs to the source: every row whose time can be read moves it, bad ones too.
+        The greatest time moves the source's mark, so it includes every row whose time can be read,
+        even bad rows.
         """
         rows_in = batch.num_rows
         faults = self.synopsis.validate(source, batch) if rows_in else None
@@ -196,7 +200,7 @@ class Intake:
             refuse(faults)
 
     def place(self, taken: Taken, groups: GroupTable, sealed: int) -> Placed:
-        """Rows of a time window by pane and group, without the late and the unused ones."""
+        """Rows of a time window by pane and group, without late and unused rows."""
         if taken.ticks is None:
             return Placed(None)
         axis = self.synopsis.axes[taken.source]
@@ -210,7 +214,7 @@ class Intake:
     def place_counted(
         self, taken: Taken, groups: GroupTable, clock: CountClock
     ) -> tuple[Placed, Ints, Ints]:
-        """Rows of count windows; the groups that got some, and their counts before."""
+        """Rows of count windows; the groups that received some, and their previous counts."""
         batch, before = taken.batch, clock.counts.copy()
         if not batch.num_rows:
             none = np.zeros(0, np.int64)
@@ -249,5 +253,5 @@ def refuse(faults: Faults) -> None:
     detail = "; ".join(faults.reasons)
     raise DataError(
         f"{faults.count:,} bad row{'s' if faults.count != 1 else ''}: {detail}. "
-        "Nothing of this batch was applied; mend the rows, or pass on_bad='skip' to leave them out"
+        "No row of this batch was applied; fix the rows, or pass on_bad='skip' to leave them out"
     )

@@ -21,16 +21,16 @@ class OpenPanes:
     """Pieces of summaries, combined into one now and then so that they stay few and small.
 
     Sealing takes two calls, so that nothing is lost if the caller fails between them: ``split``
-    changes nothing, ``keep`` says what stays open.
+    changes nothing, and ``keep`` sets what stays open.
     """
 
     def __init__(self, combine: Callable[[Runs], Runs]) -> None:
         self._combine = combine
         self.pieces: list[Runs] = []
         self.blank: Runs | None = None
-        """A summary of no pane, once there has been one."""
+        """A summary without panes, kept for its columns; None until the first summary."""
         self._settled = 0
-        """Rows right after the pieces were last combined."""
+        """The number of rows after the pieces were last combined."""
 
     @property
     def nbytes(self) -> int:
@@ -46,21 +46,21 @@ class OpenPanes:
                 self._settle()
 
     def whole(self) -> Runs | None:
-        """All of it as one, each pane once; None where nothing was ever taken."""
+        """All pieces as one, with each pane once; None if nothing was ever taken."""
         if not self.pieces:
             return self.blank
-        # Even one piece may hold parts of the same pane, if several were handed over as one.
+        # Even one piece may hold several parts of one pane, if they were passed together.
         self._settle()
         return self.pieces[0]
 
     def empty(self) -> None:
-        """Let everything go."""
+        """Drop all pieces."""
         self.pieces = []
 
     def split(
         self, sealed: Callable[[Runs], npt.NDArray[np.bool_]]
     ) -> tuple[list[Runs], list[Runs]]:
-        """Pieces of the runs that are sealed, and of the others."""
+        """The sealed runs and the open runs, each as a list of pieces."""
         done: list[Runs] = []
         rest: list[Runs] = []
         for runs in self.pieces:
@@ -77,7 +77,7 @@ class OpenPanes:
         return done, rest
 
     def keep(self, rest: list[Runs]) -> None:
-        """What stays open after sealing; combined once it has doubled."""
+        """Set what stays open after sealing; it is combined once it has doubled."""
         self.pieces = rest
         if len(rest) > 1:
             held = sum(_rows(piece) for piece in rest)
@@ -85,7 +85,7 @@ class OpenPanes:
                 self._settle()
 
     def combined(self, many: Sequence[Runs]) -> Runs:
-        """One summary per (pane, group) of all these."""
+        """Merge pieces into one summary per (pane, group)."""
         runs = Runs.concat(many).ordered()
         return self._combine(runs) if runs.repeats.any() else runs
 
@@ -106,7 +106,7 @@ class OpenPanes:
         return headers, arrays
 
     def restore(self, headers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what ``flat`` gave."""
+        """Restore what ``flat`` returned."""
         runs = [Runs.from_flat(h, under(arrays, f"open{i}/")) for i, h in enumerate(headers)]
         self.pieces, self.blank = runs[:-1], (runs[-1] if runs else None)
         self._settled = sum(_rows(each) for each in self.pieces)

@@ -1,8 +1,8 @@
 """What a query would answer right now, over the panes that are sealed.
 
-    cuts          0     3  4     6  7     9  10          size 8, slide 3: the watermark is at 11
-    window                 ├─────────────────┤  [2, 10) would be too long: 2 is no cut
-                     ├───────────────────────┤  [3, 10) is what ``peek`` reads, and what it states
+    cuts    0  1     3  4     6  7     9  10     size 8, slide 3; the watermark is at 11
+    asked         ├───────────────────────┤      [2, 10) cannot be read: 2 is not a cut
+    read             ├────────────────────┤      [3, 10) is what ``peek`` reads and reports
 
 ``end`` is the end of the last sealed pane, ``start`` the first cut at or after ``end - size``.
 """
@@ -29,11 +29,11 @@ Ints = npt.NDArray[np.int64]
 
 
 def peek(fold: Fold, last: int | None) -> Answers:
-    """The answer over the sealed panes of the last ``last`` ticks, by default of a window's size.
+    """The answer over the sealed panes of the last ``last`` ticks; by default the window's size.
 
-    Groups of a count window have windows of their own: their rows show them. The answer as a whole
-    then reaches from the least start to the greatest end of the groups that have a sealed pane;
-    its total is that of all groups.
+    The groups of a count window have their own windows, which their rows show. The answer as a
+    whole then spans from the least start to the greatest end of all groups with a sealed pane, and
+    its total is the sum over all groups.
     """
     _refuse(fold, last)
     windows = _windows(fold, fold.panes.size if last is None else last)
@@ -46,7 +46,7 @@ def peek(fold: Fold, last: int | None) -> Answers:
 
 
 def _refuse(fold: Fold, last: int | None) -> None:
-    """Raise EngineError where the algorithm keeps too little, or nothing is sealed."""
+    """Raise EngineError if the algorithm keeps too little, or if no pane is sealed."""
     shorter = last is not None and last < fold.panes.size
     able = fold.synopsis.shortens if shorter else fold.synopsis.peeks
     if not able:
@@ -59,12 +59,12 @@ def _refuse(fold: Fold, last: int | None) -> None:
         )
     if not fold.counting and fold.time.watermark is None:
         silent = [repr(name) for name, seen in fold.time.seen.items() if seen is None and name]
-        unseen = f"; there are no rows of {', '.join(silent)}" if silent else ""
+        unseen = f"; there are no rows from {', '.join(silent)}" if silent else ""
         raise EngineError(f"there is nothing to see yet: no pane has been sealed{unseen}")
 
 
 def _windows(fold: Fold, size: int) -> Windows:
-    """What is read now: one window, or that of each group of a count window, in their order."""
+    """The windows to read: one, or for a count window one per group, sorted by group."""
     panes, ranks, group = fold.panes, fold.groups.ranks, None
     if fold.counting:
         codes = fold.groups.live
@@ -79,14 +79,15 @@ def _windows(fold: Fold, size: int) -> Windows:
     first = np.asarray(panes.pane_of(start - 1) + 1)
     if group is not None and (first < fold.peeks_from(group)).any():
         raise EngineError(
-            "this monitor goes on from a snapshot of version 0.1, which held less than peek needs: "
-            "ask again when every group has filled a window since, or start from new rows"
+            "this monitor was restored from a snapshot of version 0.1, which holds less than peek "
+            "needs: try again when every group has filled a window since then, or start a new "
+            "monitor"
         )
     return Windows(np.arange(len(first)), first, end, ranks, group)
 
 
 def _finished(fold: Fold, windows: Windows) -> Runs | None:
-    """The answer of each window, stamped with its place among them."""
+    """The answer of each window, stamped with the window's position."""
     if fold.open.blank is None or not fold.synopsis.ready:
         return None
     groups = [None] * len(windows) if windows.group is None else windows.group.tolist()
@@ -100,7 +101,7 @@ def _finished(fold: Fold, windows: Windows) -> Runs | None:
 
 
 def _before(fold: Fold) -> dict[int, pa.Table]:
-    """The last answer; of a count window, the last answers of all groups, in their order."""
+    """The last answer; for a count window, the last answers of all groups, sorted by group."""
     if not fold.groups.names or not fold.counting:
         return fold.before
     ranks = fold.groups.ranks
@@ -109,7 +110,7 @@ def _before(fold: Fold) -> dict[int, pa.Table]:
 
 
 def _together(found: Answers, before: dict[int, pa.Table]) -> Answers:
-    """All answers as one."""
+    """Merge all answers into one."""
     many = len(found) > 0
     start, end = found.start.min() if many else 0, found.end.max() if many else 0
     bounds: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""An algorithm of one group made one of many: an instance per group."""
+"""Runs an algorithm that handles one group on many groups: one instance per group."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ Codes = npt.NDArray[np.int32]
 
 
 class PerGroup(Synopsis[Any]):
-    """An algorithm of one group made one of many: an instance per group, made with its first rows.
+    """Runs an algorithm that handles one group on many groups, with one instance per group.
 
-    Everything that reads no state is left to ``model``, an instance that never takes a row.
+    An instance is created with the first rows of its group. Methods that read no state are
+    delegated to ``model``, an instance that never takes a row.
     """
 
     many_groups = True
@@ -33,7 +34,7 @@ class PerGroup(Synopsis[Any]):
         self.model = make()
         self.members: dict[int, Synopsis[Any]] = {}
         self.filled: dict[int, Ints] = {}
-        """Panes with rows of each group, as far back as windows reach."""
+        """The panes in which each group has rows, as far back as windows reach."""
         self.query = self.model.query
         self.schemas = self.model.schemas
         self.axes = self.model.axes
@@ -77,11 +78,11 @@ class PerGroup(Synopsis[Any]):
         found, kept = Faults(mask), []
         late: list[tuple[int, Callable[[], Refused]]] = []
         for group, mine in self._split(runs):
-            # A group without a member has no state yet, as the model.
+            # A group without a member has no state yet, and neither has the model.
             admitted, faults = self.members.get(group, self.model).admit(mine)
             kept.append(admitted)
             if faults is not None:
-                # Only the count and the reasons are told; places differ between groups.
+                # Only the count and the reasons are reported; positions differ between groups.
                 mask[found.count : found.count + faults.count] = True
                 found.reasons += faults.reasons
                 if faults.refused is not None:

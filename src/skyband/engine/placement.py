@@ -1,7 +1,7 @@
-"""Where rows go: from the times or arrivals of rows to runs of one (pane, group) each.
+"""Placement: assigns rows to runs of one (pane, group) each, by their times or arrivals.
 
-Rows in ascending order of time, or of arrival, fall into panes as stretches of the batch: nothing
-is moved, except within a pane where there are groups. Other rows are sorted by pane and group.
+If rows are in ascending order of time or arrival, each pane is a stretch of the batch, and rows are
+moved only within a pane, if there are groups. Other rows are sorted by pane and group.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Codes = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Rows with their panes; what was left out is counted."""
+    """Rows with their panes, and counts of the rows left out."""
 
     rows: Rows | None
     late: int = 0
@@ -38,7 +38,7 @@ class Placed:
 
 
 class InOrder(Protocol):
-    """Positions of rows (times, or numbers of arrival) that never fall."""
+    """Positions of rows (times or arrival numbers) that never decrease."""
 
     def __len__(self) -> int: ...
     def at(self, row: int) -> int: ...
@@ -67,7 +67,7 @@ class Ascending:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Consecutive numbers of arrival."""
+    """Consecutive arrival numbers."""
 
     first: int
     rows: int
@@ -94,7 +94,7 @@ def place_in_order(
     groups: GroupTable,
     sealed: int,
 ) -> Placed:
-    """Rows in order: each pane is a stretch of the batch."""
+    """Place rows that are in order: each pane is a stretch of the batch."""
     pane, starts, lengths = _stretches(positions, panes)
     used = panes.used(pane)
     late = used & (pane < sealed)
@@ -128,7 +128,7 @@ def place_in_order(
 
 
 def _stretches(positions: InOrder, panes: Panes) -> tuple[Ints, Ints, Ints]:
-    """The panes that have rows, ascending; where each begins in the batch, and its rows."""
+    """The panes that have rows, ascending; where each begins in the batch; how many rows it has."""
     low, high = int(panes.pane_of(positions.at(0))), int(panes.pane_of(positions.at(-1)))
     if high - low < len(positions) // 8 or isinstance(positions, Arrivals):
         pane = np.arange(low, high + 1, dtype=np.int64)
@@ -154,7 +154,7 @@ def place(
     codes: Codes | None,
     sealed: int,
 ) -> Placed:
-    """Rows in any order: sorted by pane and group. ``codes`` are the groups', where known."""
+    """Place rows in any order by sorting them. ``codes`` are the rows' group codes, if known."""
     pane = panes.pane_of(positions)
     used = panes.used(pane)
     late = used & (pane < sealed)
@@ -187,7 +187,7 @@ def codes_of(batch: pa.RecordBatch, groups: GroupTable) -> Codes:
 
 
 def _arranged(pane: Ints, codes: Codes, bound: int) -> tuple[Ints | None, Ints]:
-    """A stable order by pane and group (None where rows stand so), and where each run begins."""
+    """A stable order by pane and group (None if rows are in it), and where each run begins."""
     low = int(pane.min())
     cells = (int(pane.max()) - low + 1) * bound
     cell = (pane - low) * bound + codes

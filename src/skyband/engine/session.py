@@ -1,7 +1,7 @@
-"""The session: one query at work, behind Monitor, ``rank``, ``watch`` and Spark's buckets.
+"""A session runs one query. Monitor, ``rank``, ``watch`` and Spark's buckets are built on it.
 
-Embedded, a session is pushed batches and gives answers. On Spark the rows are summarised elsewhere:
-a session there takes summaries and is told the watermark.
+In the embedded engine a session takes batches and returns answers. On Spark, rows are summarised
+elsewhere, so a session takes summaries and is given the watermark.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from skyband.window import CountWindow, TimeWindow
 __all__ = ["ONLY", "Session", "make_synopsis"]
 
 ONLY = ""
-"""The name of the source where there is only one."""
+"""The name of the source if there is only one."""
 COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused")
 
 
 def make_synopsis(query: Query) -> Synopsis[Any]:
-    """The synopsis of a query, for as many groups as the query has."""
+    """The synopsis of a query; one that handles many groups if the query has groups."""
     cls = registry.load(query.kind, registry.choose(query))
     if query.groups and not cls.many_groups:
         return PerGroup(lambda: cls(query))
@@ -43,29 +43,29 @@ def make_synopsis(query: Query) -> Synopsis[Any]:
 
 
 class Session:
-    """Reads batches, keeps open panes and state, answers. An error leaves it as it was."""
+    """Reads batches, keeps open panes and state, and answers. An error leaves it unchanged."""
 
     def __init__(self, query: Query, on_bad: str = "raise", idle: float | None = None) -> None:
         self.query = query
         self.on_bad = on_bad
         self.idle = idle
-        """Seconds after which a silent source stops counting; None: never."""
+        """Seconds after which a silent source stops holding the watermark back; None for never."""
         self.late_is_an_error = False
         self.in_order = False
-        """Whether all that is pushed is known to be in order of time."""
+        """Whether all batches are known to be in order of time."""
         self.synopsis = make_synopsis(query)
         self.intake = Intake(query, self.synopsis)
         self.fold: Fold | None = None
         """None until the columns of a source are known."""
         self.several: bool | None = None
-        """Whether batches come as a mapping of sources; None until the first push says so."""
+        """Whether batches come as a mapping of sources; None until the first push."""
         self.rows = dict.fromkeys(COUNTS, 0)
         self._heard: dict[str, float] = {}
 
     # Rows --------------------------------------------------------------------------------------
 
     def push(self, data: Any) -> Answers | None:
-        """Take a batch, or a mapping from source to batch; answer what is due."""
+        """Take a batch, or a mapping from source to batch; return the answers that are due."""
         batches = {source: as_table(batch) for source, batch in self._by_source(data).items()}
         taken = [
             self.intake.take(source, table, self.in_order)
@@ -85,7 +85,7 @@ class Session:
             return self._clock(fold, taken)
 
     def end(self, source: str) -> Answers | None:
-        """One of several sources is exhausted: it no longer holds the others back."""
+        """One of several sources is exhausted, so it no longer holds the watermark back."""
         if self.fold is None:
             return None
         with self._wholly(self.fold):
@@ -94,7 +94,7 @@ class Session:
             return None if watermark is None else self.fold.advance(watermark)
 
     def flush(self) -> Answers | None:
-        """The stream has ended: answer every window up to the first end after its last row."""
+        """End the stream: answer all windows up to the first window end after the last row."""
         if self.fold is None or self.fold.counting:
             return None
         watermark = self.fold.time.final()
@@ -104,13 +104,13 @@ class Session:
             return self.fold.advance(watermark)
 
     def peek(self, last: int | None) -> Answers:
-        """The answer as of now, over sealed panes; ``last`` ticks of them where given."""
+        """The answer as of now, over sealed panes; only over the last ``last`` ticks if given."""
         if self.fold is None:
             raise EngineError("there is nothing to see yet: no batch has been pushed")
         return peek(self.fold, last)
 
     def furthest_behind(self, sources: Sequence[str]) -> str:
-        """The source to read next: one that has shown no time yet, else the one with the least."""
+        """The source to read next: one without a time yet, or else the one with the least time."""
         seen = {} if self.fold is None else self.fold.time.seen
         return min(sources, key=lambda name: (seen.get(name) is not None, seen.get(name) or 0))
 
@@ -151,7 +151,7 @@ class Session:
         where = f" of source {source!r}" if source else ""
         raise DataError(
             f"{count:,} row{'s' if count != 1 else ''}{where} came too late: their panes were "
-            f"sealed already. A window with lateness={said} would take them; on_bad='skip' counts "
+            f"already sealed. A window with lateness={said} would take them; on_bad='skip' counts "
             "them and goes on; a single table is sorted for you"
         )
 
@@ -171,26 +171,28 @@ class Session:
         self.query.check_sources(data if several else None, whole=False)
         if self.several is not None and several != self.several:
             wanted = "a mapping of sources" if self.several else "one batch"
-            raise SchemaError(f"this {self.query.kind} was pushed {wanted} before; go on with that")
+            raise SchemaError(
+                f"earlier pushes to this {self.query.kind} were {wanted}; push the same form again"
+            )
         self.several = several
         return dict(data) if several else {ONLY: data}
 
     # The fold ----------------------------------------------------------------------------------
 
     def bind(self, source: str, schema: pa.Schema) -> None:
-        """Give the columns of a source before its first batch."""
+        """Set the columns of a source before its first batch."""
         self.intake.bind(source, schema)
 
     @property
     def bound(self) -> dict[str, pa.Schema]:
-        """The needed columns of each source that has shown them."""
+        """The needed columns of each source whose columns are known."""
         return self.intake.bound
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of the answers; where a source has shown no types they are of type null.
+        """Columns of the answers; those whose types are not known yet have type null.
 
-        Of a source without any batch an answer has the columns that the query names.
+        For a source without any batch, they are the columns that the query names.
         """
         query, fold = self.query, self.fold
         missing = query.needs_mapping and set(query.sources) - set(self.bound)
@@ -205,7 +207,7 @@ class Session:
         return pa.schema([(name, known.get(name, pa.null())) for name in names])
 
     def refuse_bad(self, table: pa.Table) -> None:
-        """Raise DataError if a table has bad rows; rows are counted from the table's start."""
+        """Raise DataError if a table has bad rows; row numbers are those of the table."""
         self.intake.refuse_bad(table)
 
     def _started(self) -> Fold:
@@ -218,7 +220,7 @@ class Session:
 
     @contextmanager
     def _wholly(self, fold: Fold) -> Iterator[None]:
-        """Either all of it is done, or nothing."""
+        """Undo all changes if an error occurs."""
         mark, rows = fold.mark(), dict(self.rows)
         try:
             yield
@@ -235,12 +237,12 @@ class Session:
             self.synopsis._check()
 
     def stats(self) -> dict[str, int | float]:
-        """Rows read and left out, windows answered, what is retained and what it cost."""
+        """Rows read and left out, windows answered, state size and operation counts."""
         empty: dict[str, int | float] = {"windows_out": 0, "retained": 0, "state_bytes": 0}
         return {**self.rows, **(empty if self.fold is None else self.fold.stats())}
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The rows counted and the fold, as plain values and flat arrays."""
+        """The row counts and the fold, as plain values and flat arrays."""
         header: dict[str, Any] = {"several": self.several, "rows": self.rows, "fold": None}
         header["raise_late"] = self.late_is_an_error
         if self.fold is None:
@@ -249,7 +251,7 @@ class Session:
         return header, arrays
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        """Take over a snapshot; its sources are bound already."""
+        """Restore a snapshot; its sources must already be bound."""
         self.several, self.rows = header["several"], dict(header["rows"])
         self.late_is_an_error = header["raise_late"]
         if header["fold"] is not None:

@@ -1,4 +1,4 @@
-"""How many rows, or how much weight, each window covers: sums of panes."""
+"""The number of rows, or the weight, that each window covers, as sums over panes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["Totals"]
 
 Ints = npt.NDArray[np.int64]
 _GROUP_SHIFT = 40
-"""Count windows key their pane totals by group and pane: 2^40 panes a group are enough."""
+"""Count windows key their pane totals by group and pane; 2^40 panes per group are enough."""
 
 
 class Totals:
-    """The weight of every live pane; of a count window, of every group's live panes."""
+    """The weight of every live pane; for count windows, of every group's live panes."""
 
     def __init__(self, panes: Panes, counting: bool) -> None:
         self.panes = panes
@@ -32,14 +32,14 @@ class Totals:
         return self.keys.nbytes + self.weights.nbytes
 
     def add(self, sealed: Runs | None) -> None:
-        """Add sealed panes, sorted by pane; those of a count window in any order."""
+        """Add sealed panes, which must be sorted by pane unless they are of a count window."""
         if sealed is None:
             return
         weights = sealed.scalars.get("total")
         keys = sealed.stamp
         if self.counting:
             if weights is None:
-                return  # as many as arrived: nothing to add up
+                return  # the total is the number of arrivals, so nothing needs to be kept
             keys = _key(sealed.group, keys)
             order = np.argsort(keys, kind="stable")
             keys, weights = keys[order], weights[order]
@@ -67,13 +67,13 @@ class Totals:
         return totals
 
     def _rows(self, first: Ints, end: Ints) -> Ints:
-        """Arrivals in the panes of count windows: all of them, but for those in gaps."""
+        """The arrivals in the panes of count windows, except those in gaps."""
         if self.panes.gaps:
             return np.asarray(self.panes.size * (end // 2 - first // 2))
         return np.asarray(self.panes.pane_start(end) - self.panes.pane_start(first))
 
     def expire(self, windows: Windows, counts: Ints) -> None:
-        """Drop the panes before the last of these windows, which may be read again.
+        """Drop the panes before the last of these windows; its own panes may be read again.
 
         ``counts`` are the arrivals of each group so far.
         """

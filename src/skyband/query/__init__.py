@@ -1,4 +1,4 @@
-"""The six queries: frozen specs that check themselves and know nothing of how they are answered."""
+"""The six queries: frozen specs that validate themselves and do not say how they are answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all queries share: checks, a spec that can be written down, a fingerprint."""
+"""What all queries share: checks, a serialisable spec, a fingerprint."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ __all__ = ["Query", "column", "columns", "count", "from_spec", "number", "prefer
 RESERVED = ("window_start", "window_end", "rank")
 _KINDS: dict[str, type[Query]] = {}
 _FUNCTION = "a function of your own"
-"""Stands for a function where a query is written down: its name, for people to read."""
+"""The key of a function in a serialised query; its value is the function's name, for display."""
 _IDENTITY = "identity"
-"""Beside it, what tells it from other functions; snapshots of 0.1 lack it."""
+"""The key of a function's identity, next to its name; snapshots of version 0.1 lack it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """A continuous query: what to rank, over which window; not how.
+    """A continuous query: what to rank and over which window.
 
-    ``algorithm`` names how it is answered (None picks what measures best), ``options`` holds
-    settings that the algorithm itself names and validates.
+    ``algorithm`` names the algorithm that answers it; None picks the one that performed best in
+    measurements. ``options`` holds settings that the algorithm itself defines and validates.
     """
 
     kind: ClassVar[str]
     ranked: ClassVar[bool] = True
     extra_columns: ClassVar[tuple[str, ...]] = ()
-    """Names that the answer adds beside those of every query."""
+    """Answer columns of this query, in addition to those that every query has."""
     settings: ClassVar[tuple[str, ...]] = ()
-    """Parameters that are refused where the algorithm does not use them; see ``registry``."""
+    """Parameters that are rejected if the algorithm does not use them; see ``registry``."""
     kept_anyway: ClassVar[tuple[str, ...]] = ()
-    """Settings that any algorithm keeps to without using them: only a named one refuses them."""
+    """Settings that every algorithm satisfies, even without using them. They are rejected only if
+    the query names an algorithm that does not use them."""
 
     window: Window
     algorithm: str | None = None
@@ -88,7 +89,7 @@ class Query:
                 takers = [each for each in known if name in registry.takes(self.kind, each)]
                 raise QueryError(
                     f"{name}= does nothing for {chosen}{_why(self)}; leave it out, or use an "
-                    f"algorithm that takes it: {', '.join(takers)}"
+                    f"algorithm that uses it: {', '.join(takers)}"
                 )
         for name in self.options:
             has = registry.options(self.kind, chosen)
@@ -102,47 +103,48 @@ class Query:
                 )
 
     def _validate(self) -> None:
-        """Checks of one query; raises QueryError."""
+        """Check what is particular to this kind of query; raise QueryError if it is invalid."""
 
-    # What engines ask of any query ------------------------------------------------------------
+    # What engines need from any query ---------------------------------------------------------
 
     time: str | Mapping[str, str] | None = None
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Columns that split the stream into streams of their own."""
+        """Columns that split the stream into groups, each answered separately."""
         return tuple(getattr(self, "by", ()))
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Answer columns that tell one answered thing from another; empty: the whole row."""
+        """Answer columns that identify a row of the answer; empty if the whole row does."""
         name = getattr(self, "id", None)
         return () if name is None else (name,)
 
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
-        """Columns of a source that has these which an answer shows, in order."""
+        """Input columns that an answer shows, in order; ``seen`` are the source's columns."""
         return self.key
 
     def answer_names(self, seen: Sequence[str] = ()) -> tuple[str, ...]:
-        """Columns of an answer by name, for when their types are not known."""
+        """Names of an answer's columns, for use when their types are not known."""
         rank = RESERVED[2:] if self.ranked else ()
         names = (*RESERVED[:2], *self.groups, *rank, *self.shown(seen), *self.extra_columns)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Names of the sources a mapping must or may give; empty where there is only one."""
+        """Names of the sources that a mapping may contain; empty if the query reads only one."""
         return ()
 
     @property
     def needs_mapping(self) -> bool:
-        """Whether one table cannot serve."""
+        """Whether the query needs a mapping of sources rather than a single table."""
         return False
 
     def check_sources(self, names: Iterable[str] | None, whole: bool = True) -> None:
-        """Raise SchemaError unless a mapping of these sources, or a single one (None), will do.
+        """Raise SchemaError if the query cannot read a mapping with these sources.
 
-        ``whole`` says that no further source can come later.
+        ``names=None`` stands for a single source. ``whole`` means that no further sources can
+        follow, so that missing ones are an error.
         """
         listed = ", ".join(self.sources)
         if names is None:
@@ -166,20 +168,23 @@ class Query:
         """The time column of a source."""
         if isinstance(self.time, Mapping):
             if source is None or source not in self.time:
-                raise QueryError(f"time= names no column for the source {source!r}")
+                raise QueryError(f"time= has no column for source {source!r}; add one")
             return self.time[source]
         return self.time
 
-    # Writing a query down ---------------------------------------------------------------------
+    # Serialising a query ----------------------------------------------------------------------
 
     def spec(self) -> dict[str, Any]:
-        """The query as plain JSON values; ``from_spec`` is the way back."""
+        """The query as plain JSON values; ``from_spec`` is the inverse."""
         found = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         return {"kind": self.kind} | {name: _plain(name, value) for name, value in found.items()}
 
     @property
     def fingerprint(self) -> str:
-        """The same for equal queries in every process; a function counts by what it computes."""
+        """A digest that equal queries share in every process.
+
+        A function contributes its code, not its name.
+        """
         found = {n: v[_IDENTITY] if _is_function(v) else v for n, v in self.spec().items()}
         text = json.dumps(found, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -204,7 +209,7 @@ def _plain(name: str, value: Any) -> Any:
         return value
     if hasattr(value, "item"):
         return value.item()
-    raise QueryError(f"{name}={value!r} cannot be written down; use plain numbers and strings")
+    raise QueryError(f"{name}={value!r} cannot be serialised; use plain numbers and strings")
 
 
 def _applies(kind: type[Query], named: str | None, chosen: str, setting: str) -> bool:
@@ -213,7 +218,7 @@ def _applies(kind: type[Query], named: str | None, chosen: str, setting: str) ->
 
 
 def _why(query: Query) -> str:
-    return ", which this query gets" if query.algorithm is None else ""
+    return ", the algorithm chosen for this query" if query.algorithm is None else ""
 
 
 def _is_function(written: Any) -> bool:
@@ -221,7 +226,7 @@ def _is_function(written: Any) -> bool:
 
 
 def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
-    """The query that ``Query.spec`` wrote down; ``given`` are the functions that it cannot hold."""
+    """Rebuild a query from ``Query.spec``; ``given`` are the functions that a spec cannot hold."""
     values = dict(spec) | given
     for name, value in values.items():
         if _is_function(value):
@@ -236,33 +241,33 @@ def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
     named = values["algorithm"]
     chosen = registry.choose(SimpleNamespace(**values, kind=kind.kind))
     for name in kind.settings:
-        # Version 0.1 took settings that did nothing; what it wrote down is read without them.
+        # Version 0.1 accepted settings without effect; they are dropped when its specs are read.
         if not _applies(kind, named, chosen, name):
             values.pop(name, None)
     unknown = [name for name in given if name not in spec]
     if unknown:
-        raise EngineError(f"the snapshot's {kind.kind} has no {unknown[0]}=")
+        raise EngineError(f"the snapshot's {kind.kind} has no {unknown[0]}=; leave it out")
     query = kind(window=build(**settings), **values)
     _check_given(query, spec, given)
     return query
 
 
 def _check_given(query: Query, spec: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Raise EngineError where something given is not what was written down."""
+    """Raise EngineError if a given value differs from the one in the spec."""
     found = query.spec()
     for name in given:
         was, now = spec[name], found[name]
         if not _is_function(was):
             if json.dumps(was, sort_keys=True) != json.dumps(now, sort_keys=True):
                 raise EngineError(
-                    f"the snapshot has {name}={was!r}, not {now!r}; a state belongs to one query, "
-                    "so start a new Monitor for another one"
+                    f"the snapshot has {name}={was!r}, not {now!r}; a snapshot belongs to one "
+                    "query, so start a new Monitor for a different one"
                 )
         elif _IDENTITY in was and (not _is_function(now) or now[_IDENTITY] != was[_IDENTITY]):
             raise EngineError(
-                f"{name}= is another function than that of the snapshot ({was[_FUNCTION]}): what "
-                "it computes differs. Give the function that the snapshot was taken with, or start "
-                "a new Monitor"
+                f"{name}= is another function than the snapshot's ({was[_FUNCTION]}): its code "
+                "differs. Pass the function that the snapshot was taken with, or start a new "
+                "Monitor"
             )
 
 
@@ -270,7 +275,7 @@ def _check_given(query: Query, spec: Mapping[str, Any], given: Mapping[str, Any]
 
 
 def column(name: str, value: object, optional: bool = False) -> None:
-    """One column name."""
+    """Check that a value is a column name."""
     if value is None and optional:
         return
     if not isinstance(value, str) or not value:
@@ -278,7 +283,7 @@ def column(name: str, value: object, optional: bool = False) -> None:
 
 
 def columns(name: str, value: Any, empty: bool = False) -> tuple[str, ...]:
-    """Several column names, or one alone."""
+    """Check one or several column names; return them as a tuple."""
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Iterable):
         raise QueryError(f"{name} must be column names, not {value!r}")
@@ -286,14 +291,14 @@ def columns(name: str, value: Any, empty: bool = False) -> tuple[str, ...]:
     for each in result:
         column(name, each)
     if not result and not empty:
-        raise QueryError(f"{name} names no column")
+        raise QueryError(f"{name} must name at least one column")
     if len(set(result)) != len(result):
         raise QueryError(f"{name} names a column twice: {result}")
     return result
 
 
 def count(name: str, value: object, optional: bool = False) -> None:
-    """A positive whole number."""
+    """Check that a value is a positive whole number."""
     if value is None and optional:
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -303,7 +308,7 @@ def count(name: str, value: object, optional: bool = False) -> None:
 
 
 def number(name: str, value: object, low: float, high: float, open_low: bool = False) -> None:
-    """A finite number within bounds."""
+    """Check that a value is a finite number within bounds."""
     fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if not fits or not (low <= value <= high) or (open_low and value == low):  # type: ignore[operator]
         left = "(" if open_low else "["
@@ -311,7 +316,7 @@ def number(name: str, value: object, low: float, high: float, open_low: bool = F
 
 
 def preferences(value: Any) -> dict[str, str]:
-    """Columns of a skyline with what is preferred of each."""
+    """Check a skyline's preferences: 'min', 'max' or 'diff' for each column."""
     if not isinstance(value, Mapping) or not value:
         raise QueryError(f"prefer must map columns to 'min', 'max' or 'diff'; got {value!r}")
     for name, wish in value.items():

@@ -13,10 +13,10 @@ __all__ = ["HeavyHitters"]
 
 @dataclass(frozen=True, kw_only=True)
 class HeavyHitters(Query):
-    """The ``k`` items that occur most often in the window, or weigh most.
+    """The ``k`` items that occur most often in the window, or have the greatest total weight.
 
-    An item is one column or several. ``capacity``, ``cells``, ``ratio`` and ``filter_bits`` are the
-    m, h, r and f of the sketches; None derives them from k.
+    An item is the value of one column, or of several together. ``capacity``, ``cells``, ``ratio``
+    and ``filter_bits`` are the parameters m, h, r and f of the sketches; None derives them from k.
     """
 
     kind: ClassVar[str] = "HeavyHitters"
@@ -43,7 +43,10 @@ class HeavyHitters(Query):
         if self.capacity is not None and self.capacity < self.k:
             raise QueryError(f"capacity ({self.capacity}) must be at least k ({self.k})")
         if self.algorithm == "fsw-f" and self.weight is not None:
-            raise QueryError("fsw-f filters single occurrences; it has no meaning with a weight")
+            raise QueryError(
+                "fsw-f filters single occurrences, so it cannot be used with a weight; "
+                "use fsw or fsw-r"
+            )
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
-"""The identity of a user's function: what it computes, not what it is called or where it stands.
+"""The identity of a user's function: what it computes, not its name or its place in a file.
 
-Two queries are the same only if their functions are. A function counts by its code: instructions,
-constants, names, defaults, and the values that it reads from around it. File names, line numbers,
-and the function's own name play no part, and nothing differs between processes of one Python
-version. What cannot be read in this way needs a name that the user gives.
+Two queries are the same only if their functions are. A function is identified by its code:
+instructions, constants, names, defaults, and the values it reads from closures and globals. File
+names, line numbers and the function's own name are ignored. The identity is the same in every
+process of one Python version. A function that cannot be read in this way must be named by the user.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from skyband.errors import QueryError
 __all__ = ["NAME", "function_identity"]
 
 NAME = "__skyband_name__"
-"""The attribute by which users name a function that cannot be read."""
+"""The attribute in which users name a function whose code cannot be read."""
 
 _BEHAVIOUR = 0x04 | 0x08 | 0x20 | 0x80 | 0x200
-"""Flags of code that change what it does: varargs, keywords, generators, coroutines."""
+"""Code flags that affect behaviour: varargs, keywords, generators, coroutines."""
 
 
 def function_identity(what: str, function: Callable[..., Any]) -> str:
-    """A digest of what a function computes; ``what`` is the parameter that it was given as.
+    """A digest of what a function computes; ``what`` is the parameter it was passed as.
 
     >>> one, two = (function_identity("combine", f) for f in (lambda v: v + 1, lambda v: v + 2))
     >>> one == two
@@ -39,7 +39,7 @@ def function_identity(what: str, function: Callable[..., Any]) -> str:
     named = getattr(function, NAME, None)
     if named is not None:
         if not isinstance(named, str) or not named:
-            raise QueryError(f"{NAME} of {what}= must be a text that is not empty, not {named!r}")
+            raise QueryError(f"{NAME} of {what}= must be a non-empty string, not {named!r}")
         found: Any = ("named", named)
     elif isinstance(function, (FunctionType, partial)):
         found = _Reader(what, _package(function)).value(function, "it")
@@ -51,19 +51,19 @@ def function_identity(what: str, function: Callable[..., Any]) -> str:
 
 def _refused(what: str, why: str) -> QueryError:
     return QueryError(
-        f"{what}= cannot be told apart from other functions: {why}. Use a function that reads only "
-        "numbers, texts and modules, or give yours a name, and a new one whenever it computes "
-        f"something else: function.{NAME} = 'score-1'"
+        f"{what}= cannot be distinguished from other functions: {why}. Use a function that reads "
+        "only numbers, strings and modules, or give yours a name, and change the name whenever "
+        f"the function changes: function.{NAME} = 'score-1'"
     )
 
 
 class _Reader:
-    """Reads a function and all that it refers to into nested tuples of plain values."""
+    """Reads a function and everything it refers to into nested tuples of plain values."""
 
     def __init__(self, what: str, package: str) -> None:
         self.what = what
         self.package = package
-        """Where the function comes from. What other packages offer may count by its full name."""
+        """The function's package. Objects of other packages are identified by their full name."""
         self.reading: list[FunctionType] = []
 
     def value(self, value: Any, where: str) -> Any:
@@ -162,7 +162,7 @@ def _package(function: Any) -> str:
 
 
 def _library_name(value: Any, package: str) -> str | None:
-    """The full name of something that another package than this one offers."""
+    """The full name of an object from a package other than ``package``; None if it has none."""
     module = getattr(value, "__module__", None) or type(value).__module__
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     if not isinstance(module, str) or not isinstance(name, str):

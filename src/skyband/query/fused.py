@@ -23,7 +23,7 @@ Combine = str | Mapping[str, float] | Sequence[float] | Callable[[np.ndarray], n
 
 @contextmanager
 def _understood(name: str, wanted: str, given: object) -> Iterator[None]:
-    """A value of quite another kind is told apart from a wrong one."""
+    """Turn Python's own errors about a value of the wrong type into a QueryError."""
     try:
         yield
     except QueryError:
@@ -36,11 +36,11 @@ def _understood(name: str, wanted: str, given: object) -> Iterator[None]:
 class FusedTopK(Query):
     """The ``k`` objects with the best ``combine`` of one value per stream.
 
-    A stream that has not reported an object, or whose report expired, counts as its lower bound.
-    ``combine`` is a name, weights per stream, or a monotone function from an array of shape
-    (objects, streams) to one score per object. ``recurrences`` is how many live reports of an
-    object one stream may hold (they add up) or "estimate"; ``returns=False`` promises that an
-    object reports at most once ever in a stream.
+    If a stream has not reported an object, or its report has expired, the stream's lower bound is
+    used. ``combine`` is a name, weights per stream, or a monotone function from an array of shape
+    (objects, streams) to one score per object. ``recurrences`` is the number of live reports that
+    one stream may hold for an object (they add up), or "estimate". ``returns=False`` promises that
+    each stream reports an object at most once ever.
     """
 
     kind: ClassVar[str] = "FusedTopK"
@@ -72,9 +72,11 @@ class FusedTopK(Query):
         object.__setattr__(self, "bounds", self._plain_bounds(pairs))
         low_enough = all(low >= 0 for low, _ in pairs)
         if self.combine == "product" and not low_enough:
-            raise QueryError("combine='product' is monotone only where lower bounds are >= 0")
+            raise QueryError(
+                "combine='product' is monotone only if all lower bounds are >= 0; change bounds="
+            )
         if self.recurrences != 1 and not low_enough:
-            raise QueryError("reports that add up (recurrences) need lower bounds >= 0")
+            raise QueryError("recurrences other than 1 need lower bounds >= 0; change bounds=")
         self._check_combine()
 
     def _check_combine(self) -> None:
@@ -95,20 +97,22 @@ class FusedTopK(Query):
 
     @property
     def weights(self) -> tuple[float, ...] | None:
-        """Weights in the order of ``streams``, where ``combine`` gives them."""
+        """Weights in the order of ``streams``; None if ``combine`` is a name or a function."""
         combine: Any = self.combine
         if isinstance(combine, str) or callable(combine):
             return None
         if isinstance(combine, Mapping):
             if set(combine) != set(self.streams):
-                raise QueryError(f"combine must weigh each of {self.streams}; got {set(combine)}")
+                raise QueryError(
+                    f"combine must have a weight for each of {self.streams}; got {set(combine)}"
+                )
             return tuple(float(combine[name]) for name in self.streams)
         if len(combine) != len(self.streams):
             raise QueryError(f"combine has {len(combine)} weights for {len(self.streams)} streams")
         return tuple(float(weight) for weight in combine)
 
     def _plain_bounds(self, pairs: tuple[tuple[float, float], ...]) -> Any:
-        """The bounds as they were given, in tuples: equal queries are then equal."""
+        """The bounds as they were given, but as tuples, so that equal queries compare equal."""
         if isinstance(self.bounds, Mapping):
             return dict(zip(self.streams, pairs, strict=True))
         alone = len(self.bounds) == 2 and not isinstance(self.bounds[0], Sequence)

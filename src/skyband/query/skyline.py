@@ -1,4 +1,4 @@
-"""The rows that no other row beats in everything, of one stream and of two joined streams."""
+"""Skylines: the rows that no other row dominates, of one stream or of two joined streams."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["Skyline", "SkylineJoin"]
 class Skyline(Query):
     """The rows of the window that no other row dominates.
 
-    A row dominates another when it is at least as good in every preferred column, better in one,
-    and equal in every ``"diff"`` column.
+    A row dominates another if it is at least as good in every ``"min"`` or ``"max"`` column, better
+    in at least one of them, and equal in every ``"diff"`` column.
     """
 
     kind: ClassVar[str] = "Skyline"
@@ -42,8 +42,9 @@ class Skyline(Query):
 class SkylineJoin(Query):
     """The skyline of the join of two streams' live windows.
 
-    ``prefer`` names answer columns: a name that both sides have is written ``side_column``.
-    ``layers`` truncates the iteration of lsj; None lets it stop when sharing no longer pays.
+    ``prefer`` names answer columns; a column that both sides have is written ``side_column``.
+    ``layers`` is the number of layers in which lsj reuses work from the window before; None lets it
+    reuse work wherever that pays off.
     """
 
     kind: ClassVar[str] = "SkylineJoin"
@@ -64,7 +65,9 @@ class SkylineJoin(Query):
         column("left", self.left)
         column("right", self.right)
         if self.left == self.right:
-            raise QueryError("left and right must differ; for a self-join give one table two names")
+            raise QueryError(
+                "left and right must differ; for a self-join, give the same table under two names"
+            )
         names = columns("on", self.on)
         object.__setattr__(self, "on", self.on if isinstance(self.on, str) else names)
         object.__setattr__(self, "prefer", preferences(self.prefer))

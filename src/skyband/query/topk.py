@@ -17,8 +17,8 @@ __all__ = ["TopK"]
 class TopK(Query):
     """The best ``k`` rows of the window by ``score``.
 
-    ``epsilon`` is how far a returned score may lie from the true one of its rank, ``delta`` the
-    probability of keeping within it; with the default of 0 the answer is exact.
+    ``epsilon`` is how far a returned score may be from the true score of its rank, and ``delta``
+    the probability of staying within it. With the default ``epsilon`` of 0 the answer is exact.
 
     >>> import skyband as sb
     >>> sb.TopK(k=10, score="bytes", id="flow", time="ts", window=sb.TimeWindow("10 minutes")).k
@@ -48,4 +48,6 @@ class TopK(Query):
         number("epsilon", self.epsilon, 0.0, math.inf)
         number("delta", self.delta, 0.0, 1.0, open_low=True)
         if self.algorithm == "pabf" and self.epsilon == 0:
-            raise QueryError("pabf answers within epsilon; give epsilon > 0, or algorithm=None")
+            raise QueryError(
+                "pabf is approximate and needs epsilon > 0; set epsilon, or use algorithm=None"
+            )

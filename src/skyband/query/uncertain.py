@@ -1,4 +1,4 @@
-"""The top k of rows that exist with a probability."""
+"""The top k of rows that each exist with some probability."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SEMANTICS = ("pk-topk", "pt-k", "u-kranks", "u-topk")
 
 @dataclass(frozen=True, kw_only=True)
 class UncertainTopK(Query):
-    """The likeliest top k of rows that each exist with their ``probability``.
+    """The most likely top k of rows that each exist with their ``probability``.
 
-    ``semantics`` says what likeliest means: ``pk-topk`` the k rows likeliest to be in the top k,
-    ``pt-k`` all rows at least ``threshold`` likely to be, ``u-kranks`` the likeliest row of each
-    rank, ``u-topk`` the likeliest whole answer.
+    ``semantics`` defines "most likely": ``pk-topk`` gives the k rows most likely to be in the top
+    k, ``pt-k`` all rows whose probability of being in the top k is at least ``threshold``,
+    ``u-kranks`` the most likely row of each rank, and ``u-topk`` the most likely top k as a whole.
     """
 
     kind: ClassVar[str] = "UncertainTopK"
@@ -49,7 +49,9 @@ class UncertainTopK(Query):
             )
         if self.semantics == "pt-k":
             if self.threshold is None:
-                raise QueryError("pt-k needs threshold=, the least probability of an answered row")
+                raise QueryError(
+                    "pt-k needs threshold=, the least probability at which a row is returned"
+                )
             number("threshold", self.threshold, 0.0, 1.0, open_low=True)
         elif self.threshold is not None:
             raise QueryError(f"threshold belongs to semantics='pt-k', not {self.semantics!r}")
