@@ -62,7 +62,11 @@ TOO_MANY = [
 @pytest.mark.parametrize("algorithm", ALL)
 @pytest.mark.parametrize("slide", [1, 5])
 def test_a_report_too_many(algorithm: str, slide: int) -> None:
-    query = fused(sb.TimeWindow(10, slide=slide), algorithm=algorithm, options={"slack": 0})
+    query = fused(
+        sb.TimeWindow(10, slide=slide),
+        algorithm=algorithm,
+        options={} if algorithm == "sla" else {"slack": 0},
+    )
     if algorithm == "sla":
         query = fused(sb.TimeWindow(10, slide=slide), algorithm=algorithm)
     with pytest.raises(sb.DataError, match="'p' reports too often in the stream 'a' at time 5"):
@@ -225,9 +229,8 @@ def test_a_function_that_fails_midway_changes_nothing(
             return values[:, 0] * np.nan if wrong == ["nan"] else values
         return values.sum(axis=1)
 
-    query = fused(window, algorithm=algorithm, by=by, combine=combine, options={"slack": 0})
-    if algorithm == "sla":
-        query = fused(window, algorithm=algorithm, by=by, combine=combine)
+    options = {} if algorithm == "sla" else {"slack": 0}
+    query = fused(window, algorithm=algorithm, by=by, combine=combine, options=options)
     monitor, plain = sb.Monitor(query), sb.Monitor(query)
     rng = np.random.default_rng(3)
     rows = [

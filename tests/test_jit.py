@@ -92,7 +92,7 @@ def run(code: str, env: dict[str, str], path: Path) -> str:
 
 HASH_ONE = """
 import numpy as np
-from skyband.kernels import hashing, jit
+from skyband.kernels.core import hashing, jit
 print(jit.cache_folder(), hashing.mix(np.uint64(1)))
 """
 EXPECTED = "10451216379200822465"  # of 1
@@ -238,7 +238,7 @@ class TestPatient:
     def test_a_kernel_that_was_compiled_before_is_not_interpreted(self, tmp_path: Path) -> None:
         code = (
             "import numpy as np\n"
-            "from skyband.kernels import patient, scan\n"
+            "from skyband.kernels.core import patient, scan\n"
             "def refuse(kernel): raise AssertionError('interpreted')\n"
             "if {again}: patient.interpreted = refuse\n"
             "print(scan.is_sorted(np.arange({rows})), len(scan.is_sorted.__wrapped__.signatures))"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,8 @@ LEAST = 10
 def test_known_mutants_are_killed() -> None:
     # In a process of its own: nothing of Skyband may have been imported before a mutant is.
     words = [sys.executable, "-m", "mutation", "--known", str(KNOWN)]
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=300)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     killed = int(done.stdout.splitlines()[-1].split()[0])
     assert killed >= LEAST, done.stdout

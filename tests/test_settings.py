@@ -48,6 +48,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "options.bitmaps": (64, 2048),
     "options.sketch": ("fm", "hll"),
     "options.caution": (0.0, 1.0),
+    "options.share_from": (0, 10**9),
 }
 # What an algorithm, or a setting, needs beside it to be built and to show what it does.
 NEEDED: dict[str, dict[str, Any]] = {

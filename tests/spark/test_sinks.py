@@ -180,7 +180,7 @@ MISTAKES = [
         "no variable 'NO_SUCH_VARIABLE'",
     ),
     ('path = "out"', 'path = "old"', "_spark_metadata"),
-    ("k = 2", 'k = 2\nalgorithm = "sma"\noptions = { x = 1 }', "knows no option"),
+    ("k = 2", 'k = 2\nalgorithm = "sma"\noptions = { x = 1 }', "has no option"),
 ]
 
 

@@ -44,6 +44,9 @@ class Query:
     """Settings that every algorithm satisfies, even without using them. They are rejected only if
     the query names an algorithm that does not use them."""
 
+    _identities: ClassVar[Mapping[str, str]]
+    """Of each function given, what it computed when the query was made."""
+
     window: Window
     algorithm: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -78,6 +81,9 @@ class Query:
             )
         self._validate()
         self._check_settings()
+        functions = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        identities = {n: function_identity(n, v) for n, v in functions.items() if callable(v)}
+        object.__setattr__(self, "_identities", identities)
 
     def _check_settings(self) -> None:
         chosen = registry.choose(self)
@@ -177,7 +183,12 @@ class Query:
     def spec(self) -> dict[str, Any]:
         """The query as plain JSON values; ``from_spec`` is the inverse."""
         found = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        return {"kind": self.kind} | {name: _plain(name, value) for name, value in found.items()}
+        plain = {name: _plain(name, v) for name, v in found.items() if name not in self._identities}
+        functions = {
+            name: {_FUNCTION: _name_of(found[name]), _IDENTITY: identity}
+            for name, identity in self._identities.items()
+        }
+        return {"kind": self.kind} | {name: (plain | functions)[name] for name in found}
 
     @property
     def fingerprint(self) -> str:
@@ -202,14 +213,15 @@ def _plain(name: str, value: Any) -> Any:
         return {str(key): _plain(name, item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(name, item) for item in value]
-    if callable(value):
-        shown = getattr(value, "__qualname__", repr(type(value)))
-        return {_FUNCTION: shown, _IDENTITY: function_identity(name, value)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if hasattr(value, "item"):
         return value.item()
     raise QueryError(f"{name}={value!r} cannot be serialised; use plain numbers and strings")
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__qualname__", repr(type(function))))
 
 
 def _applies(kind: type[Query], named: str | None, chosen: str, setting: str) -> bool:

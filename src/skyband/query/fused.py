@@ -12,7 +12,6 @@ import numpy as np
 
 from skyband.errors import QueryError
 from skyband.query.base import Query, column, columns, count
-from skyband.query.functions import function_identity
 from skyband.window import CountWindow
 
 __all__ = ["COMBINERS", "FusedTopK"]
@@ -84,9 +83,7 @@ class FusedTopK(Query):
         if isinstance(combine, str):
             if combine not in COMBINERS:
                 raise QueryError(f"combine must be one of {', '.join(COMBINERS)}, not {combine!r}")
-        elif callable(combine):
-            function_identity("combine", combine)
-        else:
+        elif not callable(combine):
             with _understood("combine", f"{', '.join(COMBINERS)}, weights or a function", combine):
                 weights = self.weights
             if weights is None or any(not math.isfinite(w) or w < 0 for w in weights):
