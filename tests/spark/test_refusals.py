@@ -85,7 +85,7 @@ def test_what_is_no_dataframe_and_what_does_not_fit(stream: Any, batch: Any) -> 
         rank(stream, join)
     with pytest.raises(sb.SchemaError, match="'r' is missing"):
         rank({"l": stream}, join)
-    with pytest.raises(sb.EngineError, match="all alike"):
+    with pytest.raises(sb.EngineError, match="all streaming, or none"):
         rank({"l": stream, "r": batch}, join)
 
 

@@ -150,7 +150,7 @@ class TestClaim:
         with pytest.raises(sb.EngineError, match=r"Skyband 0\.1"):
             self.claim(tmp_path)
         (tmp_path / "skyband.json").rename(tmp_path / "other")
-        with pytest.raises(sb.EngineError, match="no Skyband pipeline made it"):
+        with pytest.raises(sb.EngineError, match="not the checkpoint of a Skyband pipeline"):
             self.claim(tmp_path)
 
 
