@@ -126,7 +126,7 @@ class TestRefused:
             ),
             ({"sink": {"format": "xls"}}, r"\[sink\] format must be one of parquet, csv, json"),
             ({"dead_letters": {"format": "xls"}}, r"\[dead_letters\] format must be one of"),
-            ({"dead_letters": {"path": "out"}}, "a folder of its own"),
+            ({"dead_letters": {"path": "out"}}, "give it a different folder"),
             ({"sink": {"kind": "postgres", "path": None, "table": "t"}}, "either dsn, or dsn_env"),
             ({"sink": POSTGRES | {"table": "t; drop"}}, "table must be a plain name"),
             ({"sink": POSTGRES | {"table": "a..b"}}, "table must be a plain name"),
@@ -170,7 +170,14 @@ def test_explain(tmp_path: Path) -> None:
     found = load_job(tmp_path / "job.toml")
     assert found.checkpoint == str(tmp_path / "state")
     text = explain(found)
-    for part in ("files path=", "TopK", "window 30 every 10", "by g", "all there is", "3 a window"):
+    for part in (
+        "files path=",
+        "TopK",
+        "window 30 every 10",
+        "by g",
+        "all there is",
+        "3 per window",
+    ):
         assert part in text
     secret = parse_job(job(sink={"kind": "postgres", "path": None, "table": "t", "dsn": "secret"}))
     assert "secret" not in explain(secret)
