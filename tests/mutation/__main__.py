@@ -30,7 +30,7 @@ def main(words: list[str] | None = None) -> int:
         return known(given.known)
     chosen = [t for t in TARGETS if given.family in (None, t.family)]
     chosen = [t for t in chosen if given.module in (None, t.module)]
-    # By turns a module of each family, so that a run that is out of time has some of each.
+    # Alternate between the families, so that a run that is out of time has covered each of them.
     chosen.sort(key=lambda t: [other for other in TARGETS if other.family == t.family].index(t))
     results: list[report.Result] = []
     began = time.monotonic()
@@ -46,7 +46,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def tried(target: Target, size: int | None, seed: str) -> list[report.Result]:
-    """The fate of a module's mutants, or of a sample of them."""
+    """Try a module's mutants, or a sample of them."""
     changes = changes_of(runner.path_of(target.module))
     took = runner.baseline(target)
     picked = sample(changes, size, f"{seed}:{target.module}")
@@ -62,7 +62,7 @@ def tried(target: Target, size: int | None, seed: str) -> list[report.Result]:
 
 
 def known(path: Path) -> int:
-    """Whether all mutants of a list are killed; those that are no longer there are left out."""
+    """Try the mutants in a list, skipping those that no longer exist; returns 1 if any survives."""
     lines = [
         line.split("\t") for line in path.read_text().splitlines() if line[:1] not in ("", "#")
     ]
