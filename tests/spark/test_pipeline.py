@@ -1,4 +1,4 @@
-"""Jobs from a file: what is refused, how a plan reads, and jobs run to their end."""
+"""Jobs from a file: what is refused, how a plan is shown, and complete runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ FUSED = {
 
 
 def job(**changes: Any) -> dict[str, Any]:
-    """The job above with some tables changed; None takes one away."""
+    """The job above with some tables changed; None removes one."""
     told = tomllib.loads(JOB)
     for name, value in changes.items():
         if value is None:
@@ -221,7 +221,7 @@ class TestRuns:
         letters = spark.read.json(str(tmp_path / "bad")).collect()
         assert [json.loads(row.record)["id"] for row in letters] == ["z"]
         assert "not a number" in letters[0].reason
-        # The folder belongs to this query now.
+        # The checkpoint folder now belongs to this query.
         (tmp_path / "job.toml").write_text(JOB.replace("k = 2", "k = 3"))
         with pytest.raises(sb.EngineError, match="another query"):
             run(load_job(tmp_path / "job.toml"), spark)
