@@ -217,7 +217,7 @@ def windows_of(spans: Sequence[Span]) -> tuple[Ints, Ints]:
 def check_fold(
     rng: random.Random, rows: list[Row], k: int, size: int, slide: int, panes: int, groups: int
 ) -> None:
-    """Fold the rows in calls of random length; compare every window, and now and then the rest."""
+    """Fold the rows in calls of random length; compare every window, and sometimes the rest."""
     order = list(range(groups))
     rng.shuffle(order)
     named = np.array(order, np.int32)
