@@ -1,4 +1,4 @@
-"""What approximate answers promise, checked against the exact answer over the same pushes."""
+"""Checks the guarantees of approximate answers against exact answers over the same pushes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Rows = list[dict[str, Any]]
 
 
 def check(kind: str, query: Any, got: pa.Table, pushes: Sequence[Any]) -> None:
-    """Assert that every answer keeps what its columns ``exact`` and ``bounds`` promise.
+    """Assert that every answer keeps the guarantees in its columns ``exact`` and ``bounds``.
 
-    A new kind has to say here what it promises. There must be rows to be checked.
+    A new kind of query needs an entry in ``CHECKS``. An empty answer fails, as it checks nothing.
     """
     exact = replace(query, algorithm=EXACT[kind], options={}, **WIDER.get(kind, {}))
     want, _ = clusters.embedded(exact, pushes)
@@ -63,7 +63,7 @@ def _scores(query: sb.TopK, got: Rows, truth: Rows, bounds: Mapping[str, float])
 
 
 def _fused(query: sb.FusedTopK, got: Rows, truth: Rows, bounds: Mapping[str, float]) -> None:
-    """No score is too high; ``missed`` bounds what was left out or is shown with too little."""
+    """No score is too high; no object that is left out or shown too low can exceed ``missed``."""
     missed = bounds["missed"]
     shown: dict[Any, float] = {row[query.id]: row["score"] for row in got}
     last = min(shown.values()) if len(shown) == query.k else -math.inf
@@ -76,7 +76,7 @@ def _fused(query: sb.FusedTopK, got: Rows, truth: Rows, bounds: Mapping[str, flo
 
 
 EXTRA: dict[str, dict[str, Any]] = {"pabf": {"epsilon": 0.5}}
-"""Settings without which an algorithm is refused."""
+"""Settings that an algorithm requires."""
 EXACT = {"HeavyHitters": "exact", "TopK": "skyband", "FusedTopK": "sla"}
 WIDER: dict[str, dict[str, Any]] = {
     "HeavyHitters": {"k": 10_000, "capacity": None, "cells": None, "ratio": None}
@@ -89,7 +89,7 @@ NAMES: dict[str, Callable[[Any], tuple[str, ...]]] = {
     "TopK": lambda query: tuple(name for name in (query.id, query.score) if name),
     "FusedTopK": lambda query: (query.id, "score"),
 }
-"""Columns that an answer proven exact has in common with the definition's."""
+"""Columns in which an answer proven exact must equal the definition's answer."""
 CHECKS: dict[str, Callable[[Any, Rows, Rows, Mapping[str, float]], None]] = {
     "HeavyHitters": _counts,
     "TopK": _scores,

@@ -24,18 +24,18 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
-    "spark.python.authenticate.socketTimeout": "120s",  # a busy machine starts workers slowly
+    "spark.python.authenticate.socketTimeout": "120s",  # workers start slowly on a busy machine
     "spark.sql.session.timeZone": "America/Sao_Paulo",  # answers must not depend on it
     "spark.sql.streaming.stateStore.stateSchemaCheck": "true",
 }
 
 
 TOO_SLOW = "Python worker failed to connect back"
-"""What Spark says when a worker has not started within its fixed ten seconds."""
+"""Spark's message when a worker did not start within its fixed ten seconds."""
 
 
 def missing() -> str | None:
-    """Why Spark cannot run here, if it cannot."""
+    """The reason why Spark cannot run here, if it cannot."""
     for module in ("pyspark", "pandas", "google.protobuf"):
         try:
             found = importlib.util.find_spec(module)
@@ -62,7 +62,7 @@ def local_session(master: str = "local[2]", **settings: str) -> Any:
 
 
 def write_batches(folder: Path, batches: Sequence[pa.Table]) -> None:
-    """A file a batch, read in this order: the file source goes by modification time."""
+    """Write one file per batch; Spark reads them in this order, by modification time."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, table in enumerate(batches):
         path = folder / f"{number:04}.parquet"
@@ -71,7 +71,7 @@ def write_batches(folder: Path, batches: Sequence[pa.Table]) -> None:
 
 
 def read_stream(session: Any, folder: Path, schema: Any, parts: int = 1) -> Any:
-    """A streaming DataFrame with one of the folder's files a micro-batch."""
+    """A streaming DataFrame that reads one of the folder's files per micro-batch."""
     frame = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
     return frame if parts == 1 else frame.repartition(parts)
 
@@ -86,7 +86,7 @@ def collect(frame: Any, folder: Path) -> tuple[pa.Table, list[Any]]:
     name = f"answers_{uuid.uuid4().hex}"
 
     def start() -> Any:
-        # The memory sink cannot go on from a checkpoint, so another attempt begins anew.
+        # The memory sink cannot resume from a checkpoint, so another attempt starts afresh.
         shutil.rmtree(folder / "checkpoint", ignore_errors=True)
         writer = frame.writeStream.format("memory").queryName(name).outputMode("append")
         return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
@@ -96,9 +96,9 @@ def collect(frame: Any, folder: Path) -> tuple[pa.Table, list[Any]]:
 
 
 def collect_all(frames: Sequence[Any], folder: Path) -> tuple[list[pa.Table], list[Any]]:
-    """As ``collect``, for several streaming DataFrames over the same sources, in one query.
+    """Like ``collect``, for several streaming DataFrames over the same sources, in one query.
 
-    Starting a stateful query costs Spark seconds. Each frame fills a column of its own.
+    Starting a stateful query takes Spark seconds. Each frame becomes a separate column.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -113,7 +113,7 @@ def collect_all(frames: Sequence[Any], folder: Path) -> tuple[list[pa.Table], li
 
 
 def run_out(start: Callable[[], Any], attempts: int = 5) -> list[Any]:
-    """Run a query until its source is exhausted; again where a worker was too slow to start."""
+    """Run a query until its source is exhausted; retry if a worker was too slow to start."""
     while True:
         query = start()
         try:
@@ -148,9 +148,9 @@ def embedded(
 
 
 def rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows in an order of their own, times as microseconds: a stream's rows come in any order.
+    """Rows sorted for comparison, as a stream's rows come in any order; times in microseconds.
 
-    There must be some: two answers without rows are equal whatever made them.
+    An empty table fails, as comparing two empty answers would show nothing.
     """
     assert table.num_rows > 0
     for i, field in enumerate(table.schema):

@@ -17,7 +17,7 @@ FIVE_MINUTES = sb.TimeWindow("5 minutes", slide="1 minute")
 TOP = ("-k", 2, "--score", "bytes", "--id", "flow")
 TIMED = (*TOP, "--time", "ts", "--window", "5 minutes", "--slide", "1 minute")
 
-# Help and tables of one width, whoever runs the tests; and output that rich takes for a terminal.
+# The same width of help and tables everywhere, and output that rich treats as a terminal.
 PLAIN = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "FORCE_COLOR": None}
 TERMINAL = {"COLUMNS": "170", "LINES": "30", "FORCE_COLOR": "1", "NO_COLOR": None} | {
     "TERM": "xterm-256color"
@@ -43,14 +43,14 @@ def run(*words: object, env: dict[str, Any] | None = None) -> Any:
 
 
 def good(*words: object, env: dict[str, Any] | None = None) -> str:
-    """What a command writes that must succeed."""
+    """The output of a command, which must succeed."""
     result = run(*words, env=env)
     assert result.exit_code == 0, result.output
     return str(result.stdout)
 
 
 def bad(*words: object) -> str:
-    """The one line that a mistake is told in."""
+    """The error message of a command, which must fail and report the mistake in one line."""
     result = run(*words)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""

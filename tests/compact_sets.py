@@ -17,12 +17,12 @@ ALGORITHMS = ("bs", "csq", "ccsq", "scsq", "scsq-buffer")
 KINDS = ("pk-topk", "pt-k", "u-kranks", "u-topk")
 THRESHOLD = 0.3
 
-# Quarters make ties the rule; the others are hard to add up.
+# Quarters make many ties; sums of the other values have rounding errors.
 quarters = st.sampled_from((0.25, 0.5, 0.75, 1.0))
 odd = st.sampled_from((1e-12, 1e-3, 0.1, 0.3, 1 / 3, 0.5, 0.7, 0.999, 1 - 1e-12, 1.0))
 probability = st.one_of(quarters, odd, st.floats(0.001, 1.0))
 
-# The radar of table 1: readings 5, 6, 8, 2 in order of arrival.
+# The radar readings of the paper's Table 1: 5, 6, 8, 2 in order of arrival.
 RADAR = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4], "car": ["X", "Y", "Z", "W"]})
 
 
@@ -63,7 +63,7 @@ class Exact:
         return d >= k and max(self.rho(p[:i]) for i in range(k, d + 1)) >= bound
 
     def counts(self, p: list[Fraction]) -> list[Fraction]:
-        """The probabilities of exactly 0, 1, ... k - 1 rows."""
+        """The probabilities that exactly 0, 1, ... k - 1 rows exist."""
         r = [Fraction(1)] + [Fraction(0)] * (self.k - 1)
         for each in p:
             r = [r[j] * (1 - each) + (r[j - 1] * each if j else 0) for j in range(self.k)]

@@ -1,8 +1,8 @@
 """Runs one query on the embedded engine and compares every answer with the oracle.
 
-Tests of all families go through ``compare``: tables, changes, totals and counts of rows, at every
-push; with snapshots restored in between and a ``peek`` after each push where asked. Approximate
-answers keep what they promise instead (``promises``).
+Tests of all families use ``compare``: it checks tables, changes, totals and row counts at every
+push, on request with snapshots restored in between and a ``peek`` after each push. Approximate
+answers must keep their guarantees instead (``promises``).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ FUSED = {"id": "object", "stream": "stream", "value": "value", "streams": ("a", 
 
 
 def _own_score(values: Any) -> Any:
-    """A user's monotone function: the oracle hands it one object's values, the engine many."""
+    """A user's monotone function: the oracle passes one object's values, the engine many."""
     first, second = np.moveaxis(np.asarray(values), -1, 0)
     return np.maximum(first, 0.5) + 2 * second
 
 
-# One small query of every kind over the columns of ``streams``; algorithms run all of them.
+# Small queries of every kind over the columns of ``streams``; each algorithm runs all of its kind.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "TopK": [
         {"k": 2, "score": "score", "id": "id", "time": "ts"},
@@ -76,7 +76,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
 }
 
-# Settings that make an algorithm do its work on few rows already.
+# Settings that make an algorithm show its typical behaviour on few rows.
 OPTIONS: dict[str, dict[str, Any]] = {
     "sla": {"kmax": 3},
     "eaa": {"kmax": 3, "slack": 0},
@@ -85,13 +85,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 Sent = streams.Stream | Mapping[str, streams.Stream]
-"""One stream, or one for each source."""
+"""One stream, or one per source."""
 
 
 def small_streams(
     kind: str, settings: Mapping[str, Any], window: Any, lateness: int = 0
 ) -> st.SearchStrategy[Any]:
-    """Few rows of the columns that a kind of query reads."""
+    """Streams of few rows with the columns that a kind of query reads."""
     if kind == "SkylineJoin":
         return streams.sides(max_rows=14, lateness=lateness)
     if kind != "FusedTopK":
@@ -107,7 +107,7 @@ def small_streams(
 
 
 def long_stream(kind: str, settings: Mapping[str, Any], window: Any, pattern: str) -> Sent:
-    """Some hundred rows of the columns that a kind of query reads."""
+    """A few hundred rows with the columns that a kind of query reads."""
     if kind == "SkylineJoin":
         return streams.two_sides(streams.PATTERNS.index(pattern), 90, lateness=5, batches=9)
     if kind != "FusedTopK":
@@ -127,7 +127,7 @@ def long_stream(kind: str, settings: Mapping[str, Any], window: Any, pattern: st
 
 
 def fits(settings: Mapping[str, Any], window: Any) -> bool:
-    """Whether a query of these settings may have this window: several sources have no count."""
+    """Whether a query may have this window: no count windows over several sources."""
     several = settings.get("stream", "") is None or "left" in settings
     return not (several and isinstance(window, oracle.CountWindow))
 
@@ -146,11 +146,11 @@ class Seen(NamedTuple):
 
 @dataclass
 class Got:
-    """What an engine gave, in the oracle's terms."""
+    """The results of an engine, in the oracle's terms."""
 
     answers: list[Seen] = field(default_factory=list)
     peeks: list[Seen | None] = field(default_factory=list)
-    """After each push and the flush; None where nothing was to be seen."""
+    """After each push and the flush; None if there was nothing to see yet."""
     stats: dict[str, Any] = field(default_factory=dict)
 
 
@@ -178,13 +178,13 @@ def run(
     restarts: bool = False,
     lasts: Sequence[int | None] = (),
 ) -> Got:
-    """Every answer of a Monitor over these pushes, and the flush; with ``lasts``, a peek at each.
+    """Every answer of a Monitor over these pushes and the flush.
 
-    Where an algorithm cannot be peeked into, it has to say so.
+    With ``lasts``, also a peek after each of them.
     """
     monitor = sb.Monitor(query)
     got = Got()
-    # A function of the user's own is not part of a snapshot.
+    # A user's function is not part of a snapshot.
     combine = getattr(query, "combine", None)
     own = {"combine": combine} if callable(combine) else {}
     for number in range(len(batches) + 1):
@@ -227,7 +227,7 @@ def _peek(monitor: sb.Monitor, last: int | None) -> Seen | None:
 
 
 def lasts_of(query: sb.Query, pushes: int) -> list[int | None]:
-    """What to peek at after each push: by turns the whole window and shorter ones."""
+    """What to peek at after each push: alternately the whole window and a shorter one."""
     size = query.window.panes.size
     if not registry.load(query.kind, registry.choose(query)).shortens:
         return [None] * (pushes + 1)
@@ -242,9 +242,9 @@ def compare(
     restarts: bool = False,
     peeks: bool = False,
 ) -> None:
-    """Assert that the engine's answers are the oracle's, to the last change, or keep their promise.
+    """Assert that the engine's answers equal the oracle's, or keep their guarantees.
 
-    With ``peeks``, one after each push too.
+    With ``peeks``, also compare a peek after each push.
     """
     tables, rows, table = sent(stream, settings)
     query = query_of(kind, window, settings, table)
@@ -269,7 +269,7 @@ def compare(
 
 
 def refuses_to_peek(query: sb.Query, batches: Sequence[Any]) -> None:
-    """Assert that an algorithm which keeps too little says so, and which one does not."""
+    """Assert that an algorithm that keeps too little for a peek says so and names one that can."""
     monitor = sb.Monitor(query)
     for batch in batches:
         monitor.push(batch)
@@ -280,7 +280,7 @@ def refuses_to_peek(query: sb.Query, batches: Sequence[Any]) -> None:
 def check_peeks(
     kind: str, peeks: Sequence[Seen | None], looks: Sequence[oracle.Answer | None]
 ) -> None:
-    """Assert that each peek is the oracle's, and claims to be."""
+    """Assert that each peek equals the oracle's and says that it is exact."""
     for number, (got, want) in enumerate(zip(peeks, looks, strict=True)):
         assert (got is None) == (want is None)
         if got is None or want is None:
@@ -309,7 +309,7 @@ def _promised(
 
 
 def sent(stream: Sent, settings: Mapping[str, Any]) -> tuple[list[Any], list[Any], pa.Table]:
-    """The pushes of a stream as tables and as rows, and a table to see its columns by."""
+    """The pushes of a stream as tables and as rows, and a table that shows its columns."""
     if isinstance(stream, Mapping):
         rows = pushes({name: each.row_batches for name, each in stream.items()})
         tables = pushes({name: each.batches for name, each in stream.items()})
@@ -320,7 +320,7 @@ def sent(stream: Sent, settings: Mapping[str, Any]) -> tuple[list[Any], list[Any
 
 
 def pushes(batches: Mapping[str, Sequence[Any]]) -> list[Any]:
-    """Pushes of several streams: by turns one batch of each together, and one after the other."""
+    """Pushes of several streams: alternately all streams in one push, and one after the other."""
     found: list[dict[str, Any]] = []
     for number in range(max(len(each) for each in batches.values())):
         turn = {name: each[number] for name, each in batches.items() if number < len(each)}
@@ -329,7 +329,7 @@ def pushes(batches: Mapping[str, Sequence[Any]]) -> list[Any]:
 
 
 def check(kind: str, got: Got, want: oracle.Run) -> None:
-    """Assert that what an engine gave is what the oracle wants."""
+    """Assert that an engine's results equal the oracle's."""
     sums = oracle.SUMS[kind]
     assert [a[:2] for a in got.answers] == [(a.start, a.end) for a in want.answers]
     for mine, answer in zip(got.answers, want.answers, strict=True):
@@ -342,7 +342,7 @@ def check(kind: str, got: Got, want: oracle.Run) -> None:
 
 
 def check_counts(got: Got, want: oracle.Run) -> None:
-    """Assert that rows were counted as the oracle counts them."""
+    """Assert that the counts of rows equal the oracle's."""
     counts = {name: got.stats[name] for name in ("rows_in", "rows_late", "rows_unused")}
     wanted = {name: getattr(want, name) for name in counts}
     assert counts == wanted

@@ -1,4 +1,4 @@
-"""No property test fails for being slow: kernels may be compiled in the middle of an example."""
+"""Property tests have no deadline: kernels may be compiled in the middle of an example."""
 
 from hypothesis import settings
 

@@ -1,4 +1,4 @@
-"""Queries, tables and answers of FusedTopK, for its tests."""
+"""Helpers for the tests of FusedTopK: queries, tables and answers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Write snapshots of every algorithm, for later versions to restore: python tests/make_snapshots.py
 
-Each file holds, in one zip, a snapshot taken halfway through a stream, the batches that were still
-to come (Arrow) and the answers that the version which wrote it gave to them (JSON). Files of a
-released version are never written again.
+Each file is a zip with a snapshot taken halfway through a stream, the remaining batches (Arrow) and
+the answers to them from the version that wrote the file (JSON). Files of a released version are
+never rewritten.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def read(path: Path) -> tuple[bytes, list[Any], list[Any]]:
 
 
 def answers(monitor: sb.Monitor, batches: list[Any]) -> list[Any]:
-    """What a monitor answers to these batches and to the end of the stream, as plain values."""
+    """A monitor's answers to these batches and to the end of the stream, as plain values."""
     got = [answer for batch in batches for answer in monitor.push(batch)]
     return [_plain(answer) for answer in [*got, *monitor.flush()]]
 

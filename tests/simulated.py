@@ -1,8 +1,8 @@
-"""The parts of the Spark engine run by hand, without Spark: micro-batches, keys, timers, watermark.
+"""Simulates Spark for the parts of the Spark engine: micro-batches, keys, timers, watermark.
 
-It does what the plan in ``skyband.spark.ranking`` asks Spark to do, in one process and at once, so
-that every query can be compared on thousands of small streams. The tests under ``tests/spark`` show
-that Spark does the same.
+It does what the plan in ``skyband.spark.ranking`` asks Spark to do, in one process and without
+delay, so that every query can be compared on thousands of small streams. The tests under
+``tests/spark`` show that Spark does the same.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Memory:
         del self.kept[pane]
 
     def panes(self) -> Iterable[tuple[int, bytes]]:
-        return sorted(self.kept.items(), key=lambda item: -item[0])  # any order will do
+        return sorted(self.kept.items(), key=lambda item: -item[0])  # the order must not matter
 
 
 def plan_of(
@@ -81,7 +81,7 @@ class Job:
         self.stats = dict.fromkeys(("rows_in", "rows_late", "rows_bad", "rows_unused"), 0)
 
     def push(self, push: Mapping[str, pa.Table]) -> pa.Table:
-        """A batch under the watermark of those before it, then one without rows."""
+        """Run a batch with the watermark of the batches before it, then a batch without rows."""
         table = self._batch(push)
         if len(self.seen) == len(self.plan.schemas):
             mark = min(self.seen.values()) - self.plan.window.lateness_ticks // self.plan.tick_ms
@@ -146,7 +146,7 @@ class Job:
 
 
 def run_batch(plan: Plan, sources: Mapping[str, pa.Table], parts: int = 1) -> pa.Table:
-    """What the plan gives for batch DataFrames."""
+    """The result of the plan for batch DataFrames."""
     packed = [
         batch
         for source, table in sources.items()
@@ -172,7 +172,7 @@ def by_source(push: Any) -> dict[str, pa.Table]:
 
 
 def first_tables(pushes: Sequence[Any]) -> dict[str, pa.Table]:
-    """The first table of each source, for its columns."""
+    """The first table of each source, which shows its columns."""
     found: dict[str, pa.Table] = {}
     for push in pushes:
         for name, table in by_source(push).items():

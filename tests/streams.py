@@ -1,7 +1,7 @@
 """Small streams for tests: seeded generators for volume, hypothesis strategies for odd cases.
 
-Both give a `Stream`: a pyarrow table and the same rows as dicts, with timestamps as integer
-microseconds, as the oracle wants them, both cut into batches at the same places.
+Both give a `Stream`: a pyarrow table and the same rows as dicts with timestamps in integer
+microseconds, as the oracle needs them. Both are cut into batches at the same places.
 
     ts  id  g  item  weight  score  p  price  volume  kind        stream, streams
     ts  object  g  stream  value                                  reports, report_streams
@@ -29,7 +29,7 @@ import oracle
 MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 PATTERNS = ("uniform", "sine", "falling", "rising", "stepped", "crowded", "constant")
-"""How scores run along a stream; "crowded" has few distinct values, so many ties."""
+"""How scores develop along a stream; "crowded" has few distinct values, so many ties."""
 
 ID_TYPES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "string": (pa.string(), lambda n: f"id{n}"),
@@ -37,7 +37,7 @@ ID_TYPES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "date": (pa.date32(), lambda n: dt.date(1969, 12, 30) + dt.timedelta(days=n)),
     "binary": (pa.binary(), lambda n: n.to_bytes(2, "little")),
 }
-"""Arrow type, and the value with number n >= 0. Numbers and values need not sort alike."""
+"""Arrow type, and a function from n >= 0 to the n-th value; values need not be in sort order."""
 
 SCORE_TYPES = {"int": pa.int64(), "float": pa.float64(), "infinite": pa.float64()}
 
@@ -50,7 +50,7 @@ class Stream:
     table: pa.Table
     rows: list[oracle.Row]
     cuts: tuple[int, ...] = ()
-    """The batches' inner edges, ascending; two alike make an empty batch."""
+    """The boundaries between batches, ascending; two equal ones make an empty batch."""
 
     @property
     def edges(self) -> list[tuple[int, int]]:
@@ -65,7 +65,7 @@ class Stream:
         return [self.rows[start:end] for start, end in self.edges]
 
     def by_source(self, column: str) -> tuple[list[dict[str, pa.Table]], list[Any]]:
-        """Batches as mappings from source to rows, by a column that names the source."""
+        """Split batches into mappings from source to rows, by a column that names the source."""
         tables, rows = [], []
         for start, end in self.edges:
             names = list(dict.fromkeys(row[column] for row in self.rows[start:end]))
@@ -96,7 +96,7 @@ def rows_of(table: pa.Table) -> list[oracle.Row]:
 def from_rows(
     rows: Sequence[oracle.Row], schema: dict[str, pa.DataType], cuts: Iterable[int] = ()
 ) -> Stream:
-    """Rows with these columns as a stream; `schema` may say that an integer is a timestamp."""
+    """Make a stream from rows; integers become timestamps if `schema` says so."""
     arrays = {
         name: pa.array([row[name] for row in rows], pa.int64()).cast(kind)
         if pa.types.is_timestamp(kind)
@@ -132,10 +132,10 @@ def report_columns(id_type: pa.DataType) -> dict[str, pa.DataType]:
 def in_arrival_order(
     rows: Sequence[oracle.Row], delays: Sequence[int], time: str = "ts"
 ) -> list[oracle.Row]:
-    """Each row arrives `delay` after its time.
+    """Order rows by arrival: each row arrives `delay` after its time.
 
     With delays of at most `lateness`, no row is more than that behind the greatest time before it:
-    a row at t that arrives by t + lateness follows only rows of times up to t + lateness.
+    a row with time t arrives by t + lateness, so the rows before it have times up to t + lateness.
     """
     arrival = [row[time] + delay for row, delay in zip(rows, delays, strict=True)]
     return [rows[n] for n in sorted(range(len(rows)), key=lambda n: arrival[n])]
@@ -146,7 +146,7 @@ def in_arrival_order(
 
 
 def scores(pattern: str, n: int, rng: random.Random, score_type: str = "float") -> list[Any]:
-    """Scores that run as the pattern says, in about [0, 100]; half of "infinite" are so."""
+    """Scores that follow the pattern, in about [0, 100]; half of "infinite" are infinite."""
     run: dict[str, Callable[[int], float]] = {
         "uniform": lambda i: rng.uniform(0, 100),
         "sine": lambda i: 50 + 50 * math.sin(i / 10) + rng.uniform(-5, 5),
@@ -165,7 +165,7 @@ def scores(pattern: str, n: int, rng: random.Random, score_type: str = "float") 
 
 
 def times(n: int, rng: random.Random, *, start: int = 0, step: int = 3, gap: int = 0) -> list[int]:
-    """Ascending times, many of them equal, `step` apart at most but for a `gap` now and then."""
+    """Ascending times, many of them equal, at most `step` apart except for an occasional `gap`."""
     now = start
     result = []
     for _ in range(n):
@@ -197,9 +197,9 @@ def stream(
     lateness: int = 0,
     batches: int = 1,
 ) -> Stream:
-    """One table with columns for every query but the fused one.
+    """One table with the columns of every kind of query except FusedTopK.
 
-    `ids` is the number of distinct ids (None: each row its own). Times are multiplied by `unit`
+    `ids` is the number of distinct ids (None: one per row). Times are multiplied by `unit`
     (1_000_000 makes them seconds of a timestamp), and so are `start`, `step`, `gap`, `lateness`.
     """
     rng = random.Random(seed)
@@ -249,7 +249,7 @@ def reports(
     """Reports of objects on several streams, in one table.
 
     No window of `size` (in time, or with `count` in arrivals of a group) has more than
-    `recurrences` reports of one object in one stream: one too many goes to a fresh object.
+    `recurrences` reports of one object in one stream: a report too many gets a new object.
     """
     rng = random.Random(seed)
     arrow_id, make_id = ID_TYPES[id_type]
@@ -293,7 +293,7 @@ def two_sides(
 
 
 # ---------------------------------------------------------------------------------------------
-# Hypothesis: few rows from small domains, so that ties are the rule and examples shrink
+# Hypothesis: few rows from small domains, so that ties are common and examples shrink
 
 # The step from one time to the next: mostly none, sometimes far more than a window.
 time_steps = st.one_of(st.just(0), st.integers(0, 3), st.sampled_from((0, 1, 7, 40)))
@@ -325,7 +325,7 @@ def count_windows(draw: st.DrawFn) -> oracle.CountWindow:
 def _placed(
     draw: st.DrawFn, columns: dict[str, st.SearchStrategy[Any]], max_rows: int, lateness: int
 ) -> tuple[list[oracle.Row], list[int]]:
-    """Rows of these columns at running times, in order of arrival, and the cuts of batches."""
+    """Rows with these columns at ascending times, in order of arrival, and the batch boundaries."""
     part = st.tuples(time_steps, st.integers(0, lateness), st.fixed_dictionaries(columns))
     now = draw(st.integers(-10, 10))
     rows: list[oracle.Row] = []
@@ -341,7 +341,7 @@ def _placed(
 
 @st.composite
 def streams(draw: st.DrawFn, *, max_rows: int = 12, lateness: int = 0) -> Stream:
-    """As `stream`, from small domains: any score and id type, groups without nulls."""
+    """Like `stream`, from small domains: any score and id type, groups without nulls."""
     score_type = draw(st.sampled_from(sorted(SCORE_TYPES)))
     arrow_id, make_id = ID_TYPES[draw(st.sampled_from(sorted(ID_TYPES)))]
     columns = {
@@ -373,7 +373,7 @@ def report_streams(
     count: bool = False,
     grouped: bool = False,
 ) -> Stream:
-    """As `reports`: values in [0, 1], and reports too many for a window of `size` left out."""
+    """Like `reports`: values in [0, 1]; reports too many for a window of `size` are left out."""
     arrow_id, make_id = ID_TYPES[draw(st.sampled_from(sorted(ID_TYPES)))]
     columns = {
         "object": st.integers(0, 4).map(make_id),
@@ -397,7 +397,7 @@ def report_streams(
 
 @st.composite
 def sides(draw: st.DrawFn, *, max_rows: int = 8, lateness: int = 0) -> dict[str, Stream]:
-    """As `two_sides`."""
+    """Like `two_sides`, from small domains."""
     result = {}
     for side, column in (("trades", "price"), ("risks", "risk")):
         columns = {"stock": st.sampled_from("uvw"), column: st.integers(0, 3)}

@@ -1,6 +1,6 @@
 """Which algorithms run in the shared suites, and with which settings: all that are registered.
 
-Every suite takes its parameters from ``cases``; ``test_suites.py`` fails where one leaves out an
+Every suite takes its parameters from ``cases``; ``test_suites.py`` fails if a suite leaves out an
 algorithm.
 """
 
@@ -21,21 +21,21 @@ EXTRA: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("fss", "fsp", "fsw", "fsw-r", "fsw-f"), _SKETCH),
     "ss": {name: value for name, value in _SKETCH.items() if name != "cells"},
 }
-"""Settings that an algorithm needs, or that make it drop something on few rows already."""
+"""Settings that an algorithm needs, or that make it drop something even on few rows."""
 
 REFUSED = {"fsw-f": ("weight",)}
 """Settings that an algorithm refuses."""
 
 
 def settings_of(kind: str, algorithm: str, number: int) -> dict[str, Any]:
-    """A query of this kind, by the number of its settings, for an algorithm."""
+    """The numbered settings of a kind of query, adapted to an algorithm."""
     own = {"algorithm": algorithm, "options": conformance.OPTIONS.get(algorithm, {})}
     chosen = conformance.SETTINGS[kind][number] | own | EXTRA.get(algorithm, {})
     return {n: value for n, value in chosen.items() if n not in REFUSED.get(algorithm, ())}
 
 
 def cases() -> list[Any]:
-    """(kind, algorithm, number of the settings) of every registered algorithm."""
+    """(kind, algorithm, number of its settings) for every registered algorithm."""
     return [
         pytest.param(kind, algorithm, number, id=f"{kind}-{algorithm}-{number}")
         for kind in registry.kinds()

@@ -1,4 +1,4 @@
-"""Mistakes on purpose: each has a clear message or a defined answer."""
+"""Deliberate mistakes: each has a clear message or a defined answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark harness: sections that replace themselves, ratios, what a run writes."""
+"""The benchmark harness: sections that are replaced in place, ratios, what a run writes."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def test_outside_a_checkout_it_says_where_they_are(
 
 @pytest.fixture
 def small_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a benchmark and an experiment of its own; one stands in it."""
+    """An empty checkout for a benchmark and an experiment, as the current folder."""
     (tmp_path / "src" / "skyband").mkdir(parents=True)
     for folder in ("benchmarks", "experiments"):
         (tmp_path / "lab" / folder).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)  # so that what the command adds is taken back
+    monkeypatch.syspath_prepend(tmp_path)  # undoes what the command adds to the path
     return tmp_path
 
 

@@ -1,4 +1,4 @@
-"""The command line: formats, sources, live views, and mistakes made on purpose."""
+"""The command line: formats, sources, live views, and deliberate mistakes."""
 
 from __future__ import annotations
 

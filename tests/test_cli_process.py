@@ -1,4 +1,4 @@
-"""The command line in a process of its own, standard input, the demo, Spark."""
+"""The command line in a separate process: standard input, the demo, Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options follow from the fields of a query; help says so."""
+"""Command-line options are derived from the fields of a query, and so is the help."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skyband.cli.verbs import add_verb  # noqa: E402
 
 
 class TestFields:
-    """Options follow from the fields of a query and their types."""
+    """Options are derived from the fields of a query and their types."""
 
     def test_every_field_of_every_query_is_an_option(self) -> None:
         for kind in Query.__subclasses__():
@@ -115,9 +115,9 @@ class TestHelp:
         assert {"bench", "reproduce"} <= set(found)
 
     def test_topk_as_it_was_seen_last(self) -> None:
-        """A snapshot of what is said, not of how it is drawn, which is typer's own.
+        """Compare the text of the help with a stored copy; the layout is typer's and not compared.
 
-        When it differs on purpose, write the new text over the old one.
+        After an intended change, replace the stored text.
         """
         verb = typer.main.get_command(app).commands["topk"]
         lines = [" ".join((verb.help or "").split()), (verb.epilog or "").strip(), ""]

@@ -174,7 +174,7 @@ def test_nulls_cost_nothing_until_the_first_and_after_the_last() -> None:
     assert store.gather(positions(2, 3)).null_count == 0
     store.compact(positions(3, 0))
     assert "valid" not in store.state()
-    # A null outside the positions taken does not count.
+    # A null that is not among the positions taken does not count.
     store.append(pa.array([None, 5]), positions(1))
     assert "valid" not in store.state()
 
@@ -249,7 +249,7 @@ def test_a_state_is_a_copy_and_comes_back(kind: pa.DataType, values: list[Any]) 
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[pa.DataType, list[tuple[str, list[Any], list[int]]]]:
-    """A type and steps: what to do, rows of the type, and numbers to make positions or slots of."""
+    """A type and steps: an operation, rows of the type, and numbers that become positions."""
     kind, values = draw(KINDS)
     rows = st.lists(st.sampled_from([*values, None]), max_size=8)
     numbers = st.lists(st.integers(0, 30), max_size=8)

@@ -1,10 +1,9 @@
-"""What every algorithm owes to the contract, whatever it answers.
+"""What the contract requires of every algorithm, whatever it answers.
 
-Algorithms come from the registry. For each: cutting the input into other batches changes nothing,
-summaries made apart and combined answer as one, shards finish to the same answer, snapshots and
-packed summaries survive the journey, a look in between leaves no trace, inputs are untouched, state
-stays bounded. Where that may change which answer an approximate algorithm gives, each of them keeps
-what it promises.
+Algorithms come from the registry. For each: the cut into batches does not matter, summaries made
+separately and combined give the same answers, shards merge to the same answer, snapshots and packed
+summaries survive a round trip, a peek leaves no trace, inputs are not changed, state stays bounded.
+Where an approximate algorithm may give different answers, each answer keeps its guarantees.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Push = Any
 
 
 def pushes(kind: str, settings: dict[str, Any], seed: int = 11, start: int = 0) -> list[Push]:
-    """A stream of what a kind of query reads, in six batches."""
+    """A stream that a kind of query can read, in six batches."""
     if kind == "SkylineJoin":
         sides = streams.two_sides(seed, 80, lateness=6, batches=6)
         moved = {name: later(side.table, start) for name, side in sides.items()}
@@ -107,7 +106,7 @@ def assert_same(kind: str, got: list[dict[str, Any]], want: list[dict[str, Any]]
 def truth(
     kind: str, settings: dict[str, Any], batches: list[Push]
 ) -> tuple[list[oracle.Answer], list[oracle.Answer]]:
-    """The definition's answers, and those with all items or objects instead of k."""
+    """The definition's answers, and the same with all items or objects instead of k."""
     rows = [
         {n: streams.rows_of(t) for n, t in batch.items()}
         if isinstance(batch, dict)
@@ -123,7 +122,7 @@ def truth(
 def assert_promised(
     kind: str, query: sb.Query, got: list[conformance.Seen], settings: dict[str, Any], batches: Any
 ) -> None:
-    """Each answer keeps what it promises; windows without rows may be left out."""
+    """Assert that each answer keeps its guarantees; windows without rows may be left out."""
     wanted, wide = truth(kind, settings, batches)
     every = {answer.end: answer.table for answer in wide}
     seen = {answer.end: answer for answer in got}
@@ -138,7 +137,7 @@ def test_batches_do_not_matter(kind: str, algorithm: str, number: int) -> None:
     settings = settings_of(kind, algorithm, number)
     query, batches = query_of(kind, settings), pushes(kind, settings)
     forms = [whole(batches), row_by_row(batches), batches]
-    if is_exact(kind, algorithm) or kind == "HeavyHitters":  # sketches read row by row anyway
+    if is_exact(kind, algorithm) or kind == "HeavyHitters":  # sketches go row by row anyway
         want, *others = (tables(query, form) for form in forms)
         assert want
         for got in others:
@@ -166,7 +165,7 @@ def test_snapshots_and_peeks_leave_no_trace(kind: str, algorithm: str, number: i
 
 
 def assert_alike(kind: str, got: list[Any], want: list[Any]) -> None:
-    """Answers that agree in all that they say."""
+    """Assert that two lists of answers agree in everything they contain."""
     for mine, theirs in zip(got, want, strict=True):
         assert (mine is None) == (theirs is None)
         if mine is None:
@@ -193,7 +192,7 @@ def test_shards_and_packed_summaries_answer_as_one(
 
 
 def sharded(query: sb.Query, batches: list[Push], shards: int) -> list[conformance.Seen]:
-    """Answers made the way a cluster makes them: rows dealt to shards, summaries packed."""
+    """Answers made as on a cluster: rows are distributed to shards, summaries are packed."""
     reader = make_synopsis(query)
     intake = Intake(query, reader)
     workers = [make_synopsis(query) for _ in range(shards)]

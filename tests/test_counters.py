@@ -1,4 +1,4 @@
-"""Counters that show that an algorithm does what it is for: LSJ shares, PABF merges and refills."""
+"""Counters show that an algorithm does what it should: LSJ shares, PABF merges and refills."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_lsj_shares_where_told_to_and_nowhere_else(restarts: bool, sharing: str)
         assert not stats["graph_reads"] + stats["layers_shared"] + stats["graph_rows"]
         assert stats["layers_recomputed"] > 0
     else:
-        # Both sides of every window with pairs; layer 1 never starts again.
+        # Both sides of every window with pairs read the graph: layer 1 is never recomputed.
         assert stats["graph_reads"] >= 2 * (stats["windows_out"] - 4) > 0
         assert stats["graph_edges"] > 0
 
 
 def test_lsj_saves_comparisons_by_sharing() -> None:
-    """Two attributes a side make layers above the first, where rows are parked."""
+    """Two attributes per side give layers above the first, where rows are parked."""
     rng = np.random.default_rng(4)
     sides = {
         name: pa.table({
@@ -130,7 +130,7 @@ def pabf(scores: np.ndarray[Any, Any], epsilon: float = 0.01) -> dict[str, int |
 
 
 def test_pabf_merges_when_its_fresh_rows_are_too_many() -> None:
-    """A pane brings its best K rows; 32 K of them wait, then they are merged."""
+    """Each pane adds its best K rows; once 32 K of them are waiting, they are merged."""
     panes = 300
     stats = pabf(np.random.default_rng(1).random(panes * SLIDE))
     assert stats["local_merges"] == (panes - 1) // 32
@@ -140,20 +140,20 @@ def test_pabf_merges_when_its_fresh_rows_are_too_many() -> None:
 
 
 def test_pabf_empties_full_buckets_into_the_next() -> None:
-    """Falling scores dominate nothing: every merge fills the first bucket beyond e K rows."""
+    """With falling scores nothing is dominated: a merge fills the first bucket beyond e K rows."""
     falling = -np.arange(300 * SLIDE) / 100.0
     stats = pabf(falling)
     assert stats["global_merges"] >= stats["local_merges"] > 0
     assert stats["buckets"] >= 1
     rising = pabf(-falling)
-    assert rising["global_merges"] == 0  # what is newer dominates: one small bucket
+    assert rising["global_merges"] == 0  # newer rows dominate: one small bucket
     assert rising["retained"] < stats["retained"]
 
 
 def test_pabf_refills_its_results_when_they_expire() -> None:
     falling = -np.arange(300 * SLIDE) / 100.0
     stats = pabf(falling)
-    # The best are the oldest. A refill finds 2 K results: the rows of two panes.
+    # The best rows are the oldest. A refill finds 2 K results, the rows of two panes.
     assert stats["refills"] == (300 - SIZE // SLIDE) // 2
     assert stats["rows_refilled"] > 0
     assert pabf(-falling)["refills"] == 0
@@ -167,7 +167,7 @@ def test_pabf_counts_what_its_filter_does() -> None:
 
 
 def test_the_counts_of_a_filter_cover_all_groups() -> None:
-    """One synopsis summarises the rows of all groups, and its counts are the query's."""
+    """One synopsis summarises the rows of all groups, so its counts cover the whole query."""
     rng = np.random.default_rng(2)
     n = 4_000
     query = sb.TopK(

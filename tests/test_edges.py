@@ -88,7 +88,7 @@ def test_integers_stay_integers() -> None:
 @pytest.mark.parametrize("kind", registry.kinds())
 @pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
 def test_every_query_and_its_changes(kind: str, zone: str | None) -> None:
-    """Answers join back to the user's own times, and are those over UTC."""
+    """Edges have the type of the time column, and answers equal those over UTC."""
     found: dict[str | None, list[Any]] = {}
     for each in (zone, "UTC"):
         moment = pa.timestamp("us", each)
@@ -147,7 +147,7 @@ def test_of_several_sources_the_first_one_decides(order: tuple[str, ...]) -> Non
 
 
 def test_a_restored_monitor_of_other_edges_still_tells_what_left() -> None:
-    """Snapshots of 0.1 hold the last answer with edges in UTC."""
+    """Snapshots of version 0.1 hold the last answer with edges in UTC."""
     kind = pa.timestamp("us")
     monitor = sb.Monitor(query(kind))
     monitor.push(rows(kind, 3))

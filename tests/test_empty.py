@@ -92,7 +92,7 @@ def test_a_source_without_types_has_every_column_by_name(
             assert got.column_names == full.names
         edges = [got.schema.field(name).type for name in ("window_start", "window_end")]
         assert edges == [pa.int64(), pa.int64()]
-        # Rows that come later bring the types.
+        # The types come with later rows.
         filled = each(source, lambda table: [untyped(table), table.sort_by("ts")])
         assert sb.rank(filled, query).schema == full
 
@@ -105,7 +105,7 @@ def test_a_source_without_any_batch_has_the_columns_that_the_query_names(
     full = sb.rank(source, query).schema
     got = sb.rank(each(source, lambda _: []), query)
     assert got.num_rows == 0
-    if kind in ("Skyline", "SkylineJoin"):  # every column of a row, and nobody knows which
+    if kind in ("Skyline", "SkylineJoin"):  # all input columns, which are not known yet
         named: dict[str, str] = query.prefer  # type: ignore[attr-defined]
         assert {"window_start", "window_end", *named} <= set(got.column_names)
     else:

@@ -1,7 +1,7 @@
 """Every algorithm of every query against the definition, at every answer and every peek.
 
-Algorithms are found in the registry: a new one is tested by being registered. Approximate ones keep
-what they promise.
+Algorithms come from the registry, so a new one is tested as soon as it is registered. Approximate
+ones must keep their guarantees.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from suites import cases, settings_of
 @settings(max_examples=30)
 def test_time_windows(kind: str, algorithm: str, number: int, data: st.DataObject) -> None:
     window = data.draw(streams.time_windows())
-    # Twice the window's lateness now and then, so that some rows are late.
+    # Sometimes twice the window's lateness, so that some rows are late.
     lateness = window.lateness * data.draw(st.integers(1, 2))
     chosen = settings_of(kind, algorithm, number)
     stream = data.draw(conformance.small_streams(kind, chosen, window, lateness))

@@ -1,4 +1,4 @@
-"""An answer says that it is exact only where that is proven: items of weight 0 are items too."""
+"""An answer says that it is exact only if that is proven; items of weight 0 count as items."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SKETCHES = [
     for name in registry.algorithms("HeavyHitters")
     if not suites.is_exact("HeavyHitters", name) and "weight" not in suites.REFUSED.get(name, ())
 ]
-"""Those that count weights."""
+"""Approximate algorithms that accept weights."""
 
 SCHEMA = {"ts": pa.int64(), "item": pa.string(), "g": pa.string(), "weight": pa.int64()}
 

@@ -1,4 +1,4 @@
-"""What random inputs brought to light (``make fuzz``), each in the smallest form."""
+"""Bugs found by random inputs (``make fuzz``), each reduced to its smallest form."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_arrow_file_with_damaged_offsets_is_refused(ending: str, tmp_path: Pa
     whole = path.read_bytes()
     offsets = np.array([0, 3, 6, 9], np.int32).tobytes()
     assert offsets in whole
-    far = np.array([0, 1 << 29, 6, 9], np.int32).tobytes()  # reading there ends the process
+    far = np.array([0, 1 << 29, 6, 9], np.int32).tobytes()  # reading there would crash the process
     path.write_bytes(whole.replace(offsets, far))
     query = sb.TopK(k=2, score="x", id="id", window=sb.CountWindow(3))
     with pytest.raises(sb.SchemaError, match="could not be read"):

@@ -1,4 +1,4 @@
-"""Sketches of HeavyHitters: what answers promise, against exact counts at every window."""
+"""Sketches of HeavyHitters: the guarantees of answers against exact counts at every window."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SKETCHES = [
     if not registry.load("HeavyHitters", name).exact
 ]
 RANKED_BY_COUNT = ("ss", "fss", "fsw", "fsw-r")
-"""Those whose answers show the estimate that decides the rank."""
+"""Algorithms whose answers show the estimate that decides the rank."""
 
 
 def truth(rows: list[oracle.Row], weight: str | None, by: tuple[str, ...] = ()) -> Counter[Any]:
@@ -44,7 +44,7 @@ def truth(rows: list[oracle.Row], weight: str | None, by: tuple[str, ...] = ()) 
 def check_promises(
     query: sb.HeavyHitters, window: Any, stream: streams.Stream, restarts: bool = False
 ) -> int:
-    """Assert what every answer promises; returns how many were proven exact."""
+    """Assert the guarantees of every answer; returns how many answers were proven exact."""
     asked = {"k": query.k, "item": "item", "time": "ts", "weight": query.weight, "by": query.by}
     everything = oracle.answers(
         "HeavyHitters", window, stream.row_batches, **asked | {"k": 10**6}
@@ -202,11 +202,11 @@ def test_answers_do_not_depend_on_batches(algorithm: str) -> None:
         assert whole.equals(one_by_one)
 
 
-# Summaries made apart ----------------------------------------------------------------------------
+# Summaries made separately -----------------------------------------------------------------------
 
 
 def apart(query: sb.HeavyHitters, batches: list[pa.Table], parts: int, shards: int) -> list[Any]:
-    """Answers from summaries of partitions, each combined by itself and packed, then by shard."""
+    """Answers from partitions that are summarised and packed separately, then merged by shard."""
     reader = make_synopsis(query)
     intake = Intake(query, reader)
     schema = intake.take("", batches[0]).batch.schema

@@ -1,4 +1,4 @@
-"""Exact counts of groups: states of their own for windows of one pane and of several."""
+"""Exact counts of groups; windows of one pane and of several panes have different states."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ K, SIZE = 3, 60
 
 
 def stream(seed: int, rows: int, groups: int, items: int, far: int, text: bool) -> pa.Table:
-    """Rows whose last group is far larger than the others; items may be huge, or alike text."""
+    """Rows whose last group is far larger; items may be huge, or texts with a common prefix."""
     rng = np.random.default_rng(seed)
     item = rng.integers(0, items, rows)
     group = np.where(rng.random(rows) < 0.3, groups, rng.integers(0, groups, rows))

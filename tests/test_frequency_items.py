@@ -47,7 +47,7 @@ def test_items_of_every_type(algorithm: str, kind: str) -> None:
     query = sb.HeavyHitters(
         k=2, item="item", window=sb.CountWindow(8, slide=4), algorithm=algorithm
     )
-    # Each batch has a dictionary of its own, where there is one.
+    # If the type is a dictionary, each batch has a different one.
     monitor = sb.Monitor(query)
     answers = []
     for start in range(0, 16, 5):

@@ -31,7 +31,7 @@ def pattern(name: str, seed: int) -> list[str]:
 
 
 def pushed(items: list[str], algorithm: str, weights: list[int] | None = None) -> Any:
-    """A monitor with these rows, one pane a push, and its synopsis after each."""
+    """Push these rows one pane at a time; gives the synopsis after each pane."""
     query = sb.HeavyHitters(
         k=3, item="item", window=sb.CountWindow(PANES * ROWS, slide=ROWS), algorithm=algorithm,
         capacity=8, cells=12, weight=None if weights is None else "w",
@@ -91,7 +91,7 @@ def test_lemmas_and_theorems(algorithm: str, name: str, weighted: bool) -> None:
                 assert sketch.base[slot] >= count >= sketch.base[slot] - sketch.err[slot]
             else:  # Lemma 2
                 assert alpha[cell[item]] >= count
-            if pane[item] > mu:  # Theorem 1; at pane ends it is Theorem 2 as well
+            if pane[item] > mu:  # Theorem 1, and at pane ends also Theorem 2
                 assert item in slots
         own = cells(sketch, list(slots))
         for i in set(own.values()):
@@ -149,7 +149,7 @@ def test_filtered_space_saving_with_one_cell_is_not_space_saving() -> None:
 
 @pytest.mark.nojit
 def test_exact_needs_more_than_room_for_the_distinct_items() -> None:
-    """Items that overflowed in a live pane still count, though the rest would fit."""
+    """Items that overflowed in a live pane still count, even if the others would fit."""
     query = sb.HeavyHitters(
         k=1, item="item", window=sb.CountWindow(8, slide=2), algorithm="fsw", capacity=2, cells=50
     )

@@ -1,4 +1,4 @@
-"""A user's function is part of its query's identity: by what it computes, in every process."""
+"""A user's function is part of its query's identity, by what it computes, in every process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FusedTopK beyond the definition at every step: functions, ids, silence, shards, windows."""
+"""FusedTopK, in addition to the shared suites: functions, ids, silent streams, shards, windows."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def test_objects_that_report_once_ever(algorithm: str, combine: str, seed: int) 
         "k": 2,
         "streams": ("a", "b", "c"),
         "combine": combine,
-        "returns": algorithm == "sla",  # which keeps all reports, whatever is promised
+        "returns": algorithm == "sla",  # sla keeps all reports in any case
         "algorithm": algorithm,
         "options": conformance.OPTIONS[algorithm],
     }
-    # No window is longer than the stream, so a report too many goes to a fresh object for ever.
+    # `size` exceeds the length of the stream, so an object never reports twice in a stream.
     stream = streams.reports(seed, 300, size=10**9, objects=80, batches=11)
     conformance.compare("FusedTopK", oracle.TimeWindow(30, 3), settings, stream)
     conformance.compare("FusedTopK", oracle.CountWindow(50, 1), settings, stream)
@@ -105,7 +105,7 @@ def test_keys_never_contradict_the_order_of_ids(begin: str) -> None:
     given = keys.of(pa.array(words)).tolist()
     ordered = sorted(zip(words, given, strict=True), key=lambda pair: pair[0].encode())
     assert all(key <= next_key for (_, key), (_, next_key) in itertools.pairwise(ordered))
-    assert len(set(given)) == len(words) - 2  # "a" and "a\0" look alike, and the long ones
+    assert len(set(given)) == len(words) - 2  # "a" is like "a\0", and so are the long ones
     assert keys.of(pa.array([-5, 3, 7])).tolist() == [-5, 3, 7]
     assert len(set(keys.of(pa.array([1, 2, 2**64 - 1], pa.uint64())).tolist())) == 3
 

@@ -1,4 +1,4 @@
-"""FusedTopK: interval dominance, and what the approximate algorithm promises."""
+"""FusedTopK: interval dominance, and the guarantees of the approximate algorithm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skyband.fused.eaa import Eaa
 
 
 Instance = tuple[str, int, float, float]
-"""Object, pane, current and best score, of one moment."""
+"""Object, pane, and the current and best possible score at one moment."""
 
 
 def instances(rows: Sequence[tuple[int, str, int, float]], d: int = 2) -> list[Instance]:
@@ -36,7 +36,7 @@ def instances(rows: Sequence[tuple[int, str, int, float]], d: int = 2) -> list[I
 
 
 def dominators(instance: Instance, all_: Sequence[Instance]) -> set[str]:
-    """Distinct objects of the same pane or newer ones that stand before an instance's best."""
+    """Distinct objects of the same or newer panes that rank before an instance at its best."""
     name, pane, _, best = instance
     return {
         other for other, p, current, _ in all_ if p >= pane and (-current, other) < (-best, name)
@@ -44,7 +44,7 @@ def dominators(instance: Instance, all_: Sequence[Instance]) -> set[str]:
 
 
 def random_reports(rng: random.Random, n: int) -> list[tuple[int, str, int, float]]:
-    """One report a pane, of each object and stream once: the values are all different."""
+    """One report per pane, at most one per object and stream; all values are different."""
     pairs = [(f"o{i}", s) for i in range(n) for s in (0, 1)]
     rng.shuffle(pairs)
     return [(pane, name, s, rng.random()) for pane, (name, s) in enumerate(pairs[:n])]
@@ -93,7 +93,7 @@ def test_the_dominance_set_is_what_is_kept_and_all_of_it_is_needed(seed: int, k:
     assert retained(monitor) == undominated  # sufficient, as every other test shows
     assert monitor.stats()["retained"] == len(undominated)
 
-    # Necessary: when all that is older has expired, an instance gets its maxima and is answered.
+    # Necessary: once everything older has expired, an instance that gets its maxima is answered.
     for name, pane, _, _ in now:
         if (name, pane) not in undominated:
             continue
@@ -157,7 +157,7 @@ def test_the_approximate_answer_keeps_its_promise(
         if answer.exact:
             assert shown == right
         inexact += not answer.exact
-    assert inexact  # or nothing was ever dropped, and the test means little
+    assert inexact  # otherwise nothing was ever dropped, and the test shows little
 
 
 def test_the_approximate_algorithm_keeps_less_and_is_mostly_right() -> None:
@@ -194,7 +194,7 @@ def test_recurrences_can_be_estimated(algorithm: str) -> None:
     got = conformance.run(query, stream.batches, restarts=True)
     if algorithm == "sla":
         conformance.check("FusedTopK", got, want)
-    if algorithm != "eaa-approx":  # which knows whether it has dropped anything
+    if algorithm != "eaa-approx":  # eaa-approx knows whether it has dropped anything
         assert {answer.exact for answer in sb.watch(stream.table, query)} == {algorithm == "sla"}
     hits = [
         len({r["object"] for r in answer[2]} & {r["object"] for r in right.table}) / 3

@@ -1,4 +1,4 @@
-"""FusedTopK: bad rows, reports too many, schemas, and functions that fail."""
+"""FusedTopK: bad rows, too many reports, schemas, and functions that fail."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_guard_against_counting(most: int) -> None:
             assert is_bad == (live >= most)
             if not is_bad:
                 taken.append(row)
-        if rng.random() < 0.8:  # otherwise the rows are refused, and nothing must remain of them
+        if rng.random() < 0.8:  # otherwise the rows are refused and must leave no trace
             kept, good = taken, ~bad
             guard.take(hashes[good], stream[good], panes[good], panes[good] - 6)
         guard._check()
@@ -220,11 +220,11 @@ def test_a_function_that_returns_no_score_an_object() -> None:
 def test_a_function_that_fails_midway_changes_nothing(
     algorithm: str, by: tuple[str, ...], window: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skyband.fused.live.STRETCH", 2)  # so that something is done before
+    monkeypatch.setattr("skyband.fused.live.STRETCH", 2)  # so that part of the batch is done before
     wrong: list[str] = []
 
     def combine(values: Any) -> Any:
-        # Values above 0.9 come in the batch that fails, behind others; and as upper bounds.
+        # Values above 0.9 occur late in the batch that fails, and as upper bounds.
         if wrong and ((values > 0.9) & (values < 1)).any():
             return values[:, 0] * np.nan if wrong == ["nan"] else values
         return values.sum(axis=1)

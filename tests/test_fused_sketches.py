@@ -1,4 +1,4 @@
-"""The sketches of the approximate fused algorithm keep to their stated errors."""
+"""The sketches of the approximate fused algorithm stay within their stated errors."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def test_every_kind_of_case_is_run() -> None:
     assert set(COUNTS) == set(fuzz.CASES)
 
 
-@pytest.mark.filterwarnings("default")  # as users run it, and as make fuzz does
+@pytest.mark.filterwarnings("default")  # as for users, and as in make fuzz
 @pytest.mark.parametrize("kind", COUNTS)
 def test_random_inputs(kind: str) -> None:
     if kind in ("commands", "processes"):
@@ -85,7 +85,7 @@ def _failures(kind: str, count: int) -> list[str]:
     for number in range(count):
         try:
             fuzz.run(kind, f"short-{number}")
-        except Exception as problem:  # noqa: BLE001  whatever it is, it was found
+        except Exception as problem:  # noqa: BLE001  any exception is a finding
             found.append(driver.signature(problem))
     return found
 
@@ -97,7 +97,7 @@ def test_crashes_hangs_and_failures_are_told_apart(
     said = capsys.readouterr().out
     assert "5 inputs" in said
     assert "0 failures" in said
-    # A case that nobody knows ends the process at once.
+    # A process that fails before it reaches its first case counts as a crash.
     monkeypatch.setattr(sys, "executable", "/bin/false")
     assert driver.main(["--count", "2", "--only", "snapshots"]) == 1
     assert "a crash (exit code 1)" in capsys.readouterr().out

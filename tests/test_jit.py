@@ -18,7 +18,7 @@ from skyband.kernels.core.jit import first_usable, jit
 from skyband.kernels.core.patient import patient
 
 PACKAGE = Path(skyband.__file__).parent
-NO_HOME = "/dev/null"  # a file, so that not even root can make folders below it
+NO_HOME = "/dev/null"  # a file, so that not even root can create folders below it
 
 
 @pytest.mark.nojit
@@ -100,7 +100,7 @@ EXPECTED = "10451216379200822465"  # of 1
 
 @pytest.fixture
 def read_only_install(tmp_path: Path) -> Path:
-    """A copy of the kernels in which no cache can be made: a file is where its folder would be."""
+    """A copy of the kernels that cannot have a cache: a file takes the place of its folder."""
     copy = tmp_path / "site" / "skyband"
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(PACKAGE / "kernels", copy / "kernels", ignore=ignore)
@@ -201,7 +201,7 @@ def _sum_of_triples(values: np.ndarray) -> int:
 
 
 class TestPatient:
-    """Kernels that are interpreted while there is little to do."""
+    """Kernels that are interpreted as long as there is little work."""
 
     @pytest.fixture
     def total(self, monkeypatch: pytest.MonkeyPatch) -> Any:

@@ -102,7 +102,7 @@ def test_the_best_rows_of_every_run(case: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize("dtype", ["f8", "i8", "u8", "f4"])
 @pytest.mark.parametrize("largest", [True, False])
 def test_long_runs_in_every_order(pattern: str, dtype: str, largest: bool) -> None:
-    """Long enough for guesses, samples and their failures."""
+    """Inputs long enough for guesses and samples, and for these to fail."""
     rng = random.Random(f"{pattern} {dtype} {largest}")
     n = 8_000
     made = [PATTERNS[pattern](rng, i) for i in range(n)]
@@ -217,7 +217,7 @@ def windows_of(spans: Sequence[Span]) -> tuple[Ints, Ints]:
 def check_fold(
     rng: random.Random, rows: list[Row], k: int, size: int, slide: int, panes: int, groups: int
 ) -> None:
-    """Fold the rows in calls of random length; compare every window, and now and then the rest."""
+    """Fold the rows in calls of random length; compare every window, and sometimes the rest."""
     order = list(range(groups))
     rng.shuffle(order)
     named = np.array(order, np.int32)
@@ -273,7 +273,7 @@ def test_every_window_of_every_pattern(pattern: str, k: int) -> None:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_one_large_group(pattern: str) -> None:
-    """Enough rows for several sweeps by size and by expiry, with dense and with sparse panes."""
+    """Enough rows for several sweeps by size and by expiry, with dense and sparse panes."""
     for k, most, panes, size in ((2, 30, 120, 40), (3, 1, 700, 300), (20, 60, 60, 25)):
         rng = random.Random(f"{pattern} {k}")
         rows = made_rows(rng, pattern, panes, 1, most, 0.0 if most > 1 else 0.3)
@@ -316,12 +316,12 @@ def test_many_small_calls_equal_one() -> None:
     found = []
     for i, span in enumerate(spans):
         for row in rows:
-            if row.pane == span[1] - 1:  # a call for each row, and one for the window
+            if row.pane == span[1] - 1:  # one call per row, and one for the window
                 tops = band.fold(*as_runs([row]), *windows_of([]), named)
                 assert len(tops.slot) == 0
         tops = band.fold(*as_runs([]), *windows_of([span]), named)
         found += [(i, answer) for _, answer in unpacked(tops)]
-    # Rows of one pane came in several runs here, so that equal rows may have changed places.
+    # Rows of one pane came in several runs here, so equal rows may have swapped places.
     assert [(i, g, [r[1:] for r in answer]) for i, (g, answer) in found] == [
         (i, g, [r[1:] for r in answer]) for i, (g, answer) in whole
     ]
@@ -335,7 +335,7 @@ def test_groups_with_clocks_of_their_own(pattern: str) -> None:
     k, size, groups = 3, 4, 6
     rows = {g: made_rows(rng, pattern, rng.randint(0, 20), 1, 4, 0.1) for g in range(groups)}
     rows = {g: [row._replace(group=g) for row in rows[g]] for g in rows}
-    sealed = dict.fromkeys(rows, 0)  # panes each group has had so far
+    sealed = dict.fromkeys(rows, 0)  # number of panes that each group has had so far
     band = Skyband(k)
     for _ in range(12):
         come: list[Row] = []

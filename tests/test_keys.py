@@ -141,7 +141,7 @@ def test_dictionaries_with_nulls_duplicates_and_rows_unused() -> None:
     expected = hash_array(pa.array(["a", None, "b", "a", None, "a", "b"]))
     assert np.array_equal(hash_array(encoded), expected)
     assert np.array_equal(hash_array(encoded.slice(3, 2)), expected[3:5])
-    # What stands in null rows may be anything.
+    # The values behind nulls may be anything.
     raw = np.array([0, 99], np.int8)
     buffers = [pa.py_buffer(b"\x01"), pa.py_buffer(raw)]
     wild = pa.DictionaryArray.from_arrays(pa.Array.from_buffers(pa.int8(), 2, buffers), ["a", "b"])
@@ -197,14 +197,14 @@ def test_column_order_matters_and_one_column_is_itself() -> None:
     assert np.array_equal(hash_columns([a]), hash_array(a))
     assert not (both == hash_columns([b, a])).any()
     assert len(set(both.tolist())) == 4
-    # Pairs of small integers, in which weak combinations collide.
+    # Pairs of small integers, which collide if hashes are combined poorly.
     grid = np.arange(40)
     pairs = hash_columns([pa.array(np.repeat(grid, 40)), pa.array(np.tile(grid, 40))])
     assert len(np.unique(pairs)) == 1600
 
 
 def flips(hash_of: Any, inputs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """How often each output bit changes with each input bit; rows of `inputs` are bytes."""
+    """How often each output bit flips when an input bit flips; rows of `inputs` are bytes."""
     base = hash_of(inputs)
     shares = []
     for bit in range(inputs.shape[1] * 8):
@@ -252,7 +252,7 @@ def test_hashes_are_the_same_in_every_process() -> None:
 
 
 def test_hashes_stay_what_they_are() -> None:
-    """Snapshots hold hashes, so to change them is to change the format."""
+    """Snapshots hold hashes, so changing the hashes changes the format."""
     assert hash_array(pa.array([0, -1])).tolist() == [16294208416658607535, 16490336266968443936]
     assert hash_array(pa.array(["", "skyband", "sliding window", "x" * 50])).tolist() == [
         7960286522194355700,
@@ -307,7 +307,7 @@ def test_released_codes_come_again() -> None:
             KeyIndex.from_state(index.state()).release(np.array(wrong))
 
 
-# Keys whose homes are few and by the table's end, so that probes run into one another and wrap.
+# Keys with few home slots near the end of the table, so that probes collide and wrap around.
 CROWDED = st.sampled_from([n << 60 | m for n in (0, 14, 15) for m in range(12)])
 
 

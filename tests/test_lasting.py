@@ -1,4 +1,4 @@
-"""Rows that a batch leaves out are rows that no window shows."""
+"""A batch leaves out only rows that no window shows."""
 
 import itertools
 
@@ -25,7 +25,7 @@ SCORES = {
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try every batch, also after one that left out little, and small blocks."""
+    """Try every batch, even after one that left out little, and use small blocks."""
     monkeypatch.setattr(lasting, "_PATIENCE", 0)
     monkeypatch.setattr(lasting, "_ROWS_PER_RESULT", 2)
 
@@ -95,7 +95,7 @@ def test_most_rows_are_left_out_of_a_batch_of_many_windows() -> None:
     found = chooser.select(score, np.zeros(0, np.int64), np.arange(0, ROWS + 1, 10), panes, 599)
     assert found is not None
     positions, offsets = found
-    assert len(positions) == offsets[-1] < 400  # 3,000 are among the best five of their panes
+    assert len(positions) == offsets[-1] < 400  # of 3,000 rows among the best five of their panes
 
 
 @pytest.mark.parametrize("kind", ["int", "text"])

@@ -1,4 +1,4 @@
-"""The watermark belongs to the source: every row whose time can be read moves it, bad ones too."""
+"""The watermark belongs to the source: every row with a readable time moves it, even a bad one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import skyband as sb
 QUERY = sb.TopK(k=1, score="x", time="t", window=sb.TimeWindow(10))
 BATCHES = [
     pa.table({"t": [1, 2], "x": [5.0, 7.0]}),
-    pa.table({"t": [25], "x": pa.array([None], pa.float64())}),  # bad, but it says how late it is
+    pa.table({"t": [25], "x": pa.array([None], pa.float64())}),  # bad, but its time can be read
     pa.table({"t": [3, 26], "x": [9.0, 1.0]}),  # the first is late
 ]
 

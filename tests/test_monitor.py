@@ -1,4 +1,4 @@
-"""Pushing, sealing, errors that change nothing, snapshots, looking in between."""
+"""Pushing, sealing, errors that change nothing, snapshots, peeks."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_skipped_rows_are_counted_and_move_the_watermark() -> None:
     monitor = sb.Monitor(query(), on_bad="skip")
     answers = monitor.push(rows((0, "a", 1.0), (1_000, "b", float("nan"))))
     assert ids(answers)[0] == (5, ["a"])
-    assert ids(answers)[-1][1] == []  # the first empty window, for what left
+    assert ids(answers)[-1][1] == []  # the first empty window, which shows what left
     assert {n: monitor.stats()[n] for n in ("rows_in", "rows_bad")} == {"rows_in": 2, "rows_bad": 1}
     assert monitor.flush() == []
 

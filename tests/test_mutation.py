@@ -1,4 +1,4 @@
-"""The short form of ``make mutants``: mutants that are known to be noticed still are."""
+"""The short form of ``make mutants``: mutants known to be killed are still killed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mutation.targets import FAMILIES, TARGETS
 
 KNOWN = Path(runner.__file__).parent / "killed.txt"
 LEAST = 10
-"""Of the known ones so many must be there: those of functions that were rewritten are left out."""
+"""How many known mutants must still exist; those of rewritten functions are skipped."""
 
 
 def test_known_mutants_are_killed() -> None:
-    # In a process of its own: nothing of Skyband may have been imported before a mutant is.
+    # In a separate process, because nothing of Skyband may be imported before a mutant.
     words = [sys.executable, "-m", "mutation", "--known", str(KNOWN)]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=300, env=env)

@@ -1,4 +1,4 @@
-"""Snapshots that released versions wrote are restored, or refused with their version's name."""
+"""Snapshots of released versions are restored, or refused with a message that names the version."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def test_every_algorithm_of_0_1_has_its_snapshots() -> None:
     registered = {
         f"{kind}-{name}" for kind in registry.kinds() for name in registry.algorithms(kind)
     }
-    assert len(names) == 25  # all that 0.1 had; later algorithms have no snapshots of it
+    assert len(names) == 25  # all algorithms of version 0.1
     assert names <= registered

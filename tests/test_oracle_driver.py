@@ -1,4 +1,4 @@
-"""The oracle's changes and its driver, which all else is compared with; the streams of tests."""
+"""The oracle's changes and driver, on which all comparisons rely, and the streams of tests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_changes() -> None:
 
 
 def test_repeated_keys_are_numbered_in_rank_order() -> None:
-    # The first a stays the first a and the second goes.
+    # The first a stays the first a, and the second one leaves.
     assert oracle.changes(ranked("a", "b", "a"), ranked("b", "a"), (), ["id"]) == log(
         ("move", "b", 2, 1), ("move", "a", 1, 2), ("leave", "a", 3, None)
     )
@@ -83,7 +83,7 @@ def test_changes_lead_from_one_answer_to_the_next(old: list[str], new: list[str]
 
 
 # ---------------------------------------------------------------------------------------------
-# The driver: the examples that the public interface is checked with
+# The driver, with the examples that also check the public interface
 
 QUERY = {"k": 2, "score": "score", "id": "id", "time": "ts"}
 FOUR = [
@@ -215,7 +215,7 @@ def test_driver_monitor() -> None:
 
 
 def test_driver_answers_when_the_watermark_reaches_the_end() -> None:
-    # Watermark 9, then 10: the second push brings end 10; the end of the input brings end 20.
+    # Watermark 9, then 10: end 10 is answered after the second push, end 20 after the input ends.
     rows = [{"ts": ts, "score": 1} for ts in (9, 10)]
     run = oracle.answers("TopK", TimeWindow(10), [[r] for r in rows], k=1, score="score", time="ts")
     assert [(a.end, a.push) for a in run.answers] == [(10, 1), (20, None)]
@@ -250,7 +250,7 @@ def test_difference() -> None:
 
 
 # ---------------------------------------------------------------------------------------------
-# The streams that tests are fed with
+# The streams used in tests
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_reports_keep_their_recurrences(window: TimeWindow | CountWindow, recurr
     query |= {"streams": ("a", "b", "c"), "recurrences": recurrences}
     run = oracle.answers(
         "FusedTopK", window, s.row_batches, **query
-    )  # raises at one report too many
+    )  # raises if there is a report too many
     assert len(run.answers) > 20
     assert run.rows_late == 0
     if recurrences == 2:

@@ -1,4 +1,4 @@
-"""The oracle's definitions of the queries, compared with hand and paper."""
+"""The oracle's definitions of the queries, compared with results by hand and from the papers."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_skyline() -> None:
     prefer = {"price": "min", "volume": "max"}
     assert oracle.skyline(rows, prefer) == [rows[2]]
     assert oracle.skyline(rows, {**prefer, "kind": "diff"}) == [rows[1], rows[2]]
-    assert oracle.skyline([rows[2], rows[2]], prefer) == [rows[2], rows[2]]  # equals stay
+    assert oracle.skyline([rows[2], rows[2]], prefer) == [rows[2], rows[2]]  # equal rows stay
     assert oracle.skyline(rows, {"kind": "diff"}) == [rows[1], rows[2], rows[0]]
 
 

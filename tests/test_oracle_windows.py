@@ -1,4 +1,4 @@
-"""The oracle's windows and watermarks, compared with hand."""
+"""The oracle's windows and watermarks, compared with results by hand."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_gap_gives_one_empty_window() -> None:
     #   0    10   20   30   40
     #   | a  |    |    | b  |        a = 5, b = 35
     #   [────)    |    |    |        end 10  a
-    #        [────)    |    |        end 20  empty: what was there leaves
+    #        [────)    |    |        end 20  empty: a leaves
     #             [ ─ ─)    |        end 30  empty again: no answer
     #                  [────)        end 40  b
     live = oracle.time_windows(at(5, 35), "ts", 10, 10)
@@ -147,7 +147,7 @@ def test_a_row_is_late_when_its_pane_is_sealed() -> None:
 
 
 def test_a_push_is_judged_against_the_watermark_before_it() -> None:
-    # In one push nothing is late, in whichever order its rows stand.
+    # Within one push nothing is late, whatever the order of its rows.
     assert fates([at(11, 0)], size=5, slide=5) == [([11, 0], [], 11)]
     assert fates([at(11), at(0)], size=5, slide=5) == [([11], [], 11), ([], [0], 11)]
 
@@ -178,7 +178,7 @@ def test_the_slowest_source_holds() -> None:
         {"a": at(9)},
     ]
     assert fates(pushes, size=5, slide=5, sources=["a", "b"]) == [
-        ([20], [], None),  # b is unseen
+        ([20], [], None),  # b is still unseen
         ([1], [], None),
         ([7], [], 7),
         ([5], [4], 7),

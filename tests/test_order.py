@@ -1,4 +1,4 @@
-"""The one total order, looked at alone."""
+"""The one total order, tested by itself."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""PABF's promise: at every rank of every window less than epsilon below the true score.
+"""PABF's guarantee: at every rank of every window, less than epsilon below the true score.
 
-Small odd streams are compared with the oracle's whole ranking of each window: what is returned must
-be rows of it, in its order, with the true number of rows. Longer ones are checked with numpy.
+Small odd streams are compared with the oracle's whole ranking of each window: an answer must
+consist of rows of it, in its order, with the true number of rows. Longer ones are checked with
+numpy.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SECTIONS = range(len(SETTINGS))
 def check(
     tables: list[list[oracle.Row]], ranking: list[list[oracle.Row]], query: dict[str, Any]
 ) -> None:
-    """Assert the promise of answers, beside the whole ranking of the same windows."""
+    """Assert the guarantee of answers, given the whole ranking of the same windows."""
     assert len(tables) == len(ranking)
     by, score = query.get("by", ()), query["score"]
     sign = 1 if query.get("largest", True) else -1
@@ -162,7 +163,7 @@ NAMES = (
 def share_kept(
     values: Scores, epsilon: float, size: int, slide: int, k: int, **more: Any
 ) -> tuple[float, dict[str, Any]]:
-    """The share of (window, rank) pairs within epsilon, of one-sided answers made of live rows."""
+    """The share of (window, rank) pairs within epsilon; asserts one-sided answers of live rows."""
     query = sb.TopK(
         k=k, score="x", id="row", window=sb.CountWindow(size, slide=slide), algorithm="pabf",
         epsilon=epsilon, **more,
@@ -334,7 +335,7 @@ def test_filters_stop_most_rows_and_rescan_as_often_as_delta_says() -> None:
         _, stats = share_kept(
             values, 0.001, 20_000, 1_000, 50, delta=0.95, options={"filter": name}
         )
-        assert stats["filter_panes"] >= 400  # a pane that two batches share is filtered twice
+        assert stats["filter_panes"] >= 400  # a pane that spans two batches is filtered twice
         assert stats["filter_survivors"] < 0.2 * 400 * 1_000
         assert stats["filter_rescans"] <= 0.12 * 400
 

@@ -1,9 +1,9 @@
-"""The paper's merge as it is printed, which breaks the paper's promise: why ours departs from it.
+"""The paper's merge as printed breaks the paper's guarantee, which is why ours departs from it.
 
-Local-Merge (Algorithm 2) over one bucket, so that nothing hangs on Global-Merge; indices that the
-print gets wrong are read in its favour: dominance is one-sided and counts every better row of the
-pane. What is left of the print is what we depart from: a node moves to the score of the row that
-rebuilds it, and has one count of dominators for all its members.
+This is Local-Merge (Algorithm 2) over one bucket, so that nothing depends on Global-Merge. Where
+the printed indices are wrong, they are read in its favour: dominance is one-sided and counts every
+better row of the pane. What remains is what we depart from: a node moves to the score of the row
+that rebuilds it, and has one count of dominators for all its members.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Scores = npt.NDArray[np.float64]
 
 @dataclass
 class Node:
-    """A QS node: a score for all, a count for all, and the members with their panes."""
+    """A QS node: one score and one count for all members, and the members with their panes."""
 
     score: float
     dominators: int = 0
@@ -55,7 +55,7 @@ def local_merge(nodes: list[Node], pane: int, rows: list[float]) -> list[Node]:
 
 
 def printed(scores: Scores) -> list[list[float]]:
-    """The answers of the printed algorithm: nodes by score, their live members, the first k."""
+    """The answers of the printed algorithm: the first k live members of the nodes, by score."""
     nodes: list[Node] = []
     answers = []
     for pane in range(len(scores) // SLIDE):
@@ -67,7 +67,7 @@ def printed(scores: Scores) -> list[list[float]]:
 
 
 def deviation(scores: Scores, answers: list[list[float]]) -> float:
-    """The greatest distance to the true score of a rank; infinite where a rank is missing."""
+    """The greatest distance to the true score of a rank; infinite if a rank is missing."""
     worst = 0.0
     for pane, got in enumerate(answers):
         live = scores[max(0, pane - PANES + 1) * SLIDE : (pane + 1) * SLIDE]
@@ -111,8 +111,8 @@ def test_one_count_a_node_deletes_a_member_with_few_dominators() -> None:
     nodes: list[Node] = []
     nodes = local_merge(nodes, 0, [10.0])
     nodes = local_merge(nodes, 1, [20.0])  # dominates the row of pane 0
-    nodes = local_merge(nodes, 2, [10.1])  # joins its node: the node has 2 dominators, it has none
+    nodes = local_merge(nodes, 2, [10.1])  # joins that node, which has 2 dominators; it has none
     assert nodes[-1].members == [(0, 10.0), (2, 10.1)]
     nodes = local_merge(nodes, 3, [20.5])
-    # Only one row, 20.5, expires after the row of pane 2, and k is 3: it should have stayed.
+    # Only one row, 20.5, expires after the row of pane 2, and k is 3: that row should have stayed.
     assert [node.score for node in nodes] == [20.5, 20.0]

@@ -1,4 +1,4 @@
-"""``peek``: what it states is what it reads. Every algorithm also peeks in ``test_every_step``."""
+"""``peek`` answers for just the range it states; ``test_every_step`` peeks into all algorithms."""
 
 from __future__ import annotations
 
@@ -111,18 +111,18 @@ def test_groups_of_a_count_window_have_edges_of_their_own(algorithm: str) -> Non
     )
     monitor = sb.Monitor(query)
     monitor.push(pa.table({"g": list("aabaacbaab"), "x": [9, 1, 3, 2, 4, 7, 0, 5, 6, 8]}))
-    answer = monitor.peek()  # a: 6 arrivals, b: 3, c: 1, of which no pane is full
+    answer = monitor.peek()  # arrivals: 6 of a, 3 of b, 1 of c, which has no full pane
     assert answer.table.to_pylist() == [
         {"window_start": 2, "window_end": 6, "g": "a", "rank": 1, "x": 6},
         {"window_start": 0, "window_end": 2, "g": "b", "rank": 1, "x": 3},
     ]
     assert (answer.start, answer.end, answer.total, answer.exact) == (0, 6, 6, True)
-    assert answer.changes.num_rows == 0  # both are as they were answered last
+    assert answer.changes.num_rows == 0  # both equal their last answers
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "fsp"])
 def test_what_a_group_was_answered_last_can_be_read_again(algorithm: str) -> None:
-    """The panes that only the last window of a group covers are kept until its next one."""
+    """Panes that only the last window of a group covers are kept until its next window."""
     query = sb.HeavyHitters(
         k=2, item="i", by=("g",), weight="w", window=sb.CountWindow(4, slide=2), algorithm=algorithm
     )
@@ -143,7 +143,7 @@ SLIDING = [
 @pytest.mark.parametrize(("kind", "algorithm"), SLIDING)
 @pytest.mark.parametrize("window", [(8, 3), (7, 3), (5, 7)], ids=str)
 def test_sketches_between_windows(kind: str, algorithm: str, window: tuple[int, int]) -> None:
-    """After every row, where most peeks begin or end between two windows."""
+    """Peek after every row, so that most peeks begin or end between two windows."""
     stream = streams.stream(3, 40, pattern="crowded", step=2, gap=10)
     stream = streams.Stream(stream.table, stream.rows, tuple(range(1, 40)))
     shapes = oracle.TimeWindow(*window, offset=1), oracle.CountWindow(*window)

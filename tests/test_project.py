@@ -113,7 +113,7 @@ def test_the_citation_is_of_this_version_and_the_five_papers() -> None:
 
 
 def test_lowest_versions_are_those_of_the_project() -> None:
-    """Every dependency is pinned to its minimum, and one without a minimum is refused."""
+    """Every dependency is pinned to its minimum; a dependency without a minimum is refused."""
     command = [sys.executable, ".ci/lowest.py", *sorted(PROJECT["optional-dependencies"])]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     pins = dict(line.split("==") for line in made.splitlines())

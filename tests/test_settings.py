@@ -27,9 +27,9 @@ MEANING = {
     "Skyline": {"id", "time", "by"},
     "SkylineJoin": {"time"},
 }
-"""Optional parameters that say what is asked: the oracle reads them, and so do all algorithms."""
+"""Optional parameters that define the question: the oracle and all algorithms read them."""
 
-# Two values of each setting between which its algorithms behave differently.
+# Two values of each setting, for which its algorithms behave differently.
 VALUES: dict[str, tuple[Any, Any]] = {
     "epsilon": (0.5, 3.0),
     "delta": (0.9, 0.5),
@@ -50,7 +50,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "options.caution": (0.0, 1.0),
     "options.share_from": (0, 10**9),
 }
-# What an algorithm, or a setting, needs beside it to be built and to show what it does.
+# Further settings that an algorithm or a setting needs in order to be built and show its effect.
 NEEDED: dict[str, dict[str, Any]] = {
     "pabf": {"epsilon": 1.0},
     "delta": {"epsilon": 1.0},
@@ -99,7 +99,7 @@ def made(kind: str, name: str | None, setting: str, value: Any) -> sb.Query:
 
 
 def behaviour(kind: str, query: sb.Query) -> Any:
-    """All that a user can see of a run."""
+    """Everything that a user can see of a run."""
     monitor = sb.Monitor(query)
     seen: list[Any] = []
     for batch in pushes(kind):
@@ -111,7 +111,7 @@ def behaviour(kind: str, query: sb.Query) -> Any:
 
 
 def pushes(kind: str) -> list[Any]:
-    """Some thousand rows, twenty per tick, so that algorithms have work to do."""
+    """A few thousand rows, twenty per tick, so that algorithms have work to do."""
     rng = np.random.default_rng(3)
     number = np.arange(ROWS)
     ts = number // 20
@@ -140,7 +140,7 @@ def in_turn(columns: dict[str, dict[str, Any]]) -> list[dict[str, pa.Table]]:
 
 
 def test_every_optional_parameter_is_placed() -> None:
-    """A new parameter either says what is asked, or is a setting that algorithms declare."""
+    """A new parameter either defines the question, or is a setting that algorithms declare."""
     for kind in registry.kinds():
         query: Any = getattr(sb, kind)
         optional = {
@@ -200,7 +200,7 @@ def test_settings_that_the_chosen_algorithm_cannot_use_are_refused() -> None:
 
 
 def test_what_every_answer_keeps_anyway_may_be_asked_of_any_algorithm() -> None:
-    """An exact answer lies within epsilon, and whoever keeps all reports needs no promise."""
+    """An exact answer lies within epsilon; an algorithm that keeps all reports ignores returns."""
     window = sb.CountWindow(9)
     assert registry.choose(sb.TopK(k=1, score="x", epsilon=1.0, delta=0.9, window=window))
     fused = sb.FusedTopK(k=1, id="i", stream="s", value="v", streams=("a",), returns=False,

@@ -1,4 +1,4 @@
-"""Skylines of one stream and of two: dominance graph, shorter windows, layers, shards, errors."""
+"""Skylines of one and of two streams: dominance graph, shorter windows, layers, shards, errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FIGURE_2 = """
 
 
 def drawn(picture: str) -> pa.Table:
-    """Points of a drawing in the order of their digits; right and up are better."""
+    """The points of a drawing in the order of their digits; right and up are better."""
     lines = [line.split() for line in picture.strip().splitlines()]
     found = {
         cell: (x, len(lines) - y)
@@ -60,13 +60,13 @@ def test_the_intervals_of_figure_2() -> None:
     monitor = sb.Monitor(query)
     answers = monitor.push(drawn(FIGURE_2))
     graph = monitor.session.synopsis.graph  # type: ignore[attr-defined]
-    # Panes count from 0 and the paper's tuples from 1; "from ever on" is its 0.
+    # Panes count from 0, the paper's tuples from 1; the paper's 0 stands for ALWAYS.
     intervals = [
         (0 if since == ALWAYS else since + 1, pane + 1) for since, pane in graph.intervals.tolist()
     ]
     assert sorted(intervals) == [(0, 3), (0, 4), (3, 7), (4, 5), (4, 6)]
     assert answers[-1].table["name"].to_pylist() == ["3", "4"]
-    # The last four are p4 to p7; p3 is gone, so p7 shows, but p4 still stands over p5 and p6.
+    # The last four are p4 to p7; p3 is gone, so p7 shows, but p4 still dominates p5 and p6.
     assert monitor.peek(last=4).table["name"].to_pylist() == ["4", "7"]
     assert monitor.peek(last=3).table["name"].to_pylist() == ["5", "6", "7"]
     monitor._check()
@@ -87,7 +87,7 @@ def test_any_shorter_window(algorithm: str, slide: int, dimensions: int) -> None
     for upto in range(slide, 91, slide):
         monitor.push(table.slice(upto - slide, slide))
         for last in rng.integers(1, size + 1, 4).tolist():
-            # Only panes that lie in the shorter window whole are part of it.
+            # Only panes that lie entirely in the shorter window are part of it.
             panes = min(last, upto) // slide
             live = np.arange(upto - panes * slide, upto)
             want = live[best(values[live] * signs)] if panes else live
@@ -174,7 +174,7 @@ def two(seed: int, n: int, how: str, keys: int = 5) -> dict[str, pa.Table]:
         points = np.stack([base, second], axis=1)
         if how == "tied":
             points = np.floor(points * 3)
-        # One key in six is on this side only.
+        # One key in six occurs on this side only.
         key = [f"{side}{k}" if k % 6 == 5 else f"k{k}" for k in rng.integers(0, keys + 1, n)]
         kind = rng.integers(0, 2, n)
         columns = {"ts": np.sort(rng.integers(0, n, n)), "k": key, f"kind_{side}": kind}
@@ -207,7 +207,7 @@ def joined_best(left: list[Any], right: list[Any], diff: bool = False) -> list[t
 def test_every_slide_of_every_algorithm(
     how: str, diff: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skyband.skyline.lsj._FEW", 0)  # small layers share, too
+    monkeypatch.setattr("skyband.skyline.lsj._FEW", 0)  # let small layers share, too
     monkeypatch.setattr("skyband.skyline.lsj._FEW_LIVE", 57)  # graphs come and go
     sources = two(3, 130, how)
     rows = {side: table.to_pylist() for side, table in sources.items()}
@@ -277,7 +277,7 @@ def test_shorter_windows_of_a_join(algorithm: str) -> None:
             ]
             got = [tuple(row.values())[2:] for row in seen.table.to_pylist()]
             assert got == joined_best(live[0], live[1])
-        # A look by the way changes nothing.
+        # A peek changes nothing.
         assert [a.table for a in answers] == [a.table for a in plain.push(push)]
 
 

@@ -1,4 +1,4 @@
-"""SMA as its paper has it: a threshold, a band above it, rescans of the grid when it runs dry."""
+"""SMA as in its paper: a threshold, a band above it, rescans of the grid when the band runs dry."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stats_after(asked: sb.TopK, values: list[Any]) -> dict[str, int | float]:
 
 
 def computed_while_filling(reads: list[int]) -> int:
-    """How often a window whose live rows grow like this is computed for its growth alone."""
+    """How often a window is recomputed only because its number of live rows has grown like this."""
     count, last = 0, 0
     for live in reads:
         if 4 * live > 5 * last:
@@ -54,14 +54,14 @@ def test_a_row_that_reaches_the_threshold_enters_the_band() -> None:
     asked = query(2, size=40, slide=4)
     assert stats_after(asked, first)["skyband"] == 2
     stats = stats_after(asked, [*first, *more])
-    # 8.5 and the newer 8 enter. The older 8 goes: 9, 8.5 and the newer 8 outlive it.
+    # 8.5 and the newer 8 enter. The older 8 leaves: 9, 8.5 and the newer 8 dominate it.
     assert stats["skyband"] == 3
     assert stats["rescans"] == computed_while_filling(list(range(4, 41, 4)))
 
 
 @pytest.mark.nojit
 def test_the_threshold_is_set_as_soon_as_k_rows_are_live() -> None:
-    """Windows that are still filling have no k-th best row."""
+    """A window with fewer than k rows has no k-th best row."""
     for k in range(2, 12):
         stats = stats_after(query(k, size=50), [float(-i) for i in range(k + 1)])
         assert stats["skyband"] == k, "the last row is below the k-th"
@@ -71,8 +71,8 @@ def test_the_threshold_is_set_as_soon_as_k_rows_are_live() -> None:
 def test_a_falling_stream_rescans_each_time_the_band_runs_dry() -> None:
     k, size, n = 4, 20, 200
     stats = stats_after(query(k, size), [float(-i) for i in range(n)])
-    # The band is the k best rows, the oldest; the first of them to leave makes it run dry, and
-    # nothing that arrives is good enough to fill it.
+    # The band holds the k best rows, which are the oldest. When the first of them leaves, the band
+    # runs dry, and nothing that arrives is good enough to fill it.
     filling = computed_while_filling(list(range(1, size + 1)))
     assert stats["rescans"] == filling + n - size
     assert stats["skyband"] == k
@@ -87,7 +87,7 @@ def test_a_rising_stream_needs_no_rescan_once_the_window_is_full() -> None:
 
 @pytest.mark.nojit
 def test_a_window_that_grows_gets_a_higher_threshold() -> None:
-    """After a quiet time: the k-th best of few rows would let nearly all of many in."""
+    """After a quiet time, the k-th best of few rows would admit nearly all of many new rows."""
     rng = random.Random(2)
     times = [*range(0, 100, 10), *(100 + i // 8 for i in range(800))]
     rows = {"t": times, "x": [rng.random() for _ in times]}
@@ -102,7 +102,7 @@ def test_a_window_that_grows_gets_a_higher_threshold() -> None:
 
 @pytest.mark.nojit
 def test_a_rescan_that_finds_exactly_k_rows_sets_the_threshold_too() -> None:
-    """Where the best cells hold just k rows, what stands in the other cells is still live."""
+    """If the best cells hold exactly k rows, rows in the other cells are still live."""
     values = [100.0, 99.0, 50.0, 49.0, 48.0, 1.0, 2.0, 3.0]
     table = pa.table({"x": [*values, 0.5, 0.6, 0.7, 0.8]})
     got = sb.rank(table, query(2, size=5))
@@ -143,7 +143,7 @@ def test_rescans_answer_as_the_definition(pattern: str, score_type: str, restart
     ids=["uniform", "normal", "tiny", "integers", "far integers", "with infinities"],
 )  # fmt: skip
 def test_a_rescan_reads_the_best_cells_alone(draw: Any) -> None:
-    """Cells are as wide as one another in the score, whatever its sign and type."""
+    """All cells cover equal ranges of the score, whatever its sign and type."""
     rng = random.Random(5)
     size = 4_000
     stats = stats_after(query(10, size, slide=20), [draw(rng) for _ in range(6 * size)])

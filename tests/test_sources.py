@@ -1,4 +1,4 @@
-"""Every kind of source gives the same answers; late rows over streams are told."""
+"""Every kind of source gives the same answers; late rows in streams are reported."""
 
 from __future__ import annotations
 

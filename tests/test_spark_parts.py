@@ -1,4 +1,4 @@
-"""The parts of the Spark engine against the embedded one, for every algorithm, without Spark."""
+"""The parts of the Spark engine compared with the embedded engine, without Spark."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def settings_of(kind: str, name: str, number: int) -> dict[str, Any]:
 
 
 def modern(table: pa.Table) -> pa.Table:
-    """The table later than 1970, one tick a millisecond: what Spark can stream."""
+    """Shift the table to after 1970, with one tick per millisecond, so that Spark can stream it."""
     at = table.schema.get_field_index("ts")
     kind = table.schema.field(at).type
     ticks = pc.add(table["ts"].cast(pa.int64()), 1_000)
@@ -74,7 +74,7 @@ def query_of(
 
 
 def ranked(table: pa.Table, query: sb.Query) -> list[dict[str, Any]]:
-    """Rows by window and group, otherwise as they came."""
+    """Rows sorted by window and group, otherwise in their original order."""
     names = ("window_end", *query.groups)
     rows = streams.rows_of(table)
     return sorted(rows, key=lambda row: [repr(row[name]).rjust(40) for name in names])
@@ -91,10 +91,10 @@ def compare(
     forgetful: bool,
     least: int = 0,
 ) -> None:
-    """Compare what both engines give; they must give ``least`` rows."""
+    """Compare the answers of both engines, which must have at least ``least`` rows."""
     sources = simulated.first_tables(pushes)
     if set(sources) != {""} and set(sources) != set(query.sources):
-        return  # a mapping without a source is another query on each engine
+        return  # the engines treat a mapping that lacks a source as different queries
     plan = simulated.plan_of(query, sources, shards=shards, changes=changes)
     job = simulated.Job(plan, parts, forgetful)
     got = pa.concat_tables([job.push(simulated.by_source(push)) for push in pushes])
@@ -131,7 +131,7 @@ def test_streaming_is_monitor(kind: str, name: str, number: int, data: st.DataOb
 @pytest.mark.parametrize(("kind", "name", "number"), CASES)
 @pytest.mark.parametrize("shards", [1, 3])
 def test_longer_streams_and_batches(kind: str, name: str, number: int, shards: int) -> None:
-    window = oracle.TimeWindow(30, 7, lateness=3)  # the stream is later than that now and then
+    window = oracle.TimeWindow(30, 7, lateness=3)  # some rows of the stream are later than that
     chosen = settings_of(kind, name, number)
     stream = conformance.long_stream(kind, chosen, window, "crowded")
     pushes = pushes_of(stream, chosen)
@@ -266,7 +266,7 @@ class TestState:
             each.push({"": first})
         saved = {key: (s.blob, dict(s.kept)) for key, s in again.stores.items()}
         timers, seen, mark = dict(again.timers), dict(again.seen), again.watermark
-        again.push({"": second})  # its writes are lost, and so are the folds it kept
+        again.push({"": second})  # its writes are lost, and so are the folds it cached
         for key in list(again.stores):
             again.stores[key].blob, again.stores[key].kept = saved.get(key, (None, {}))
         again.timers, again.seen, again.watermark = timers, seen, mark
@@ -287,7 +287,7 @@ def test_bad_rows_are_counted_and_left_out() -> None:
 
 
 def test_a_time_that_the_watermark_cannot_hold_makes_a_bad_row() -> None:
-    """Before 1970, or so late that a century more does not fit: not the end of the stream."""
+    """A time before 1970, or too late to be shifted by a century, does not stop the stream."""
     good = pa.table({"ts": [5_000, 5_900], "id": ["a", "c"], "score": [1.0, 3.0]})
     wrong = pa.table({"ts": [-5, 2**62], "id": ["b", "d"], "score": [9.0, 9.0]})
     null = pa.table({"ts": [5_001, -7], "id": [None, None], "score": [1.0, 1.0]}).cast(good.schema)
@@ -300,7 +300,7 @@ def test_a_time_that_the_watermark_cannot_hold_makes_a_bad_row() -> None:
     alone = simulated.Job(simulated.plan_of(topk(), {"": good}))
     assert got["id"].to_pylist() == ["a", "a"]
     assert got == alone.push({"": good})
-    # A push of nothing else moves nothing.
+    # A push of only such rows does not move the watermark.
     assert job.push({"": wrong}).num_rows == 0
     assert (job.stats["rows_bad"], job.watermark) == (6, 5_900)
     for row, told in ((0, "before 1970"), (1, "too far ahead")):

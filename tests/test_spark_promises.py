@@ -1,4 +1,4 @@
-"""What ``rank(..., bounds=True)`` says of answers on Spark, by the simulator: see ``simulated``."""
+"""The columns of ``rank(..., bounds=True)`` on Spark, with the simulator in ``simulated``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def made(kind: str, name: str, number: int, more: dict[str, Any]) -> tuple[Any, 
 
 
 def given(query: sb.Query, pushes: list[Any], **settings: Any) -> list[dict[str, Any]]:
-    """Rows of a simulated job, with what they promise."""
+    """Rows of a simulated job, with their guarantees."""
     plan = simulated.plan_of(query, simulated.first_tables(pushes), bounds=True, **settings)
     assert plan.output.names[-2:] == PROMISE.names
     job = simulated.Job(plan)
@@ -86,11 +86,11 @@ def test_changes_say_it_too(
         if place in told:
             assert (row["exact"], row["bounds"]) == told[place], row
             kept += 1
-        else:  # a group without rows; pabf proves nothing of any answer
+        else:  # a group without rows; pabf never proves an answer exact
             assert row["exact"] == (name != "pabf"), row
             assert row["change"] == "leave", row
             assert dict(row["bounds"]).get("missed", -np.inf) == -np.inf
-    assert 0 < kept <= len(changes) - (kind != "FusedTopK")  # whose stream has no gaps
+    assert 0 < kept <= len(changes) - (kind != "FusedTopK")  # FusedTopK's stream has no gaps
 
 
 def test_a_batch_says_it_too() -> None:
@@ -104,7 +104,7 @@ def test_a_batch_says_it_too() -> None:
 
 
 def test_groups_are_told_apart_whatever_their_key() -> None:
-    """Three runs of two windows; the group that is null is a group, one has left."""
+    """Three runs in two windows; null is a group like any other, and one group has left."""
     table = pa.table({"g": ["a", None, None, "b"], "rank": pa.array([1, 1, 2, 1], pa.int32())})
     bounds = {"missed": np.array([0.25, -np.inf, 7.0]), "delta": 1}
     told = Promises(np.array([1, 2, 1]), np.array([True, False, True]), bounds, empty=True)

@@ -1,4 +1,4 @@
-"""``state_bytes`` is what a monitor holds, open panes included: a snapshot weighs it."""
+"""``state_bytes`` is what a monitor holds, open panes included; compared with a snapshot's size."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import test_settings
 from skyband.data.packing import unpack
 
 LEAST, MOST = 0.8, 8.0
-"""Bytes told for each byte of a snapshot: arrays have room to grow, indexes are derived."""
+"""Bytes reported per byte of a snapshot: arrays have spare room, indexes are not in snapshots."""
 SMALL = 16_384
 """Bytes that are not counted: clocks, the last answer, the framing of each column of text."""
-# One leaves several panes open, the other nearly all rows in one open pane.
+# The first leaves several panes open, the second nearly all rows in one open pane.
 WINDOWS = (oracle.TimeWindow(40, 5, lateness=30), oracle.TimeWindow(40, 40, lateness=300))
 
 

@@ -1,4 +1,4 @@
-"""What ``Monitor.stats`` says: the same after a restore, at a cost that does not grow."""
+"""``Monitor.stats``: the same after a restore, at a cost that does not grow with the state."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def test_statistics_survive_a_restore(query: sb.Query, batches: list[Any]) -> No
     again = sb.Monitor.restore(monitor.snapshot())
     assert known(again) == known_of(before) == known(monitor)
     counts = {n: v for n, v in before.items() if n not in ALWAYS | {"state_bytes"}}
-    if query.algorithm != "skyband":  # which counts nothing
+    if query.algorithm != "skyband":  # skyband has no counters
         assert any(counts.values()), counts
     for batch in batches[-2:]:
         again.push(batch)
-    # Counts go on from where they were, all of them.
+    # All counts continue from where they were.
     assert set(again.stats()) == set(before)
     assert again.stats()["rows_in"] > before["rows_in"]
 
@@ -47,7 +47,7 @@ def known(monitor: sb.Monitor) -> dict[str, int | float]:
 
 
 def known_of(stats: dict[str, int | float]) -> dict[str, int | float]:
-    """All but the bytes: a restored state has other room to spare."""
+    """All statistics except the bytes: a restored state has different spare room."""
     return {name: value for name, value in stats.items() if name != "state_bytes"}
 
 
@@ -57,7 +57,7 @@ ROWS = 12_000
 
 
 def large(kind: str, algorithm: str) -> tuple[sb.Query, Any]:
-    """A query of every kind over a window that all rows fit in, and the rows."""
+    """A query over a window that holds all rows, and the rows."""
     rng = np.random.default_rng(3)
     ts = np.arange(ROWS) // 3
     falling = {"ts": ts, "id": np.arange(ROWS), "score": -np.arange(ROWS) / 7.0}
@@ -75,7 +75,7 @@ def large(kind: str, algorithm: str) -> tuple[sb.Query, Any]:
         table = pa.table({**falling, "p": 1.0 - rng.random(ROWS)})
         rows = (
             ROWS if algorithm == "bs" else 2_000
-        )  # the others keep few, and falling ones are slow
+        )  # the others keep few rows, and are slow on falling scores
         query = sb.UncertainTopK(k=5, score="score", id="id", probability="p", **window)
         return query, table.slice(0, rows)
     if kind == "FusedTopK":
@@ -107,7 +107,7 @@ def large(kind: str, algorithm: str) -> tuple[sb.Query, Any]:
 
 @pytest.mark.parametrize(("kind", "algorithm"), NAMES)
 def test_statistics_take_no_room_that_grows_with_the_state(kind: str, algorithm: str) -> None:
-    """Progress bars read them after every batch: a mask of the rows would be seen here."""
+    """Progress bars read them after every batch; a mask over all rows would fail this test."""
     query, rows = large(kind, algorithm)
     monitor = sb.Monitor(query)
     monitor.push(rows)
@@ -139,8 +139,8 @@ def test_statistics_do_not_sweep(algorithm: str, monkeypatch: pytest.MonkeyPatch
     assert monitor.stats() == before
     assert not looks
     monitor.session.synopsis.sweep()  # type: ignore[attr-defined]
-    assert looks, "a sweep is seen here"
+    assert looks, "a sweep would be noticed"
     after = monitor.stats()
     assert after["sweeps"] == before["sweeps"] + 1
-    # Until a sweep all that came since the last one counts, after it what is not dominated.
+    # Before a sweep, everything since the last sweep counts; after it, only what is not dominated.
     assert 3 <= after["retained"] < before["retained"] == before["reports"]

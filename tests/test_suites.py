@@ -1,4 +1,4 @@
-"""No registered algorithm is left out of a shared suite, no kind of query is without settings."""
+"""Every registered algorithm is in the shared suites, and every kind of query has settings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_algorithm_is_in(module: Any, name: str) -> None:
 
 
 def test_every_algorithm_runs_on_the_parts_of_spark() -> None:
-    """Exact and approximate ones have tests of their own there."""
+    """Exact and approximate algorithms have separate tests there."""
     found = [pairs_of(test) for name, test in vars(test_spark_parts).items() if name[:5] == "test_"]
     assert set().union(*found) == suites.registered()
 

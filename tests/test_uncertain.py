@@ -1,4 +1,4 @@
-"""UncertainTopK: equal synopses, bounded state, bad rows and queries."""
+"""UncertainTopK: equal answers of all synopses, bounded state, bad rows and bad queries."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_state_stays_bounded_and_checks(algorithm: str, pattern: str) -> None:
     n, size = 6000, 1000
     speed = {"falling": -np.arange(n), "rising": np.arange(n)}.get(pattern, rng.permutation(n))
     p = rng.random(n) * 1e-4 + 1e-9 if pattern == "unlikely" else 1.0 - rng.random(n)
-    if pattern == "in turns":  # compact sets grow and shrink by factors, and H with them
+    if pattern == "in turns":  # compact sets, and H with them, grow and shrink by a large factor
         p = np.where(np.arange(n) // 700 % 2, p / 20, 0.5 + p / 2)
     table = pa.table({"speed": speed, "p": p, "car": np.arange(n)})
     monitor = sb.Monitor(query("pk-topk", sb.CountWindow(size, slide=20), k=5, algorithm=algorithm))
@@ -68,7 +68,7 @@ def test_state_stays_bounded_and_checks(algorithm: str, pattern: str) -> None:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_rows_are_cleaned_up_when_the_store_has_doubled_not_at_each_push(algorithm: str) -> None:
-    """Looking through all live rows at each push made bs 60 times slower than it is."""
+    """Scanning all live rows at each push would make bs 60 times slower."""
     rng = np.random.default_rng(3)
     size, n, batch = 8_000, 60_000, 200
     table = pa.table({"speed": rng.random(n), "p": 1.0 - rng.random(n), "car": np.arange(n)})
@@ -81,7 +81,7 @@ def test_rows_are_cleaned_up_when_the_store_has_doubled_not_at_each_push(algorit
         longest = max(longest, len(synopsis.store))
     cleanings = monitor.stats()["cleanings"]
     assert longest <= 2 * size + 4096 + batch
-    # At least 4,096 rows come between two cleanings, and a window's worth once it is full.
+    # At least 4,096 rows come between two cleanings; once the window is full, as many as it holds.
     assert cleanings <= (2 + n // size if algorithm == "bs" else n // 4096)
     assert cleanings >= (3 if algorithm == "bs" else 1)
 
@@ -126,7 +126,7 @@ def test_a_shorter_window_can_be_read(algorithm: str) -> None:
 
 
 def test_shards_merge() -> None:
-    # Compact sets of shards are partial answers: together they finish to the answer over all rows.
+    # Compact sets of shards are partial answers: merged, they give the answer over all rows.
     rng = np.random.default_rng(8)
     n = 400
     table = pa.table(

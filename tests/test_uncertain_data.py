@@ -1,4 +1,4 @@
-"""Uncertain streams: what the generators draw, and real streams where SKYBAND_DATA names them."""
+"""Uncertain streams: the generators, and real streams if SKYBAND_DATA names their folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_random_order_is_seeded_and_has_distinct_scores() -> None:
 
 
 def test_in_the_worst_order_every_row_is_kept() -> None:
-    # Scores and probabilities fall, so each row is answered at some time: nothing can be dropped.
+    # Scores and probabilities fall, so each row is in some answer: nothing can be dropped.
     table = worst_order(400)
     query = sb.UncertainTopK(
         k=2, score="score", probability="p", id="id", window=sb.CountWindow(100, slide=1)
@@ -33,7 +33,7 @@ def test_in_the_worst_order_every_row_is_kept() -> None:
     seen: set[int] = set()
     for answer in monitor.push(table):
         seen |= set(answer.table["id"].to_pylist())
-    assert seen >= set(range(302))  # all that have been the second oldest
+    assert seen >= set(range(302))  # all rows that have been the second oldest
     assert monitor.stats()["retained"] >= 90
 
 

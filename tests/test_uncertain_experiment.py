@@ -1,4 +1,4 @@
-"""The reproduction of the paper on uncertain streams: it runs, and its shortcuts change nothing."""
+"""The reproduction of the uncertain-streams paper: it runs, and its shortcuts change nothing."""
 
 from __future__ import annotations
 

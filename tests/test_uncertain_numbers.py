@@ -1,4 +1,4 @@
-"""UncertainTopK: hard numbers, long windows, long streams."""
+"""UncertainTopK: numerically hard cases, long windows, long streams."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ needs_long_double = pytest.mark.skipif(
     reason="long double is no longer than double here",
 )
 
-# Small enough to leave the range of floats after one, two or many factors.
+# Small enough to underflow after one, two or many multiplications.
 tiny = st.sampled_from((5e-324, 1e-300, 2e-200, 1e-30, 2e-12, 0.25, 0.999, 1 - 2**-53, 1.0))
 
 
@@ -47,7 +47,7 @@ def test_tiny_chances_agree_with_exact_rationals(kind: str, p: list[float], k: i
     wanted = [row["topk_probability"] for row in want]
     assert chances.tolist() == pytest.approx(wanted, rel=1e-9, abs=1e-322)
     if kind == "u-kranks":
-        # Rows may tie but for digits that floats do not have: a winner is as good as the best.
+        # Rows may differ only in digits that floats do not have: any of them may win.
         at_rank, _ = by_recursion([Fraction(each) for each in p], k)
         for rank, (row, best) in enumerate(zip(positions.tolist(), want, strict=True)):
             exact = at_rank[-best["speed"]][rank]
@@ -56,8 +56,8 @@ def test_tiny_chances_agree_with_exact_rationals(kind: str, p: list[float], k: i
 
 @pytest.mark.nojit
 def test_ranks_too_unlikely_for_a_float_are_still_won_by_the_right_row() -> None:
-    # 60 rows of about 1e-9: forty of them are there with a probability of about 1e-345. The row
-    # likeliest to be the 40th is not the first that can be, but the last: most stand before it.
+    # 60 rows of about 1e-9: forty of them exist with a probability of about 1e-345. The row
+    # likeliest to be the 40th is the last one, because most rows come before it.
     p = [1e-9] * 50 + [3e-9] + [1e-9] * 9
     positions, chances = Semantics("u-kranks", 40).answer(p)
     rows = [{"speed": -i, "p": each} for i, each in enumerate(p)]
@@ -81,13 +81,13 @@ def test_vectors_too_unlikely_for_a_float_are_still_told_apart() -> None:
 
 
 class InLongDouble:
-    """The chances of rows in row order, by the definitions, with 64 digits and wide exponents."""
+    """Probabilities of rows in row order, by definition, with 64-bit mantissas, wide exponents."""
 
     def __init__(self, p: npt.NDArray[np.float64], k: int) -> None:
         self.p, self.k = p.astype(np.longdouble), k
 
     def at_rank(self) -> Long:
-        """The chance of each row to have each rank."""
+        """The probability that each row has each rank."""
         r = np.zeros(self.k, np.longdouble)
         r[0] = 1
         found = np.zeros((len(self.p), self.k), np.longdouble)
@@ -98,7 +98,7 @@ class InLongDouble:
         return found
 
     def vector(self, chosen: npt.NDArray[np.int64]) -> np.longdouble:
-        """The chance of a vector."""
+        """The probability of a vector."""
         there = np.zeros(len(self.p), np.bool_)
         there[chosen] = True
         upto = int(chosen.max()) + 1
@@ -106,7 +106,7 @@ class InLongDouble:
         return chance
 
     def likeliest_vector(self) -> np.longdouble:
-        """The greatest chance of any vector: the k greatest of each prefix, the others absent."""
+        """The greatest probability of any vector: the k likeliest rows of a prefix, no others."""
         best, absent = np.longdouble(0), np.longdouble(1)
         chosen: list[np.longdouble] = []  # ascending
         for p in self.p:
@@ -149,7 +149,7 @@ def test_long_windows_agree_with_long_double(spread: str, k: int) -> None:
         positions, found = of(kind, k).answer(p)
         assert ((found >= 0) & (found <= 1)).all()
         assert np.allclose(found, chances.astype(np.float64), rtol=1e-10, atol=1e-320), kind
-        # The rows have those chances: the right ones were chosen, where chances show as 0 too.
+        # The chosen rows have these probabilities, even where the answer shows 0.
         if kind == "u-kranks":
             own = at_rank[positions, np.arange(k)]
         elif kind == "u-topk":
@@ -165,8 +165,8 @@ def test_long_windows_agree_with_long_double(spread: str, k: int) -> None:
 @pytest.mark.parametrize("n", [60_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_drift_over_a_long_stream(kind: str, n: int) -> None:
-    # Every answer is computed from rank 1 over a rank prefix: the last one of a long stream has
-    # the digits of a fresh one, whatever the synopsis.
+    # Every answer is computed from rank 1 over a prefix of ranks, so the last answer of a long
+    # stream has the same digits as a fresh computation, whatever the synopsis.
     rng = np.random.default_rng(3)
     size = 1_000
     table = pa.table({"speed": rng.permutation(n), "p": 1.0 - rng.random(n), "car": np.arange(n)})

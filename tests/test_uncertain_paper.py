@@ -55,8 +55,8 @@ def test_table_1(algorithm: str, kind: str, speeds: list[int], chances: list[flo
 @pytest.mark.nojit
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_introduction_s_sliding_window(algorithm: str) -> None:
-    # Over {5, 6, 8} the answer is {6, 5}; when 5 leaves and 2 comes it is {6, 8}: the highest
-    # reading was no answer before and is one now.
+    # Over {5, 6, 8} the answer is {6, 5}; when 5 leaves and 2 arrives, it is {6, 8}: the highest
+    # reading was not in the answer before and is now.
     table = sb.rank(RADAR, query("pk-topk", sb.CountWindow(3, slide=1), algorithm=algorithm))
     at: dict[int, list[int]] = {end: [] for end in table["window_end"].to_pylist()}
     for end, speed in zip(table["window_end"].to_pylist(), table["speed"].to_pylist(), strict=True):
@@ -70,19 +70,19 @@ def test_example_3_1() -> None:
     in_row_order = [0.4, 0.5, 0.8, 0.4]
     assert pk.end(in_row_order) == 3
     assert [pk.admits(in_row_order[:n]) for n in range(5)] == [False, False, False, True, True]
-    # The array r as printed, row by row.
+    # The array r as printed in the paper, row by row.
     exact = [Fraction(2, 5), Fraction(1, 2), Fraction(4, 5)]
     printed = [("1", "0"), ("0.6", "0.4"), ("0.3", "0.5"), ("0.06", "0.34")]
     for rows, (none, one) in enumerate(printed):
         assert Exact("pk-topk", 2).counts(exact[:rows]) == [Fraction(none), Fraction(one)]
-    # At d = 3 all three rows satisfy (1): none has less than 0.06 + 0.34.
+    # At d = 3 all three rows satisfy (1): each has at least 0.06 + 0.34.
     chances = Semantics("pt-k", 2, 0.4).answer(in_row_order)
     assert chances[0].tolist() == [2, 1, 0]
     assert chances[1].tolist() == pytest.approx([0.64, 0.5, 0.4], rel=1e-15)
 
 
 def queue_of(monitor: sb.Monitor) -> list[tuple[set[int], set[int]]]:
-    """The compact sets of a segmental queue, newest first, each with its segment; as scores."""
+    """The compact sets of a segmental queue as scores, newest first, each with its segment."""
     synopsis = monitor.session.synopsis
     assert isinstance(synopsis, SegmentalQueue)
     arena, entry, num = synopsis._queue
@@ -96,9 +96,9 @@ def queue_of(monitor: sb.Monitor) -> list[tuple[set[int], set[int]]]:
 
 @pytest.mark.nojit
 def test_example_4_1() -> None:
-    # Figure 2: a window of eight rows, the three highest make a compact set, H = 3. Certain rows
-    # and k = 3 do that. Where the example prints {5, 6, 1} for the new C(S_3) at time 9, the newest
-    # three rows are {6, 1, 4}. The row that it does not name is 2.
+    # Figure 2: in a window of eight rows, the three highest make a compact set, H = 3. Rows of
+    # probability 1 and k = 3 give that. The example prints {5, 6, 1} for the new C(S_3) at time 9,
+    # but the newest three rows are {6, 1, 4}. The row that it does not name is 2.
     scores = [8, 7, 9, 2, 3, 5, 6, 1, 4]
     table = pa.table({"speed": scores, "p": [1.0] * 9, "car": scores})
     monitor = sb.Monitor(query("pk-topk", sb.CountWindow(8, slide=1), k=3, algorithm="scsq"))
@@ -129,7 +129,7 @@ def test_answers_are_those_of_all_possible_worlds(kind: str, p: list[float], k: 
     wanted = [row["topk_probability"] for row in want]
     if {*p} <= {0.25, 0.5, 0.75, 1.0}:
         assert positions.tolist() == [-row["speed"] for row in want]
-    # Else digits may decide between chances that are equal but for a rounding, and nothing more.
+    # Otherwise rounding may decide between probabilities that are equal except for rounding.
     common = min(len(wanted), len(chances))
     assert chances[:common].tolist() == pytest.approx(wanted[:common], rel=1e-9)
     extra = [*wanted[common:], *chances[common:].tolist()]
@@ -150,7 +150,7 @@ def test_compact_sets_end_where_the_definition_says(kind: str, p: list[float], k
 @given(p=st.lists(quarters, max_size=14), k=st.integers(1, 4))
 @settings(max_examples=60)
 def test_theorem_3_1_the_compact_set_suffices(kind: str, p: list[float], k: int) -> None:
-    # And for the other semantics, as section 5 says: what follows the set changes no answer.
+    # Also for the other semantics, as section 5 says: rows after the set do not change the answer.
     semantics = of(kind, k)
     end = semantics.end(p)
     assume(end is not None)
@@ -173,7 +173,7 @@ def test_theorems_3_2_and_5_1_to_5_3_insertions(
     kind: str, p: list[float], k: int, data: st.DataObject
 ) -> None:
     exact = Exact(kind, k)
-    end = exact.end(p) or 0  # 0: there is none
+    end = exact.end(p) or 0  # 0 if there is none
     assume(end > 0)
     at = data.draw(st.integers(0, len(p)))
     more = [*p[:at], data.draw(quarters), *p[at:]]
@@ -192,8 +192,8 @@ def test_theorems_3_2_and_5_1_to_5_3_insertions(
 def test_the_compact_set_of_a_union_lies_in_the_union_of_compact_sets(
     kind: str, p: list[tuple[float, bool]], k: int
 ) -> None:
-    # What merges shards, parts of a pane, and panes; sides without a compact set count whole. What
-    # is kept exceeds its condition by a margin, so that rounding cannot spoil it.
+    # This allows merging shards, parts of a pane, and panes; a side without a compact set is kept
+    # whole. What is kept exceeds its condition by a margin, so that rounding does no harm.
     semantics = of(kind, k)
     sides = [[i for i, (_, side) in enumerate(p) if side is which] for which in (True, False)]
     kept: list[int] = []
@@ -230,7 +230,8 @@ def test_lemma_4_3_a_row_is_in_consecutive_compact_sets(
 
 
 def test_pt_k_keeps_rows_whose_chance_is_the_threshold() -> None:
-    # k = 1: chances 1/2 and 1/2 · 1 = 1/2; printed with "at most", the set would end before them.
+    # k = 1: probabilities 1/2 and 1/2 · 1 = 1/2. With the paper's "at most", the set would end
+    # too early.
     semantics = Semantics("pt-k", 1, 0.5)
     assert semantics.end([0.5, 1.0]) == 2
     positions, chances = semantics.answer([0.5, 1.0])

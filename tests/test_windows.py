@@ -1,4 +1,4 @@
-"""Durations and the arithmetic of panes, drawn where a drawing says more."""
+"""Durations and the arithmetic of panes, with drawings where they help."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_two_panes_a_slide() -> None:
 
 
 def test_slide_longer_than_size_leaves_gaps() -> None:
-    #  size 2, slide 5: windows [3, 5), [8, 10); what lies between belongs to none
+    #  size 2, slide 5: windows [3, 5), [8, 10); times in between belong to no window
     #
     #  panes   ├─── 0 ───┼ 1 ┼─── 2 ───┼ 3 ┤
     #          0         3   5         8   10

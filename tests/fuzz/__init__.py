@@ -1,23 +1,23 @@
 """Random inputs, seeded: ``make fuzz``, or ``python -m fuzz`` in this folder's parent.
 
-One input is one query over one stream, one file, one damaged snapshot, one refused or accepted
-spec, or one run of the command line. The batches of a stream and the words of a command are not
-counted apart. Whatever the input, these are failures:
+One input is one query over one stream, one file, one damaged snapshot, one spec that is accepted or
+refused, or one run of the command line. The batches of a stream and the arguments of a command are
+not counted separately. Whatever the input, these are failures:
 
     a crash            the process dies
-    a hang             two minutes of the processor's time, or twenty by the clock, for one input
+    a hang             two minutes of CPU time, or twenty minutes of wall time, for one input
     a traceback        an exception that is not a SkybandError, or any from the command line
-    a wrong answer     one that differs from the oracle's, or breaks the bounds that it carries
+    a wrong answer     one that differs from the oracle's, or violates its own bounds
 
-    values.py      names, types, times and columns, odd ones among them
-    queries.py     what a random query of each kind asks for
-    streams.py     such a query, with a stream that it can read
-    answers.py     such a query against the oracle, through Monitor, rank and watch
+    values.py      names, types, times and columns, including odd ones
+    queries.py     random queries of each kind
+    streams.py     a random query with a stream that it can read
+    answers.py     such a query compared with the oracle, through Monitor, rank and watch
     specs.py       settings and column types that may make no sense
-    snapshots.py   snapshots that were damaged
-    files.py       files that were damaged
-    commands.py    the command line, in this process and in one of its own
-    driver.py      runs many of them, survives crashes and hangs, says how to repeat a failure
+    snapshots.py   damaged snapshots
+    files.py       damaged files
+    commands.py    the command line, in this process and in a separate one
+    driver.py      runs many inputs, survives crashes and hangs, shows how to reproduce a failure
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ CASES: dict[str, tuple[Case, int]] = {
     "commands": (commands.case, 69),
     "processes": (commands.process, 1),
 }
-"""Every kind of case, with its share of a thousand inputs."""
+"""Every kind of case, with its number per thousand inputs."""
 
 
 def pick(seed: str) -> str:
-    """The kind of case that a seed stands for."""
+    """The kind of case that a seed selects."""
     names = list(CASES)
     shares = [share for _, share in CASES.values()]
     return random.Random(f"pick:{seed}").choices(names, shares)[0]

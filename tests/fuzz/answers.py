@@ -15,7 +15,7 @@ from fuzz import streams
 
 NEAR = 1e-9
 AFTER_PUSH: list[Callable[[sb.Monitor, streams.Drawn], None]] = []
-"""Called with the monitor after every push; a check of ``peek`` would be one of them."""
+"""Checks that are called with the monitor after every push, for example one of ``peek``."""
 
 Edges = tuple[int, int]
 Rows = list[oracle.Row]
@@ -27,11 +27,11 @@ def case(rng: random.Random) -> None:
     way(rng, streams.draw(rng, bad=0.0 if way in (pushed, watched) else rng.choice((0, 0.05, 0.3))))
 
 
-# Ways of asking ---------------------------------------------------------------------------------
+# Ways to run a query ----------------------------------------------------------------------------
 
 
 def pushed(rng: random.Random, drawn: streams.Drawn) -> None:
-    """Batch by batch, late rows among them, with a snapshot restored now and then."""
+    """Push batch by batch, including late rows, and sometimes restore a snapshot."""
     batches = streams.pushes(rng, drawn)
     monitor = sb.Monitor(drawn.query)
     got = []
@@ -53,7 +53,7 @@ def pushed(rng: random.Random, drawn: streams.Drawn) -> None:
 
 
 def refused(rng: random.Random, drawn: streams.Drawn) -> None:
-    """A batch with bad rows is refused whole; without them it is taken as if nothing had been."""
+    """A batch with bad rows is refused as a whole and leaves no trace; its good rows are pushed."""
     batches = streams.pushes(rng, drawn)
     monitor = sb.Monitor(drawn.query)
     got = []
@@ -67,7 +67,7 @@ def refused(rng: random.Random, drawn: streams.Drawn) -> None:
 
 
 def ranked(rng: random.Random, drawn: streams.Drawn) -> None:
-    """Whole tables, sorted by the engine, bad rows left out."""
+    """Rank whole tables, which the engine sorts, and leave out bad rows."""
     source = {name: stream.table() for name, stream in drawn.sources.items()}
     bad = sum(not good for stream in drawn.sources.values() for good in stream.good)
     given = source if drawn.several else source[""]
@@ -81,7 +81,7 @@ def ranked(rng: random.Random, drawn: streams.Drawn) -> None:
 
 
 def watched(rng: random.Random, drawn: streams.Drawn) -> None:
-    """A reader of batches in order of time."""
+    """Watch a source that gives batches in order of time."""
     if drawn.several or isinstance(drawn.window, oracle.CountWindow):
         return pushed(rng, drawn)
     name = drawn.settings["time"]
@@ -131,7 +131,7 @@ def _sorted_run(drawn: streams.Drawn) -> oracle.Run:
 
 
 def _oracle_rows(table: pa.Table) -> Rows:
-    """Rows whose null groups have a value that comes after all others."""
+    """The rows of a table; a null group becomes a value that sorts after all others."""
     return [
         {n: streams.LAST_NULL if v is None else v for n, v in row.items()}
         for row in streams.plain_rows(table)
@@ -142,7 +142,7 @@ def _oracle_rows(table: pa.Table) -> Rows:
 
 
 def _compare(drawn: streams.Drawn, got: list[sb.Answer], want: oracle.Run) -> None:
-    """Window edges are compared as instants: their zone is that of the input."""
+    """Compare answers; window edges are compared as instants, whatever their zone."""
     edges = [(_instant(answer.start), _instant(answer.end)) for answer in got]
     wanted = [(answer.start, answer.end) for answer in want.answers]
     assert edges == wanted, f"windows {edges}, not {wanted}"
@@ -182,7 +182,7 @@ def _group(drawn: streams.Drawn, row: oracle.Row) -> tuple[Any, ...]:
 
 
 def _everything(drawn: streams.Drawn, answer: oracle.Answer, **more: Any) -> oracle.Run:
-    """The exact answers with other settings, over the same good rows."""
+    """The exact answers with changed settings, over the same good rows."""
     changed = drawn.settings | more
     return _sorted_run(streams.Drawn(drawn.kind, drawn.window, changed, drawn.query, drawn.sources))
 
@@ -199,7 +199,7 @@ def _counts(drawn: streams.Drawn, got: Rows, answer: oracle.Answer) -> None:
     }
     for row in got:
         key = (_group(drawn, row), *(row[name] for name in items))
-        if key in known:  # the others are not among the true first k, whose counts are at hand
+        if key in known:  # true counts are known only for the true first k
             low, high = row["count"] - row["error"], row["count"]
             true = known[key]
             slack = NEAR * max(1.0, abs(true))
@@ -207,18 +207,18 @@ def _counts(drawn: streams.Drawn, got: Rows, answer: oracle.Answer) -> None:
 
 
 def _scores(drawn: streams.Drawn, got: Rows, answer: oracle.Answer) -> None:
-    """Each score is within epsilon of the true one of its rank."""
+    """Each score is within epsilon of the true score of its rank."""
     score, epsilon = drawn.settings["score"], drawn.settings["epsilon"]
     assert len(got) == len(answer.table)
     for mine, theirs in zip(got, answer.table, strict=True):
         assert (_group(drawn, mine), mine["rank"]) == (_group(drawn, theirs), theirs["rank"])
-        equal = mine[score] == theirs[score]  # infinities have no difference
+        equal = mine[score] == theirs[score]  # the difference of two infinities is NaN
         near = equal or abs(mine[score] - theirs[score]) <= epsilon * (1 + NEAR)
         assert near, f"{mine}, but the true one is {theirs}"
 
 
 def _fused(drawn: streams.Drawn, got: Rows, answer: oracle.Answer) -> None:
-    """No score is above the true one: what was dropped of an object may be missing."""
+    """No score is above the best true score of its group: dropped reports only lower scores."""
     best: dict[Any, float] = {}
     for row in answer.table:
         best.setdefault(_group(drawn, row), row["score"])

@@ -1,4 +1,4 @@
-"""The command line with random words and files: exit code 0, 1 or 2, and never a traceback."""
+"""The command line with random arguments and files: exit code 0, 1 or 2, never a traceback."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def case(rng: random.Random) -> None:
 
 
 def process(rng: random.Random) -> None:
-    """One command in a process of its own, fed through a pipe or not."""
+    """One command in a separate process, with or without piped input."""
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         table = files.table_of(rng)
         path, words, _ = _words(rng, table)
@@ -90,7 +90,7 @@ def process(rng: random.Random) -> None:
 
 
 def _words(rng: random.Random, table: Any) -> tuple[Path, list[str], bool]:
-    """A file, the words of a command, and whether it is QUERY written as JSON."""
+    """A file, the arguments of a command, and whether it is QUERY written as JSON."""
     path = files.write(rng, table, Path())
     if rng.random() < 0.2:
         path.write_bytes(rng.choice(files.DAMAGES)(rng, path.read_bytes()))

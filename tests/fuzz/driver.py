@@ -1,4 +1,4 @@
-"""Runs many cases in processes of their own, so that a crash or a hang is one failure of many."""
+"""Runs many cases in separate processes, so that a crash or a hang does not end the run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from typing import Any
 import fuzz
 
 BUSY = 120
-"""Seconds of the processor's time after which a case is a hang; it may compile kernels."""
+"""Seconds of CPU time after which a case counts as a hang; it may have to compile kernels."""
 QUIET = 1200
-"""Seconds by the clock after which it is one anyway: it waits for something, or nobody knows."""
+"""Seconds of wall time after which it counts as a hang even without using the CPU."""
 SHOWN = 3
-"""Failures of one kind that are shown; the others are counted."""
+"""How many failures of one kind are shown; the others are only counted."""
 
 
 def main(words: list[str] | None = None) -> int:
@@ -31,11 +31,11 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make fuzz FUZZ_ARGS=...", description=fuzz.__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--count", type=int, default=1_000_000, help="inputs to run")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after these")
-    parser.add_argument("--seed", default="0", help="names the run; another seed, other inputs")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="time limit")
+    parser.add_argument("--seed", default="0", help="another seed gives other inputs")
     parser.add_argument("--start", type=int, default=0, help="number of the first input")
-    parser.add_argument("--only", choices=list(fuzz.CASES), help="one kind of input")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--only", choices=list(fuzz.CASES), help="only this kind of input")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     parser.add_argument("--case", metavar="KIND:SEED", help="run one input and show its traceback")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args(words)
@@ -88,7 +88,7 @@ class Run:
 
 
 class Worker:
-    """One process at a time; the next one goes on behind the case at which the last one died."""
+    """One process at a time; after a crash, a new process continues with the next case."""
 
     def __init__(self, run: Run, job: int) -> None:
         self.run = run
@@ -103,7 +103,7 @@ class Worker:
         self.process: Any = None
 
     def running(self) -> bool:
-        """Look after the process; False when its share is done."""
+        """Start, watch or end the process; False when its share of the cases is done."""
         over = time.monotonic() - self.run.began > self.run.given.seconds
         if self.process is None:
             if over or self.next >= self.end:
@@ -147,7 +147,7 @@ class Worker:
             )
 
     def _worked(self) -> float:
-        """The processor's time that the process has had, where the system says so."""
+        """The CPU time that the process has used; 0 if the system does not tell."""
         try:
             words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
@@ -178,7 +178,7 @@ class Worker:
 
 
 class State:
-    """Where a worker says what it is at, in memory that outlives it: number and case."""
+    """The number and name of a worker's current case, in mapped memory that survives a crash."""
 
     def __init__(self, path: Path, new: bool = False) -> None:
         self.path = path
@@ -211,14 +211,14 @@ def _work(given: argparse.Namespace) -> None:
             state.write(before + done, f"{kind}:{seed}")
             try:
                 fuzz.run(kind, seed)
-            except Exception as problem:  # noqa: BLE001  whatever it is, it is a finding
+            except Exception as problem:  # noqa: BLE001  any exception is a finding
                 failures.write(f"{kind}:{seed}\t{signature(problem)}\n")
                 failures.flush()
             state.write(before + done + 1, "")
 
 
 def signature(problem: BaseException) -> str:
-    """What tells one failure from another: the error, where it was raised, and its first words."""
+    """What identifies a failure: the error, where it was raised, and the start of its message."""
     frames = traceback.extract_tb(problem.__traceback__)
     inner = [frame for frame in frames if f"{os.sep}skyband{os.sep}" in frame.filename] or frames
     place = f"{Path(inner[-1].filename).name}:{inner[-1].lineno}"

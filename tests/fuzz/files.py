@@ -1,4 +1,4 @@
-"""Files of every kind, whole and damaged: read right, or refused with a SkybandError."""
+"""Files of every kind, good and damaged: read correctly, or refused with a SkybandError."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def table_of(rng: random.Random) -> pa.Table:
 
 
 def case(rng: random.Random) -> None:
-    """One file, read whole."""
+    """Read one file, damaged or not."""
     table = table_of(rng)
     with tempfile.TemporaryDirectory() as folder:
         path = write(rng, table, Path(folder))

@@ -1,4 +1,4 @@
-"""What a random query of each kind asks for, and the columns that it reads."""
+"""Random queries of each kind, and the columns that they read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skyband import registry
 CHOICES: dict[str, tuple[str | None, ...]] = {
     kind: (None, *registry.algorithms(kind)) for kind in registry.kinds()
 }
-"""The algorithms that queries are drawn for; whoever tests one of them alone narrows it."""
+"""The algorithms that queries are drawn for; reduce it to test only some of them."""
 
 SKETCHES = ("ss", "fss", "fsp", "fsw", "fsw-r", "fsw-f")
 
@@ -62,7 +62,7 @@ def _topk(rng: random.Random, columns: dict[str, Column], taken: set[str], sever
 
 
 def _scored(rng: random.Random, columns: dict[str, Column], taken: set[str]) -> dict[str, Any]:
-    """What queries over single rows share."""
+    """Settings that all queries over single rows share."""
     settings: dict[str, Any] = {"score": values.name(rng, taken)}
     columns[settings["score"]] = _number(rng)
     if rng.random() < 0.7:
@@ -91,7 +91,7 @@ def _heavy(
 
 
 def _weight(rng: random.Random, sketch: bool) -> Column:
-    """Sums that are exact in any order, so that ties stay ties."""
+    """Weights whose sums are exact in any order, so that ties stay ties."""
     low = 1 if sketch else 0
     if rng.random() < 0.5:
         kind = rng.choice(values.INTEGERS)

@@ -1,4 +1,4 @@
-"""Damaged snapshots: refused with an EngineError, or else as good as the whole one."""
+"""Damaged snapshots: refused with an EngineError, or equivalent to the undamaged one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _flip(rng: random.Random, blob: bytes) -> bytes:
 
 
 def _head(rng: random.Random, blob: bytes) -> bytes:
-    """The magic, the version, the checksum or a length, changed."""
+    """Change the magic bytes, the version, the checksum or a length."""
     at, size = rng.choice(((0, 8), (8, 4), (12, 4), (16, 8), (24, 8)))
     numbers = (0, 1, 2, (1 << 32) - 1, len(blob), rng.randrange(1 << 32))
     value = struct.pack("<Q", rng.choice(numbers))[:size]

@@ -1,4 +1,4 @@
-"""Settings, columns and batches that may make no sense: a SkybandError says so, or it works."""
+"""Settings, columns and batches that may make no sense: they work, or raise a SkybandError."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ JUNK: tuple[Any, ...] = (
     dt.timedelta(0), dt.timedelta.max, np.int64(3), np.float32(1.5), "rank", "window_end", "score",
     "pt-k", "estimate", object, [None], ["", "x"], {"": 1}, "\x00", "🙂", dt.date(2020, 1, 1),
 )  # fmt: skip
-"""Values for any setting at all."""
+"""Values to try for any setting."""
 
 ODD_TIMES = (
     (1 << 63) - 1, -(1 << 63), (1 << 63) - 2, 1 << 62, -(1 << 62), 0, 1,
     -1, 253_402_300_800_000_000,
 )  # fmt: skip
-"""Times at the ends of 64 bits, and the first that Python's own dates cannot hold."""
+"""Times at the limits of 64 bits, and the first that Python's own dates cannot represent."""
 
 
 def case(rng: random.Random) -> None:
-    """One query, changed somewhere, over columns that may not suit it."""
+    """One query with a changed setting, over columns that may not fit it."""
     try:
         rng.choice((_settings, _window, _columns, _columns, _batches, _far))(rng)
     except sb.SkybandError as error:
@@ -39,7 +39,7 @@ def case(rng: random.Random) -> None:
 
 
 def said(error: sb.SkybandError) -> None:
-    """Every error says what is wrong."""
+    """Check that an error has a message."""
     assert str(error).strip()
 
 
@@ -73,13 +73,13 @@ def _window(rng: random.Random) -> None:
     window = build(**{"size": rng.choice((3, "3 s"))} | chosen)
     settings = {n: v for n, v in drawn.settings.items() if n != "window"}
     query = type(drawn.query)(window=window, **settings)
-    # What it costs to walk over windows is the user's wish, so only windows of few panes are run.
+    # A user may ask for windows of very many panes, which are slow; only run those with few.
     if window.panes.per_window < 1000 and window.panes.slide >= 1 << 20:
         _through(rng, query, drawn)
 
 
 def _columns(rng: random.Random) -> None:
-    """A column of another type, of nulls only, missing, or there twice."""
+    """A column of another type, with only nulls, missing, or present twice."""
     drawn = streams.draw(rng)
     tables = {}
     for name, stream in drawn.sources.items():
@@ -124,7 +124,7 @@ def _odd(rng: random.Random, n: int) -> pa.Array:
 
 
 def _batches(rng: random.Random) -> None:
-    """Batches that do not fit together, and things that are no batches."""
+    """Batches that do not fit together, and objects that are not batches."""
     drawn = streams.draw(rng, bad=rng.choice((0, 0.2)))
     monitor = sb.Monitor(drawn.query, on_bad=rng.choice(("raise", "skip")))
     table = next(iter(drawn.sources.values())).table()
@@ -147,7 +147,7 @@ def _batches(rng: random.Random) -> None:
 
 
 def _far(rng: random.Random) -> None:
-    """Times at the ends of what 64 bits hold: answered or refused, and never at length."""
+    """Times at the limits of 64 bits: answered or refused, in either case quickly."""
     size = rng.choice((1, 3, 1 << 40, 1 << 62, (1 << 63) - 1))
     slide = rng.choice((None, max(size // 3, 1), size))
     n = rng.choice((1, 2, 5))

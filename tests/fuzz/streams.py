@@ -18,7 +18,7 @@ from skyband import registry
 
 DAY = 86_400_000_000
 LAST_NULL = "\U0010ffff"
-"""Stands for null in the oracle's groups: groups of null come after all others."""
+"""Stands for a null group in the oracle: null groups come after all others."""
 
 TIMES: tuple[tuple[pa.DataType, int], ...] = (
     *((kind, 1) for kind in values.INTEGERS),
@@ -31,7 +31,7 @@ TIMES: tuple[tuple[pa.DataType, int], ...] = (
     (pa.timestamp("s"), 1_000_000),
     (pa.date32(), DAY),
 )
-"""Types of a time column, with the steps in which its values run, in ticks of the window."""
+"""Types of a time column, each with the step between its values in ticks of the window."""
 
 STARTS = (
     0,
@@ -75,7 +75,7 @@ class Drawn:
     settings: dict[str, Any]
     query: sb.Query
     sources: dict[str, Stream]
-    """One of name "" where there is one table."""
+    """By name; if there is a single table, its name is ""."""
 
     @property
     def several(self) -> bool:
@@ -103,19 +103,19 @@ def plain_rows(table: pa.Table) -> list[oracle.Row]:
 
 
 def window_of(rng: random.Random, step: int, count: bool) -> Any:
-    """Sliding, tumbling and hopping windows; slide divides size or does not."""
+    """Sliding, tumbling and hopping windows; slide may or may not divide size."""
     size = rng.choice((1, 2, 3, 5, 8, 12, 30))
     slide = rng.choice((None, 1, 2, 3, 4, 7, 12, size))
     if count:
         return oracle.CountWindow(size, slide)
-    odd = rng.choice((0, 0, 1)) if step > 1 else 0  # panes that no time of the column begins
+    odd = rng.choice((0, 0, 1)) if step > 1 else 0  # pane starts that no time in the column hits
     shift = rng.choice((0, 0, -3, 1, 10**6)) * step
     late = rng.choice((0, 0, 0, 2, 6)) * step
     return oracle.TimeWindow(size * step + odd, slide and slide * step, late, shift)
 
 
 def engine_window(rng: random.Random, window: Any, integer: bool) -> Any:
-    """The engine's window, its durations written in one of the ways there are."""
+    """The engine's window, with durations written in a random one of the accepted forms."""
     if isinstance(window, oracle.CountWindow):
         return sb.CountWindow(window.size, window.slide)
     names = ("size", "slide", "lateness", "offset")
@@ -134,7 +134,7 @@ def duration(rng: random.Random, ticks: int) -> Any:
 
 
 def moments(rng: random.Random, n: int, kind: pa.DataType, step: int, late: int) -> list[int]:
-    """Times in order of arrival, mostly running on, none too far behind by more than twice late."""
+    """Times in order of arrival, mostly ascending; some are behind by up to about twice `late`."""
     now = rng.choice(STARTS) // step * step
     if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
         least = 1 << 52 if kind == pa.timestamp("ns") else 1 << 60  # what the type can hold
@@ -159,7 +159,7 @@ def moments(rng: random.Random, n: int, kind: pa.DataType, step: int, late: int)
 
 
 def draw(rng: random.Random, bad: float = 0.0) -> Drawn:
-    """A query with a stream; each row is bad with a chance of ``bad``."""
+    """A query with a stream; each row is bad with probability ``bad``."""
     kind = rng.choice(list(queries.CHOICES))
     several = kind == "SkylineJoin" or (kind == "FusedTopK" and rng.random() < 0.3)
     count = not several and rng.random() < 0.3
@@ -217,7 +217,7 @@ def _rows(
 
 
 def _thin(sources: dict[str, Stream], settings: dict[str, Any], window: Any, time: str) -> None:
-    """Leave out good reports beyond ``recurrences``: no window has one too many."""
+    """Leave out good reports so that no window has more than ``recurrences`` of an object."""
     counted = isinstance(window, oracle.CountWindow)
     for name, stream in sources.items():
         told: dict[Any, list[int]] = {}
@@ -239,13 +239,13 @@ def _thin(sources: dict[str, Stream], settings: dict[str, Any], window: Any, tim
 
 
 def cuts(rng: random.Random, n: int) -> list[tuple[int, int]]:
-    """Random batches of n rows, empty ones among them."""
+    """Cut n rows into random batches, some of them empty."""
     inner = sorted(rng.randint(0, n) for _ in range(rng.choice((0, 0, 1, 2, 3, 6))))
     return list(zip((0, *inner), (*inner, n), strict=True))
 
 
 def pushes(rng: random.Random, drawn: Drawn) -> list[Mapping[str, tuple[int, int]]]:
-    """The batches of all sources in some order, each a stretch of a source's rows."""
+    """The batches of all sources in random order, each a range of a source's rows."""
     found: list[Mapping[str, tuple[int, int]]] = []
     left = {name: cuts(rng, len(stream.rows)) for name, stream in drawn.sources.items()}
     while any(left.values()):

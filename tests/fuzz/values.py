@@ -1,4 +1,4 @@
-"""Names, Arrow types and values: the usual ones, and those that nobody thinks of."""
+"""Names, Arrow types and values: the usual ones, and unusual ones that are easily forgotten."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = (
     "%s",
     "{x}",
 )
-"""Column names that a query may have to live with; the answer's own names are left out."""
+"""Column names that a query may meet; names of answer columns are left out."""
 
 TEXTS = (
     "",
@@ -85,7 +85,7 @@ def integers(kind: pa.DataType) -> Make:
 
 
 def floats(kind: pa.DataType) -> Make:
-    """Floats of a type; 32 bits are rounded here, so that both sides see the same value."""
+    """Floats of a type, rounded here if it has 32 bits, so that both sides see the same value."""
     odd = [-0.0, 0.0, math.inf, -math.inf, 1e-38, -1e-38, 3e38, 0.1, 1 / 3]
     odd += [5e-324, 1.7e308, -1.7e308] if kind == pa.float64() else []
     tied = [-1.5, 0.0, 0.5, 1.0, 2.0]
@@ -98,7 +98,7 @@ def floats(kind: pa.DataType) -> Make:
 
 
 def number_type(rng: random.Random) -> tuple[pa.DataType, Make]:
-    """A type of scores, weights and preferred columns."""
+    """A type for scores, weights and preferred columns."""
     kind = rng.choice((*INTEGERS, *FLOATS, pa.int64(), pa.float64(), pa.float64()))
     return kind, (floats if pa.types.is_floating(kind) else integers)(kind)
 
@@ -128,7 +128,7 @@ KEYS: tuple[tuple[pa.DataType, Make], ...] = (
     (pa.float64(), lambda rng: rng.choice((-1.5, -0.0, 0.0, 0.5, math.inf))),
     *((kind, integers(kind)) for kind in INTEGERS),
 )
-"""Types of ids, items and groups, each with a maker of values of which some are equal."""
+"""Types of ids, items and groups, each with a function that makes values, some of them equal."""
 
 ODD_TYPES = (
     pa.null(),
@@ -146,7 +146,7 @@ ODD_TYPES = (
     pa.run_end_encoded(pa.int32(), pa.string()),
     pa.date64(),
 )
-"""Types that some columns may have and that are refused in others."""
+"""Types that are accepted in some columns and refused in others."""
 
 
 @dataclass
@@ -158,12 +158,12 @@ class Column:
 
 
 def key_type(rng: random.Random) -> tuple[pa.DataType, Make]:
-    """A type of ids, items and groups: text half of the time."""
+    """A type for ids, items and groups: text half of the time."""
     return KEYS[0] if rng.random() < 0.4 else rng.choice(KEYS)
 
 
 def name(rng: random.Random, taken: set[str]) -> str:
-    """A column name that is not taken yet, and takes it."""
+    """Draw a column name that is not in use yet, and mark it as used."""
     while True:
         found = rng.choice(NAMES) if rng.random() < 0.3 else f"c{rng.randrange(100)}"
         if found not in taken:
@@ -172,7 +172,7 @@ def name(rng: random.Random, taken: set[str]) -> str:
 
 
 def array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Values as a column of a type; of timestamps, integers stand for microseconds."""
+    """Values as a column of a type; for timestamps, integers stand for microseconds."""
     if pa.types.is_timestamp(kind) and any(isinstance(v, int) for v in values):
         return pa.array(values, pa.timestamp("us", tz=kind.tz)).cast(kind)
     if pa.types.is_date32(kind) and any(isinstance(v, int) for v in values):

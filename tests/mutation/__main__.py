@@ -15,14 +15,14 @@ from mutation.targets import FAMILIES, TARGETS, Target
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make mutants MUTANT_ARGS=...")
-    parser.add_argument("--sample", type=int, help="mutants of each module; all if not given")
-    parser.add_argument("--seed", default="0", help="which ones a sample takes")
-    parser.add_argument("--family", choices=FAMILIES, help="one family")
-    parser.add_argument("--module", help="one module, as skyband.kernels.topk.select")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after these")
-    parser.add_argument("--dry", action="store_true", help="leave docs/mutation.md as it is")
-    parser.add_argument("--known", type=Path, help="only mutants of this list, which must die")
-    parser.add_argument("--cases", type=int, default=runner.CASES, help="random queries a mutant")
+    parser.add_argument("--sample", type=int, help="number of mutants per module (default: all)")
+    parser.add_argument("--seed", default="0", help="chooses the random sample")
+    parser.add_argument("--family", choices=FAMILIES, help="only this family")
+    parser.add_argument("--module", help="only this module, e.g. skyband.kernels.topk.select")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="time limit")
+    parser.add_argument("--dry", action="store_true", help="do not write docs/mutation.md")
+    parser.add_argument("--known", type=Path, help="only mutants in this file; all must die")
+    parser.add_argument("--cases", type=int, default=runner.CASES, help="random queries per mutant")
     given = parser.parse_args(words)
     runner.cases = given.cases
     runner.prepare()
@@ -30,7 +30,7 @@ def main(words: list[str] | None = None) -> int:
         return known(given.known)
     chosen = [t for t in TARGETS if given.family in (None, t.family)]
     chosen = [t for t in chosen if given.module in (None, t.module)]
-    # By turns a module of each family, so that a run that is out of time has some of each.
+    # Alternate between the families, so that a run that is out of time has covered each of them.
     chosen.sort(key=lambda t: [other for other in TARGETS if other.family == t.family].index(t))
     results: list[report.Result] = []
     began = time.monotonic()
@@ -46,7 +46,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def tried(target: Target, size: int | None, seed: str) -> list[report.Result]:
-    """The fate of a module's mutants, or of a sample of them."""
+    """Try a module's mutants, or a sample of them."""
     changes = changes_of(runner.path_of(target.module))
     took = runner.baseline(target)
     picked = sample(changes, size, f"{seed}:{target.module}")
@@ -57,12 +57,12 @@ def tried(target: Target, size: int | None, seed: str) -> list[report.Result]:
         if fate == runner.SURVIVED:
             print(f"  survived: {target.module}:{change.line} {change.name}", flush=True)
     killed = sum(result.fate != runner.SURVIVED for result in found)
-    print(f"{target.module}: {killed} of {len(found)} killed ({took:.1f} s a run)", flush=True)
+    print(f"{target.module}: {killed} of {len(found)} killed ({took:.1f} s per run)", flush=True)
     return found
 
 
 def known(path: Path) -> int:
-    """Whether all mutants of a list are killed; those that are no longer there are left out."""
+    """Try the mutants in a list, skipping those that no longer exist; returns 1 if any survives."""
     lines = [
         line.split("\t") for line in path.read_text().splitlines() if line[:1] not in ("", "#")
     ]

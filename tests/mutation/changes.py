@@ -1,4 +1,4 @@
-"""Every change of one place: comparisons, operators, constants and truth values."""
+"""All changes of a single place: comparisons, operators, constants and truth values."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ OPERATORS: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
     ast.BitXor: (ast.BitAnd,),
 }
 SKIPPED = ("_check", "stats", "nbytes", "__repr__")
-"""Functions that only tests or statistics read."""
+"""Functions that only tests and statistics call; they are not changed."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One place of a module, and what stands there instead."""
+    """A change of one place in a module."""
 
     function: str
     line: int
     before: str
     after: str
     number: int
-    """Tells changes of equal text in one function apart."""
+    """Distinguishes changes with the same text in one function."""
     place: int
     """Which node of the tree, in the order of ``ast.walk``."""
     choice: int
 
     @property
     def name(self) -> str:
-        """The same as long as the function is not changed."""
+        """A name that stays the same as long as the function is not edited."""
         return f"{self.function}: {self.before} -> {self.after} #{self.number}"
 
 
@@ -73,7 +73,7 @@ def changes_of(path: Path) -> list[Change]:
 
 
 def changed(path: Path, change: Change) -> ast.Module:
-    """The module with one change made."""
+    """The syntax tree of the module with one change made."""
     tree = ast.parse(path.read_text())
     for place, node in enumerate(ast.walk(tree)):
         if place == change.place:
@@ -83,7 +83,7 @@ def changed(path: Path, change: Change) -> ast.Module:
 
 
 def _owners(tree: ast.Module) -> dict[int, str]:
-    """The function that each node of a function's body is in; others are left alone."""
+    """The enclosing function of each node; nodes outside functions are not included."""
     owners: dict[int, str] = {}
 
     def visit(node: ast.AST, owner: str | None, prefix: str) -> None:
@@ -101,7 +101,7 @@ def _owners(tree: ast.Module) -> dict[int, str]:
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
-    """What runs: no annotations, decorators, docstrings, errors or assertions."""
+    """Child nodes that may be changed: no annotations, decorators, docstrings, errors, asserts."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
             continue
@@ -114,7 +114,7 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _alternatives(node: ast.AST) -> list[tuple[str, str]]:
-    """What a node says, and each thing that it could say instead."""
+    """For each possible change of a node: its text before and after."""
     found = []
     for choice in range(_count(node)):
         other = copy.deepcopy(node)

@@ -1,4 +1,4 @@
-"""docs/mutation.md: the share of mutants killed, by family and module, and those that survived."""
+"""Writes docs/mutation.md: the share of mutants killed, by family and module, and the survivors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mutation.targets import FAMILIES, Target
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "mutation.md"
 LOOKED_AT = Path(__file__).parent / "survivors.txt"
-"""Survivors that were looked at: module, the change's name and what it is, separated by tabs."""
+"""Survivors already examined: module, name of the change and explanation, separated by tabs."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class Result:
     change: Change
     fate: str
     all: int
-    """Mutants that the module has."""
+    """Number of mutants that the module has."""
 
 
 def summary(results: list[Result]) -> str:
-    """One line a family."""
+    """One line per family."""
     rows = []
     for family in FAMILIES:
         mine = [result for result in results if result.target.family == family]
@@ -35,7 +35,7 @@ def summary(results: list[Result]) -> str:
 
 
 def write(results: list[Result], given: argparse.Namespace) -> None:
-    """Write the page anew."""
+    """Rewrite the page."""
     reasons = looked_at()
     sample = given.sample
     asked = "" if sample is None else f"--sample {sample} --seed {given.seed} "
@@ -79,7 +79,7 @@ def write(results: list[Result], given: argparse.Namespace) -> None:
 
 
 def looked_at() -> dict[tuple[str, str], str]:
-    """What is known of survivors."""
+    """The explanations of survivors that were examined."""
     known = {}
     for line in LOOKED_AT.read_text().splitlines():
         if line and not line.startswith("#"):

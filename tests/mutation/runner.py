@@ -1,4 +1,4 @@
-"""A process a mutant: import the changed module before anything else does, then run its tests."""
+"""One process per mutant: import the changed module before anything else does, run its tests."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from mutation.targets import Target
 TESTS = Path(__file__).parent.parent
 SOURCE = TESTS.parent / "src"
 CASES = 120
-"""Random queries of the covering algorithms that are compared with the oracle."""
+"""Default number of random queries, of the covering algorithms, compared with the oracle."""
 cases = CASES
-"""How many of them this run takes."""
+"""How many random queries this run uses."""
 
 SURVIVED, KILLED, TIMEOUT = "survived", "killed", "timeout"
 
 
 def prepare() -> None:
-    """Load what every mutant needs and none changes, so that a fork has it already."""
+    """Load the modules that every mutant needs and none changes, so that forks share them."""
     os.environ["NUMBA_DISABLE_JIT"] = "1"
     import hypothesis  # noqa: F401
     import numba  # noqa: F401
@@ -50,9 +50,9 @@ def path_of(module: str) -> Path:
 def try_one(
     target: Target, change: Change | None, seconds: float, full: bool = True
 ) -> tuple[str, float]:
-    """What became of a mutant (None is the module as it is), and the processor's time it took.
+    """The fate of a mutant (None: the unchanged module), and the CPU time it took.
 
-    More than ``seconds`` of that time are a loop that does not end.
+    More than ``seconds`` of CPU time counts as an endless loop.
     """
     child = os.fork()
     if child == 0:
@@ -65,7 +65,7 @@ def try_one(
 
 
 def baseline(target: Target, full: bool = True) -> float:
-    """Seconds that the tests of a target take as it is; they have to pass."""
+    """CPU seconds that the tests of a target take without a change; they must pass."""
     result, took = try_one(target, None, 1800, full)
     if result != SURVIVED:
         raise RuntimeError(f"the tests of {target.module} fail without any change: {result}")
@@ -73,7 +73,7 @@ def baseline(target: Target, full: bool = True) -> float:
 
 
 def _child(target: Target, change: Change | None, seconds: float, full: bool) -> None:
-    """Never returns: the exit code says whether something was noticed."""
+    """Run the tests and exit; the exit code says whether the change was noticed."""
     code = 1
     try:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process, whatever it is doing
@@ -86,14 +86,14 @@ def _child(target: Target, change: Change | None, seconds: float, full: bool) ->
             sys.meta_path.insert(0, Mutated(target.module, path, changed(path, change)))
         _cover(target, full)
         code = 0
-    except BaseException:  # noqa: BLE001  whatever it is, it was noticed
+    except BaseException:  # noqa: BLE001  any exception means that it was noticed
         pass
     finally:
         os._exit(code)
 
 
 def _cover(target: Target, full: bool) -> None:
-    """Compare answers with the oracle, then run the tests of the module alone."""
+    """Compare answers with the oracle, then run the module's own tests."""
     import numpy as np
 
     import fuzz
@@ -109,7 +109,7 @@ def _cover(target: Target, full: bool) -> None:
 
 
 def _longer(target: Target) -> None:
-    """Streams of some hundred rows, in which synopses grow, shrink and merge."""
+    """Streams of a few hundred rows, in which synopses grow, shrink and merge."""
     import conformance
     import oracle
     from skyband import registry
@@ -142,7 +142,7 @@ def _pytest(tests: Sequence[str]) -> None:
     for test in tests:
         name, *words = test.split()
         given = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=mutants"]
-        # Integers that wrap warn where kernels run uncompiled.
+        # Integer overflow raises warnings when kernels run uncompiled.
         given += ["--assert=plain", "-W", "ignore:overflow encountered:RuntimeWarning"]
         quick = ["-m", "not slow and not spark", *words]
         with contextlib.chdir(TESTS.parent):
@@ -151,7 +151,7 @@ def _pytest(tests: Sequence[str]) -> None:
 
 
 class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds one module, changed."""
+    """An importer that provides one module in its changed form."""
 
     def __init__(self, name: str, path: Path, tree: ast.Module) -> None:
         self.name, self.path = name, path

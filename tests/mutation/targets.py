@@ -1,4 +1,4 @@
-"""What is changed: at least one kernel and one synopsis of every family, and the core."""
+"""The modules that are changed: at least one kernel and one synopsis per family, and the core."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Target:
-    """A module, and what covers it."""
+    """A module, and the queries and tests that cover it."""
 
     family: str
     module: str
     algorithms: Mapping[str, tuple[str, ...]]
-    """By kind of query: those whose answers are compared with the oracle's."""
+    """Algorithms, by kind of query, whose answers are compared with the oracle's."""
     tests: tuple[str, ...] = field(default=())
-    """Tests that look at the module alone, for those mutants that answers do not show."""
+    """Tests of the module itself, for mutants that do not show in answers."""
 
 
 TOPK = {"TopK": ("skyband", "mintopk", "sma")}

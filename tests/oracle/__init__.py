@@ -1,15 +1,15 @@
-"""The definition of every query, in the plainest Python there is.
+"""The definition of every query, in the simplest possible Python.
 
 Each algorithm of the package is compared with these functions at every step, so they import nothing
-of it and are written to be read, not to be fast: a row is a dict, a window is a list of rows, times
-are integers (timestamps are microseconds since the epoch).
+from the package and are written to be read, not to be fast: a row is a dict, a window is a list of
+rows, times are integers (timestamps are microseconds since the epoch).
 
     windows.py     which rows a window holds, which rows are late or unused
     order.py       the one total order of rows
     topk.py  frequency.py  uncertain.py  fused.py  skyline.py     live rows -> answer
-    changes.py     from one answer to the next
+    changes.py     what changed from one answer to the next
     driver.py      batches in, every answer out
-    compare.py     equal up to the last digits of floating sums
+    compare.py     equality, up to the last digits of floating sums
 """
 
 from oracle.changes import changes

@@ -11,7 +11,7 @@ from oracle.windows import Row, groups
 def changes(
     previous: Iterable[Row], current: Iterable[Row], by: Sequence[str], key_columns: Sequence[str]
 ) -> list[Row]:
-    """enter, move and leave, in the order of the groups.
+    """The rows that enter, move and leave, in the order of the groups.
 
     Within a group: first the rows that enter or move, by their new rank, then those that leave, by
     their old one. Skylines have no ranks, so nothing moves in them and the ranks are None.
@@ -43,7 +43,7 @@ def changes(
 
 
 def numbered(table: Iterable[Row], key_columns: Sequence[str]) -> dict[tuple[Any, ...], int | None]:
-    """The rank of each key. Equal keys are numbered in the order of the table: rank order."""
+    """The rank of each key. Equal keys are numbered in the order of the table, by rank."""
     ranks: dict[tuple[Any, ...], int | None] = {}
     for row in table:
         values = tuple(row[column] for column in key_columns)

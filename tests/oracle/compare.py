@@ -1,4 +1,4 @@
-"""Equal: integers, ids, scores and ranks exactly, floating sums within 1e-9 relative."""
+"""Comparison: integers, ids, scores and ranks exactly, floating sums within 1e-9 relative."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SUMS = {
     "Skyline": (),
     "SkylineJoin": (),
 }
-"""The columns of each kind of query that are added or multiplied up, in whichever order."""
+"""The columns of each kind of query that are sums or products, computed in any order."""
 
 
 def difference(got: Sequence[Row], want: Sequence[Row], sums: Collection[str] = ()) -> str | None:
-    """The first difference of two tables, in columns, their order or values; None without any."""
+    """The first difference between two tables, in columns, their order or values; None if equal."""
     for number, (g, w) in enumerate(zip(got, want, strict=False)):
         if list(g) != list(w):
             return f"row {number}: columns {list(g)}, want {list(w)}"

@@ -36,7 +36,7 @@ PUSH = "#push"
 
 Settings = dict[str, Any]
 
-# How an algorithm goes about it does not change what the answer is.
+# These settings choose how an algorithm works, not what the answer is.
 ONLY_FOR_ALGORITHMS = (
     *("algorithm", "options", "epsilon", "delta"),
     *("capacity", "cells", "ratio", "filter_bits", "returns", "layers"),
@@ -48,12 +48,12 @@ class Answer:
     start: int
     end: int
     table: list[Row]
-    """First window_start, window_end, the `by` columns and, but for skylines, rank."""
+    """Columns start with window_start, window_end, the `by` columns and, except skylines, rank."""
     changes: list[Row]
     total: Any
-    """Rows, or weight, in the window."""
+    """Number of rows, or sum of weights, in the window."""
     push: int | None
-    """The push (from 0) that brings the answer; None: the end of the input does."""
+    """The push (from 0) after which the answer comes; None: it comes at the end of the input."""
 
 
 @dataclass
@@ -75,11 +75,11 @@ def answers(
     batches: Iterable[Batch] | Mapping[str, Sequence[Any]],
     **settings: Any,
 ) -> Run:
-    """Every answer to a query, in the order in which they come, to the end of the input.
+    """Every answer to a query, in the order in which they come, up to the end of the input.
 
     `kind` and `settings` are the name and the keywords of the query's class. `batches` are the
     pushes in order, each a list of rows or a mapping from source to list of rows; or a mapping from
-    source to its batches, which are then read as the engine reads them. Rows must be good ones.
+    source to its batches, which are then read as the engine reads them. No row may be bad.
     """
     settings = {name: value for name, value in settings.items() if name not in ONLY_FOR_ALGORITHMS}
     if isinstance(batches, Mapping):
@@ -100,10 +100,11 @@ def peeks(
     """What `peek` shows after each push, and after the end of the input.
 
     It answers over [start, end): `end` is the end of the last sealed pane, `start` the first cut
-    between panes at or after end - size, or end - last; `lasts` has one for each. Rows that no
-    window covers are in no answer. None: no pane is sealed yet, as a source is still unseen.
+    between panes at or after end - size, or end - last. `lasts` has the `last` of each peek. Rows
+    that no window covers are in no answer. A peek is None if no pane is sealed yet because a source
+    is still unseen.
 
-    Groups of a count window have edges of their own, which the table shows. The answer as a whole
+    Each group of a count window has its own edges, which the table shows. The answer as a whole
     then goes from the least start to the greatest end of the groups with a sealed pane.
     """
     settings = {name: value for name, value in settings.items() if name not in ONLY_FOR_ALGORITHMS}
@@ -205,7 +206,7 @@ def over_time_windows(
 def split_rows(
     kind: str, window: TimeWindow, batches: Sequence[Batch], settings: Settings
 ) -> list[Push]:
-    """What becomes of the rows of each push, and the watermark after it."""
+    """What happens to the rows of each push, and the watermark after it."""
     sources = None
     if any(isinstance(batch, Mapping) for batch in batches):
         is_join = kind == "SkylineJoin"
@@ -234,7 +235,7 @@ def over_count_windows(
 ) -> Run:
     """Each group counts its own arrivals and has its own answers.
 
-    Those of one push come in the order of window_end, then of the `by` columns.
+    The answers of one push are in the order of window_end, then of the `by` columns.
     """
     arrivals = [row | {PUSH: number} for number, batch in enumerate(batches) for row in batch]
     run = Run(rows_in=len(arrivals))
@@ -245,7 +246,7 @@ def over_count_windows(
         for live in count_windows(in_order, window.size, window.step):
             run.answers.append(answer(kind, live, before, live.rows[-1][PUSH], settings))
             before = run.answers[-1].table
-    run.answers.sort(key=lambda a: (a.push, a.end))  # and groups are in order already
+    run.answers.sort(key=lambda a: (a.push, a.end))  # stable: groups are already in order
     return run
 
 
@@ -263,7 +264,7 @@ def evaluate(kind: str, live: Live, settings: Settings) -> list[Row]:
 
 
 def definition(kind: str, rows: list[Row], settings: Settings) -> list[Row]:
-    """One group's rows of one window -> its answer."""
+    """From one group's rows in one window to its answer."""
     asked = {name: value for name, value in settings.items() if name != "by"}
     if kind in ("TopK", "UncertainTopK"):
         define = topk if kind == "TopK" else uncertain
@@ -291,7 +292,7 @@ def plain(row: Row) -> Row:
 def answer(
     kind: str, live: Live, before: list[Row], push: int | None, settings: Settings
 ) -> Answer:
-    """The answer for one window, `before` being the table of the answer before it."""
+    """The answer for one window; `before` is the table of the previous answer."""
     table = evaluate(kind, live, settings)
     keys = key_columns(kind, settings, [*before, *table])
     log = changes(before, table, settings.get("by", ()), keys)
@@ -301,7 +302,7 @@ def answer(
 
 
 def key_columns(kind: str, settings: Settings, table: list[Row]) -> list[str]:
-    """What tells an answer's rows apart: the id or item, else all that a row brought along."""
+    """What identifies a row of an answer: the id or item, else all columns taken from the input."""
     if kind == "HeavyHitters":
         item = settings["item"]
         return [item] if isinstance(item, str) else list(item)
@@ -323,9 +324,10 @@ def size_of(part: dict[str | None, list[Row]]) -> int:
 def interleave(
     sources: Mapping[str, Sequence[Sequence[Row]]], time: str | Mapping[str, str]
 ) -> Iterator[dict[str, Sequence[Row]]]:
-    """Read batches from the source that is behind: unseen, or with the least of the greatest times.
+    """Read each batch from the source that is furthest behind: unseen, or with the least mark.
 
-    Of equals, the first in the mapping. A source that has ended keeps its mark.
+    A source's mark is its greatest time so far. Ties go to the first source in the mapping. A
+    source that has ended keeps its mark.
     """
     left = {source: list(batches) for source, batches in sources.items()}
     greatest: dict[str, int] = {}

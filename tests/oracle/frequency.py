@@ -11,7 +11,7 @@ from oracle.windows import Row
 def heavy_hitters(
     rows: Iterable[Row], k: int, item: str | Sequence[str], weight: str | None = None
 ) -> list[Row]:
-    """Count best first, then the smaller item. A true count has no error."""
+    """Largest count first, then the smaller item. The counts are exact, so the error is 0."""
     columns = [item] if isinstance(item, str) else list(item)
     counts: dict[tuple[Any, ...], Any] = {}
     for row in rows:

@@ -24,10 +24,10 @@ def fused(
     bounds: Bounds = (0.0, 1.0),
     recurrences: int | str = 1,
 ) -> list[Row]:
-    """Score best first, then the smaller id, of every object with at least one live report.
+    """The best of all objects with at least one live report: best score first, then smaller id.
 
-    An object's value in a stream is the sum of its live reports there, and the stream's lower bound
-    where it has none. More than `recurrences` of them are an error ("estimate" allows any number).
+    An object's value in a stream is the sum of its live reports there, or the stream's lower bound
+    if it has none. More than `recurrences` reports are an error ("estimate" allows any number).
     """
     reports: dict[Any, dict[str, list[Any]]] = {}
     for row in rows:
@@ -59,7 +59,7 @@ def lower_bound(bounds: Bounds, streams: Sequence[str], name: str) -> Any:
 
 
 def combined(values: list[Any], streams: Sequence[str], combine: Combine) -> Any:
-    """The values, in the order of the streams, in one number: by name, weights or a function."""
+    """Combine values, in the order of the streams, into one score: by name, weights or function."""
     named: dict[str, Callable[[list[Any]], Any]] = {
         "sum": sum,
         "mean": lambda each: sum(each) / len(each),

@@ -16,10 +16,10 @@ def in_row_order(
     probability: str | None = None,
     largest: bool = True,
 ) -> list[Row]:
-    """Score best first, then the later row, then the smaller id, then the larger probability.
+    """Best score first, then the later row, then the smaller id, then the larger probability.
 
     `later` is the column that says which row is later: the time, or the arrival number. The sorts
-    run from the last criterion to the first because each keeps the order of what it finds equal.
+    run from the last criterion to the first, which works because each sort is stable.
     """
     ordered = list(rows)
     if probability is not None:

@@ -10,7 +10,7 @@ from oracle.windows import Row
 
 
 def dominates(a: Row, b: Row, prefer: Mapping[str, str]) -> bool:
-    """Is a at least as good in every column and better in one, and equal in those of "diff"?"""
+    """Is a at least as good in every column, better in one, and equal in the "diff" columns?"""
     if any(a[column] != b[column] for column, wish in prefer.items() if wish == "diff"):
         return False
     better = {
@@ -30,7 +30,7 @@ def skyline(rows: Iterable[Row], prefer: Mapping[str, str]) -> list[Row]:
 
 
 def nulls_last(value: Any) -> tuple[bool, bool, Any]:
-    """A key to sort values of one column by: values, then NaN, then nulls."""
+    """A sort key for the values of one column: values first, then NaN, then nulls."""
     is_nan = isinstance(value, float) and math.isnan(value)
     return (value is None, is_nan, 0 if value is None or is_nan else value)
 
@@ -42,7 +42,7 @@ def join(
     left: str,
     right: str,
 ) -> list[Row]:
-    """Every pair that agrees in `on`: those columns, then the others of left, then those of right.
+    """Every pair that agrees in `on`: those columns, then the other columns of left and of right.
 
     A column that both sides have is named side_column on both, e.g. trades_ts and risks_ts.
     """

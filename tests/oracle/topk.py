@@ -18,7 +18,7 @@ def topk(
     largest: bool = True,
     later: str | None = None,
 ) -> list[Row]:
-    """The first k rows in row order: id, score, time, as far as the query names them.
+    """The first k rows in row order: id, score and time, if the query names them.
 
     `later` is the column that breaks ties: the time, unless the caller has numbered the arrivals.
     """

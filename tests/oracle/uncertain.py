@@ -1,7 +1,7 @@
-"""UncertainTopK: each row is there with its probability, independently of the others.
+"""UncertainTopK: each row exists with its probability, independently of the others.
 
-A possible world is a choice of the rows that are there. Its best k rows in row order are its top-k;
-every semantics asks something about them:
+A possible world is one choice of existing rows. Its best k rows in row order are its top-k; each
+semantics asks a question about them:
 
     pk-topk   the k rows likeliest to be in the top-k
     pt-k      every row that is in the top-k with at least the threshold's probability
@@ -39,20 +39,19 @@ def uncertain(
     number: Callable[[Any], Any] = Fraction,
     chances: Callable[[list[Any], int], Chances] | None = None,
 ) -> list[Row]:
-    """The answer in its own order: id, score, probability, `topk_probability`.
+    """The answer, in the order of its semantics: id, score, probability, `topk_probability`.
 
-    `number=Fraction` computes with the exact values of the probabilities, so that ties are ties;
-    `number=float` is for windows too large for that. The answer shows a Fraction where the row
-    does.
+    `number=Fraction` computes with the exact values of the probabilities, so that ties are exact;
+    `number=float` is for windows too large for that. If a row has a Fraction, so has its answer.
     """
     ordered = in_row_order(rows, score, later=later or time, id=id, probability=probability)
     columns = [column for column in (id, score, probability) if column is not None]
     at_rank, vector = (chances or by_recursion)([number(row[probability]) for row in ordered], k)
     in_topk: list[Any] = [sum(ranks) for ranks in at_rank]
     if number is float:
-        # One of the first k rows is in the top-k whenever it is there: lose no digits over it.
+        # One of the first k rows is in the top-k whenever it exists: use its probability unrounded.
         in_topk[:k] = [number(row[probability]) for row in ordered[:k]]
-    # Sorting keeps row order among the equal, and max takes the first of the equal.
+    # Sorting is stable, so ties keep row order, and max takes the first of several equal values.
     likeliest_first = sorted(range(len(ordered)), key=lambda i: in_topk[i], reverse=True)
 
     chosen: list[tuple[int, Any]]  # positions in row order, each with its topk_probability
@@ -79,12 +78,12 @@ def uncertain(
 
 
 def uncertain_by_worlds(rows: Iterable[Row], **settings: Any) -> list[Row]:
-    """The same from every possible world: 2^n of them, so up to about 12 rows."""
+    """The same by enumerating all 2^n possible worlds; feasible up to about 12 rows."""
     return uncertain(rows, chances=by_worlds, **settings)
 
 
 def by_worlds(probabilities: Sequence[Any], k: int) -> Chances:
-    """The definition: go through all worlds and note who is in their top-k."""
+    """The definition: go through all worlds and record the rows in their top-k."""
     n = len(probabilities)
     at_rank = [[0] * k for _ in range(n)]
     vectors: dict[tuple[int, ...], Any] = {}
@@ -105,7 +104,7 @@ def by_worlds(probabilities: Sequence[Any], k: int) -> Chances:
 def by_recursion(probabilities: Sequence[Any], k: int) -> Chances:
     """The same row by row, best first. After each row:
 
-    before[j]    the probability that exactly j < k of the rows so far are there (Poisson binomial)
+    before[j]    the probability that exactly j < k of the rows so far exist (Poisson binomial)
     prefixes[j]  the likeliest choice of j of the rows so far, the others absent; first of equals
     """
     at_rank: list[list[Any]] = []

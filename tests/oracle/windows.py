@@ -1,4 +1,4 @@
-"""Which rows a window holds, and which rows come too late for it.
+"""Which rows a window holds, and which rows arrive too late for it.
 
 a time window is [end - size, end), and end runs over the multiples of slide (plus offset)
 a count window is the last `size` arrivals, read after every `slide` arrivals
@@ -46,7 +46,7 @@ class Live(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """True for the first window without rows after one with rows."""
+        """True for the first empty window after a non-empty one."""
         return not self.rows
 
 
@@ -65,7 +65,7 @@ def time_windows(
 ) -> list[Live]:
     """Every window answered by the end of a finite input, in order.
 
-    These are the windows with rows and, after each run of them, the first without, as far as the
+    These are the windows with rows and, after each run of them, the first empty one, up to the
     first end after the last row. A row that no window covers still counts as the last row.
     """
     live: dict[int, list[Row]] = {}
@@ -113,7 +113,7 @@ def cut_from(time: int, size: int, slide: int, offset: int = 0) -> int:
 
 @dataclass
 class Push:
-    """What became of the rows of one push, by source (None for a single source without a name)."""
+    """What happened to the rows of one push, by source (None for a single unnamed source)."""
 
     taken: dict[str | None, list[Row]]
     late: dict[str | None, list[Row]]
@@ -134,8 +134,8 @@ def late_rows(
 ) -> Iterator[Push]:
     """Split batches, pushed one by one, into rows taken, late and unused.
 
-    Each push is judged against the watermark before it. `sources` names all that there are: one
-    that has sent nothing yet holds the watermark (None: one source without a name).
+    Each push is judged against the watermark before it. `sources` names all sources: one that has
+    sent nothing yet holds back the watermark. None means a single unnamed source.
     """
     all_sources: Sequence[str | None] = [None] if sources is None else sources
     greatest: dict[str | None, int] = {}

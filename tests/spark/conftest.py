@@ -18,7 +18,7 @@ import clusters
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A JVM on a busy machine takes its time; a test that hangs is still ended."""
+    """Give tests more time, as a JVM is slow on a busy machine; a test that hangs still ends."""
     for item in items:
         if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(600))
@@ -26,7 +26,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def patience() -> None:
-    """These tests wait for other processes, where pytest-timeout can act: no need to end it all."""
+    """Cancel the timer that would end the whole test run.
+
+    These tests wait for other processes, so pytest-timeout can interrupt them one by one.
+    """
     faulthandler.cancel_dump_traceback_later()
 
 
@@ -43,7 +46,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def dsn() -> Iterator[str]:
-    """The address of a PostgreSQL server; skipped where there is none."""
+    """The address of a PostgreSQL server; skips the test if there is none."""
     pytest.importorskip("psycopg", reason="the PostgreSQL sink needs psycopg")
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     initdb = str(found[-1]) if found else shutil.which("initdb")

@@ -1,7 +1,7 @@
-"""Streaming jobs in a process of their own, made to be killed: python faulty.py FOLDER SHAPE...
+"""Streaming jobs in a separate process, meant to be killed: python faulty.py FOLDER SHAPE...
 
-The jobs of several shapes run side by side, each with a sink and a checkpoint of its own, so that
-one kill hits all of them.
+The jobs of several shapes run side by side, each with its own sink and checkpoint, so that one kill
+hits all of them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def flows(batches: int) -> list[pa.Table]:
 
 
 def sides(batches: int) -> list[dict[str, pa.Table]]:
-    """As many pushes of trades and risks, some of them late."""
+    """The same number of pushes of trades and of risks, with some late rows."""
     made = streams.two_sides(5, 20 * batches, lateness=30)
     late = {name: side.table for name, side in made.items()}
     modern = {
@@ -101,12 +101,12 @@ def start(session: Any, folder: Path, name: str) -> Any:
 
 
 def main(folder: Path, shapes: list[str]) -> None:
-    # A task that lost its worker is tried again, as on a cluster.
+    # A task that lost its worker is retried, as on a cluster.
     session = clusters.local_session(master="local[2,4]")
     alone = Lock()
 
     def begun(name: str) -> Any:
-        # One after another: Spark gives a worker ten seconds to start, however many others do.
+        # One after another: Spark gives a worker ten seconds to start, however many start at once.
         with alone:
             query = start(session, folder, name)
             while query.isActive and query.lastProgress is None:

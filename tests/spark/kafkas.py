@@ -1,4 +1,4 @@
-"""A Kafka broker of our own (KRaft, one node), and Spark's connectors, through Maven's client."""
+"""A local Kafka broker (KRaft, one node) and Spark's connectors, fetched with the Maven client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONNECTORS = (
     "spark-avro_2.13",
 )
 TRIED = {"4.3": dict(zip(CONNECTORS, ("4.2.0", "4.0.0", "4.1.1"), strict=True))}
-"""Versions of the connectors that were seen to serve a Spark; docs/spark.md names them too."""
+"""Connector versions known to work with a Spark version; docs/spark.md lists them too."""
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>skyband</groupId><artifactId>jars</artifactId>
 <version>1</version><dependencies>{}</dependencies></project>"""
@@ -27,11 +27,11 @@ ALONE = f"<exclusions><exclusion>{NAME.format('*', '*')}</exclusion></exclusions
 
 
 class MissingError(Exception):
-    """Something that cannot be had here; the message says what."""
+    """Something needed is not available here; the message says what."""
 
 
 def jars_of(folder: Path, *artifacts: str, alone: bool = False) -> list[Path]:
-    """The jars of artifacts and, unless they are to stay alone, of what they need at run time."""
+    """The jars of artifacts and, by default, of their run-time dependencies."""
     maven = shutil.which("mvn")
     if maven is None:
         raise MissingError("no Maven client (mvn)")
@@ -55,10 +55,11 @@ def jars_of(folder: Path, *artifacts: str, alone: bool = False) -> list[Path]:
 
 
 def connectors(spark: str) -> list[str]:
-    """What a session needs to read and write Kafka and Avro, beside what Spark itself brings.
+    """The jars that a session needs to read and write Kafka and Avro, in addition to Spark's own.
 
-    Named one by one: a connector asks for a token provider of its own version, which Maven does not
-    always have. Where no versions were tried with this Spark, they are Spark's own.
+    They are named one by one, because a connector asks for a token provider of its own version,
+    which Maven does not always have. If no versions were tried with this Spark, Spark's version is
+    used.
     """
     tried = TRIED.get(".".join(spark.split(".")[:2]), {})
     own = [f"org.apache.spark:{name}:{tried.get(name, spark)}" for name in CONNECTORS]
@@ -71,7 +72,7 @@ def free_port() -> int:
 
 
 class Broker:
-    """Started on loopback with a class path of its own; stopped with ``stop``."""
+    """A broker on loopback with its own class path; ``stop`` ends it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Processes that are killed in the middle of their work, and started again until it is done."""
+"""Processes that are killed in the middle of their work, and restarted until it is done."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 Ready = Callable[[subprocess.Popen[bytes]], bool]
-"""Waits for the moment of a kill; False where the process ended before it."""
+"""Waits for the moment to kill; False if the process ended before it."""
 
 
 def launch(log: Path, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-    """Python with these arguments, in a process group of its own, with our modules on its path.
+    """Start Python with these arguments, in a new process group, with our modules on its path.
 
-    What it says goes to the end of a file.
+    Its output is appended to a file.
     """
     path = os.pathsep.join(p for p in sys.path if p)
     with log.open("ab") as told:
@@ -33,20 +33,20 @@ def launch(log: Path, *arguments: str, **environment: str) -> subprocess.Popen[b
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to a process and all that it started."""
+    """Send SIGKILL to a process and all processes in its group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def commits(checkpoint: Path) -> int:
-    """Batches that a query has committed; its folder may be the checkpoint itself or in it."""
+    """Number of batches that a query has committed; it may use a subfolder of the checkpoint."""
     found = [*checkpoint.glob("commits/*"), *checkpoint.glob("*/commits/*")]
     return len([path for path in found if path.name.isdigit()])
 
 
 def wait_until(process: subprocess.Popen[bytes], done: Callable[[], bool]) -> bool:
-    """Whether it came true before the process ended."""
+    """Wait for a condition; False if the process ended before."""
     while process.poll() is None:
         if done():
             return True
@@ -55,7 +55,7 @@ def wait_until(process: subprocess.Popen[bytes], done: Callable[[], bool]) -> bo
 
 
 def after_commit(checkpoint: Path, rng: random.Random) -> Callable[[], Ready]:
-    """Up to half a second after a query has committed a batch more than when this was prepared."""
+    """Kill up to half a second after the query has committed another batch."""
 
     def prepare() -> Ready:
         known = commits(checkpoint)
@@ -77,9 +77,9 @@ def run_with_kills(
     prepare: Sequence[Callable[[], Ready]],
     killed: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run a job to its end, killed once for each of ``prepare``; returns how often it was.
+    """Run a job to its end, killing it once for each of ``prepare``; returns the number of kills.
 
-    ``start`` is told how many kills there were before.
+    ``start`` is called with the number of kills so far.
     """
     done = 0
     while True:
@@ -94,6 +94,6 @@ def run_with_kills(
             if process.wait() == 0:
                 return done
             told = log.read_text(errors="replace")[-3000:]
-            raise AssertionError(f"the job failed by itself with {process.returncode}: {told}")
+            raise AssertionError(f"the job failed with {process.returncode}, not killed: {told}")
         finally:
             kill(process)

@@ -32,7 +32,7 @@ def main(master: str, archive: str, folder: Path) -> None:
     )
     home = session.range(0, 2, 1, 2).mapInArrow(where, "path string, host string").collect()
     assert all(archive.rsplit("/", 1)[-1] in row.path for row in home), home
-    assert len({row.host for row in home}) == 2, "both workers are to take part"
+    assert len({row.host for row in home}) == 2, "both workers must take part"
     window = oracle.TimeWindow(30, 10, lateness=5)
     for kind in registry.kinds():
         chosen = dict(conformance.SETTINGS[kind][0])

@@ -1,4 +1,4 @@
-"""A PostgreSQL of our own, in a folder of its own, on loopback."""
+"""A temporary PostgreSQL server, in its own folder, on loopback."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 class Server:
-    """A PostgreSQL of our own, in a folder of its own."""
+    """A temporary PostgreSQL server, in its own folder."""
 
     def __init__(self, folder: Path, programs: Path) -> None:
         self.folder = folder
         self.programs = programs
-        self.user = "nobody" if os.geteuid() == 0 else None  # it refuses to run as root
+        self.user = "nobody" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
 

@@ -84,7 +84,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel under a name that Spark puts on the path."""
+    """The wheel, under a name that Spark adds to the Python path."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [
         sys.executable,

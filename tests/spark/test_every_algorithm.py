@@ -1,10 +1,10 @@
 """Every registered query and algorithm on Spark, against the embedded engine on the same batches.
 
 Exact algorithms give equal tables; approximate ones keep the bounds that their answers carry
-(``approximate``). Starting a stateful query costs Spark seconds, so algorithms that read the same
-stream run side by side in one: each fills a column of its own. One setting of each algorithm runs
-always, all of them under ``make slow``. ``tests/test_spark_parts.py`` compares far more streams,
-without Spark.
+(``approximate``). Starting a stateful query takes Spark seconds, so algorithms that read the same
+stream run side by side in one query, each with its own output column. One setting of each algorithm
+always runs; ``make slow`` runs all of them. ``tests/test_spark_parts.py`` compares far more
+streams, without Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import test_spark_parts as parts
 from skyband import registry
 
 pytestmark = pytest.mark.spark
-WINDOW = oracle.TimeWindow(30, 10, lateness=3)  # streams are later than that now and then
+WINDOW = oracle.TimeWindow(30, 10, lateness=3)  # some rows of the streams are later than that
 SIDE_BY_SIDE = 8
 
 
@@ -53,7 +53,7 @@ class Case:
         return bool(registry.load(self.kind, self.name).exact)
 
     def query(self, stream: conformance.Sent) -> sb.Query | None:
-        """None where the query itself refuses the combination."""
+        """The query; None if it refuses the combination."""
         try:
             return parts.query_of(self.kind, WINDOW, self.settings, stream)
         except sb.QueryError:
@@ -61,7 +61,7 @@ class Case:
 
     @property
     def stream_key(self) -> tuple[Any, ...]:
-        """What its stream is made of: cases alike in this read the same rows."""
+        """What determines the stream: cases with equal keys read the same rows."""
         chosen = self.settings
         if self.kind != "FusedTopK":
             return (self.kind,)
@@ -92,7 +92,7 @@ def possible(case: Case) -> bool:
 
 
 def short_form() -> list[Case]:
-    """One setting of each algorithm, by turns, all of a kind over one stream."""
+    """One setting per algorithm, a different one each time; one stream per kind of query."""
     found = []
     for kind in registry.kinds():
         cases = [case for case in all_cases() if case.kind == kind]
@@ -124,7 +124,7 @@ def test_no_algorithm_is_left_out() -> None:
 def test_streaming(spark: Any, tmp_path: Path, cases: list[Case]) -> None:
     from skyband.spark import rank
 
-    # A user's own function travels as from a notebook.
+    # A user's function is pickled by value, as from a notebook.
     import_module("pyspark.cloudpickle").register_pickle_by_value(conformance)
     kind = cases[0].kind
     stream = conformance.long_stream(kind, cases[0].settings, WINDOW, "uniform")
@@ -175,7 +175,7 @@ def by_source(push: Any) -> dict[str, pa.Table]:
 
 
 def thirds(pushes: list[Any]) -> list[Any]:
-    """Three pushes made of many, so that a test needs few micro-batches."""
+    """Merge many pushes into three, so that a test needs few micro-batches."""
     found = []
     for part in range(3):
         some = pushes[part * len(pushes) // 3 : (part + 1) * len(pushes) // 3]
@@ -185,13 +185,13 @@ def thirds(pushes: list[Any]) -> list[Any]:
                 merged.setdefault(source, []).append(table)
         tables = {source: pa.concat_tables(many) for source, many in merged.items()}
         found.append(tables)
-    # A batch takes a file of every source, so one that has no rows is there too.
+    # A batch takes one file of every source, so a source without rows needs an empty file.
     empty = {source: table.slice(0, 0) for tables in found for source, table in tables.items()}
     return [empty | tables if set(empty) != {""} else tables[""] for tables in found]
 
 
 def with_late_rows(pushes: list[Any]) -> list[Any]:
-    """The first rows of each source come last, when their windows have long been answered."""
+    """Move the first rows of each source to the end, long after their windows were answered."""
     first, last = by_source(pushes[0]), by_source(pushes[-1])
     late = {source: table.slice(0, 5) for source, table in first.items()}
     rest = {source: table.slice(5) for source, table in first.items()}

@@ -65,7 +65,7 @@ class TestKills:
     ) -> None:
         """One shard and several, tables and changes, one source and a mapping: side by side.
 
-        They take turns in being started first, and in being waited for.
+        They take turns in starting first and in deciding when to kill.
         """
         shapes = ["shards", "sharded-changes", "join"] if times == 3 else list(faulty.SHAPES)
         faulty.write_inputs(tmp_path, shapes, batches)
@@ -119,7 +119,7 @@ def test_stopped_and_started_again_then_changed_and_damaged(
         clusters.write_batches(tmp_path / "in-flows", batches[:upto])
         clusters.run_out(lambda: faulty.start(spark, tmp_path, "one"))
     check_output(spark, tmp_path, "one", 6)
-    # Another query over the same checkpoint says so, and so does a damaged state.
+    # Another query over the same checkpoint is refused, and so is a damaged state.
     more = pa.concat_tables([batches[-1]] * 2)
     clusters.write_batches(tmp_path / "in-flows", [*batches, more])
     changed = sb.TopK(k=2, score="score", id="id", time="ts", by=("g",), window=faulty.WINDOW)

@@ -1,4 +1,4 @@
-"""Pipelines between topics of a real broker; skipped, with the reason, where it cannot be had."""
+"""Pipelines between topics of a real broker; skipped, with the reason, if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs from a file, killed in the middle of batches: what each sink promises holds all the same."""
+"""Jobs from a file, killed in the middle of batches: each sink still keeps its guarantee."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ once = true
 
 
 def rows_in(connection: Any, table: str) -> int:
-    """Rows of a table; none where there is no such table yet."""
+    """Number of rows of a table; 0 if the table does not exist yet."""
     (found,) = connection.execute("SELECT to_regclass(%s)", [table]).fetchone()
     if found is None:
         return 0
@@ -74,7 +74,7 @@ def stored(dsn: str, table: str) -> pa.Table:
 
 
 def after_writing(dsn: str, table: str) -> Callable[[], kills.Ready]:
-    """Right after a batch was written, when Spark has most likely not committed it yet."""
+    """Kill right after a batch was written, when Spark has most likely not committed it yet."""
     import psycopg
 
     def prepare() -> kills.Ready:
@@ -126,6 +126,6 @@ def test_postgres_has_each_window_once(
     assert want.num_rows > 5 * batches
     got = stored(dsn, table).select(want.column_names)
     assert clusters.rows(got) == clusters.rows(want)
-    if times > 2:  # once more, with nothing new to read: nothing is written again
+    if times > 2:  # run once more with nothing new to read: nothing is written again
         assert kills.run_with_kills(log, start, []) == 0
         assert stored(dsn, table).num_rows == want.num_rows

@@ -1,4 +1,4 @@
-"""Dead letters: each bad record once, with its own reason and origin; no record vanishes."""
+"""Dead letters: each bad record once, with its own reason and origin; no record is lost."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def job(folder: Path, **changes: Any) -> dict[str, Any]:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    """All JSON lines of a folder; every line must be JSON, without NaN."""
+    """All JSON lines in a folder; every line must be valid JSON, without NaN."""
 
     def refuse(text: str) -> None:
         raise AssertionError(text)
@@ -175,7 +175,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 @pytest.mark.spark
 class TestJobs:
     def test_letters_of_a_job_with_shards(self, spark: Any, tmp_path: Path) -> None:
-        """Unreadable lines, a value out of bounds, NaN, one report too often; then all again."""
+        """Unreadable lines, a value out of bounds, NaN, one report too many; then a second run."""
         from skyband.jobs.run import run
 
         rows = [
@@ -217,7 +217,7 @@ class TestJobs:
         assert "reports too often" in reasons[0.125]
         kept = next(r for r in by if '"kept"' in r)
         assert json.loads(kept) == json.loads(bad[2])
-        # A batch that is done again writes the same files again.
+        # A batch that is retried writes the same files again.
         names = sorted(path.name for path in (tmp_path / "bad").iterdir())
         last = max(
             (tmp_path / "state" / "answers" / "commits").glob("[0-9]*"), key=lambda p: int(p.name)
@@ -254,7 +254,7 @@ class TestJobs:
         told = job(tmp_path, shards=1, on_bad="raise")
         with pytest.raises(sb.EngineError, match=r"1\.json.*not a JSON record.*oops"):
             run(parse_job(told), spark)
-        # Another query may take the folder.
+        # Another query may use the folder.
         run(parse_job(told | {"shards": 2, "on_bad": "skip"}), spark)
         assert len(lines(tmp_path / "bad")) == 2
         with pytest.raises(sb.EngineError, match="another query"):

@@ -1,4 +1,4 @@
-"""What a running query tells, and what its checkpoint holds."""
+"""The metrics of a running query, and the contents of its checkpoint."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_progress_metrics_and_state(spark: Any, tmp_path: Path) -> None:
     server = serve(listener, 0)
     try:
         clusters.collect(rank(frame, query), tmp_path)
-        # The listener hears of a batch after it is done; the last ones may still be on their way.
+        # The listener is informed after a batch is done; the last reports may not have arrived yet.
         spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
         (told,) = listener.snapshot().values()
         url = f"http://127.0.0.1:{server.server_address[1]}/metrics"

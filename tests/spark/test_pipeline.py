@@ -1,4 +1,4 @@
-"""Jobs from a file: what is refused, how a plan reads, and jobs run to their end."""
+"""Jobs from a file: what is refused, how a plan is shown, and complete runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ FUSED = {
 
 
 def job(**changes: Any) -> dict[str, Any]:
-    """The job above with some tables changed; None takes one away."""
+    """The job above with some tables changed; None removes one."""
     told = tomllib.loads(JOB)
     for name, value in changes.items():
         if value is None:
@@ -126,7 +126,7 @@ class TestRefused:
             ),
             ({"sink": {"format": "xls"}}, r"\[sink\] format must be one of parquet, csv, json"),
             ({"dead_letters": {"format": "xls"}}, r"\[dead_letters\] format must be one of"),
-            ({"dead_letters": {"path": "out"}}, "a folder of its own"),
+            ({"dead_letters": {"path": "out"}}, "give it a different folder"),
             ({"sink": {"kind": "postgres", "path": None, "table": "t"}}, "either dsn, or dsn_env"),
             ({"sink": POSTGRES | {"table": "t; drop"}}, "table must be a plain name"),
             ({"sink": POSTGRES | {"table": "a..b"}}, "table must be a plain name"),
@@ -170,7 +170,14 @@ def test_explain(tmp_path: Path) -> None:
     found = load_job(tmp_path / "job.toml")
     assert found.checkpoint == str(tmp_path / "state")
     text = explain(found)
-    for part in ("files path=", "TopK", "window 30 every 10", "by g", "all there is", "3 a window"):
+    for part in (
+        "files path=",
+        "TopK",
+        "window 30 every 10",
+        "by g",
+        "all there is",
+        "3 per window",
+    ):
         assert part in text
     secret = parse_job(job(sink={"kind": "postgres", "path": None, "table": "t", "dsn": "secret"}))
     assert "secret" not in explain(secret)
@@ -214,7 +221,7 @@ class TestRuns:
         letters = spark.read.json(str(tmp_path / "bad")).collect()
         assert [json.loads(row.record)["id"] for row in letters] == ["z"]
         assert "not a number" in letters[0].reason
-        # The folder belongs to this query now.
+        # The checkpoint folder now belongs to this query.
         (tmp_path / "job.toml").write_text(JOB.replace("k = 2", "k = 3"))
         with pytest.raises(sb.EngineError, match="another query"):
             run(load_job(tmp_path / "job.toml"), spark)

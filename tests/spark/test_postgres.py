@@ -27,7 +27,7 @@ SCHEMA = pa.schema(
 
 
 def rows(end: int, names: str) -> pa.Table:
-    """A window that ends at this second, with a row for each letter."""
+    """A window that ends at this second, with one row per letter."""
     moment = [end * 1_000_000] * len(names)
     columns = [moment, moment, list(names), [1.5] * len(names), [None] * len(names)]
     arrays = [
@@ -197,7 +197,7 @@ def test_two_runs_of_the_verb_the_second_corrected(dsn: str, tmp_path: Path) -> 
         pytest.skip(reason)
     times = list(range(1_000, 1_060))
     first = pa.table({"ts": times, "id": [f"i{t}" for t in times], "score": [1.0] * 60})
-    # Corrected: other scores, and nothing between 1,020 and 1,040.
+    # The corrected input has other scores, and no rows between 1,020 and 1,040.
     kept = [t for t in times if not 1_020 <= t < 1_040]
     second = pa.table(
         {"ts": kept, "id": [f"i{t}" for t in kept], "score": [-float(t) for t in kept]}

@@ -1,4 +1,4 @@
-"""What is refused before a job starts, or as soon as a row shows it; each error says what to do."""
+"""What is refused before a job starts, or at the first bad row; each error says what to do."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_what_is_no_dataframe_and_what_does_not_fit(stream: Any, batch: Any) -> 
         rank(stream, join)
     with pytest.raises(sb.SchemaError, match="'r' is missing"):
         rank({"l": stream}, join)
-    with pytest.raises(sb.EngineError, match="all alike"):
+    with pytest.raises(sb.EngineError, match="all streaming, or none"):
         rank({"l": stream, "r": batch}, join)
 
 
@@ -108,7 +108,7 @@ def test_bad_rows_stop_a_stream_or_are_left_out(spark: Any, tmp_path: Path) -> N
 
 
 class TestWatermarkPolicy:
-    """Where the fastest source set the pace, rows of the slower ones would come too late."""
+    """If the fastest source set the watermark, rows of slower sources would be late."""
 
     NAME = "spark.sql.streaming.multipleWatermarkPolicy"
 

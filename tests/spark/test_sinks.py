@@ -1,4 +1,4 @@
-"""What sinks and checkpoints of jobs keep, without running one."""
+"""What the sinks and checkpoints of jobs store, without running a job."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class TestClaim:
         first = self.claim(tmp_path)
         first.prepare()
         (tmp_path / "answers").mkdir()
-        assert self.claim(tmp_path).run == first.run  # the same query goes on
+        assert self.claim(tmp_path).run == first.run  # the same query resumes
         other = self.claim(tmp_path, shards=2)
         assert other.run != first.run
         assert not (tmp_path / "answers").exists()
@@ -150,7 +150,7 @@ class TestClaim:
         with pytest.raises(sb.EngineError, match=r"Skyband 0\.1"):
             self.claim(tmp_path)
         (tmp_path / "skyband.json").rename(tmp_path / "other")
-        with pytest.raises(sb.EngineError, match="no Skyband pipeline made it"):
+        with pytest.raises(sb.EngineError, match="not the checkpoint of a Skyband pipeline"):
             self.claim(tmp_path)
 
 

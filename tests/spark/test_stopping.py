@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a real job ends within seconds, and goes on from its checkpoint."""
+"""Ctrl-C and SIGTERM: a real job ends within seconds, and resumes from its checkpoint."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_job_is_stopped_and_goes_on(tmp_path: Path) -> None:
         told = (tmp_path / "log").read_text()[before:]
         assert "Traceback" not in told, told
         assert "Exception" not in told, told
-        assert took < 30  # a busy machine; a second or two on a quiet one
+        assert took < 30  # for a busy machine; it takes a second or two on an idle one
     query = sb.TopK(k=2, score="score", id="id", time="ts", window=sb.TimeWindow(10))
     want, _ = clusters.embedded(query, tables)
     got = pa.concat_tables(
@@ -86,7 +86,7 @@ def test_a_job_is_stopped_and_goes_on(tmp_path: Path) -> None:
 
 
 def answered(folder: Path) -> set[int]:
-    """The ends of the windows in a folder."""
+    """The ends of the windows written to a folder."""
     import pyarrow.parquet as pq
 
     found: set[int] = set()

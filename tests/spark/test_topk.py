@@ -1,4 +1,4 @@
-"""The Spark engine against the embedded one, on the query that came first."""
+"""The Spark engine compared with the embedded one, for TopK."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_batch_with_its_promise(spark: Any, changes: bool) -> None:
 
 
 def test_streaming_is_monitor(spark: Any, tmp_path: Path) -> None:
-    """With groups and without, by one shard and by three, tables and changes: side by side."""
+    """With and without groups, one shard and three, tables and changes: all in one query."""
     from skyband.spark import rank
 
     stream = flows(lateness=12)  # more than the window's, so some rows are late
@@ -83,7 +83,7 @@ def test_streaming_is_monitor(spark: Any, tmp_path: Path) -> None:
     for (by, shards, changes), got in zip(cases, found, strict=True):
         want, stats = clusters.embedded(topk(by=by), stream.batches, changes=changes)
         assert stats["rows_late"] > 0
-        if changes:  # an exact algorithm promises just that
+        if changes:  # the algorithm is exact, and says so
             assert set(got["exact"].to_pylist()) == {True}
             assert not any(got["bounds"].to_pylist())
             got = got.drop_columns(["exact", "bounds"])  # noqa: PLW2901
@@ -99,7 +99,7 @@ def test_window_edges_have_the_type_of_the_time_column(spark: Any, kind: pa.Data
     table = pa.table({"ts": days.cast(pa.timestamp("us")).cast(kind), "x": [1.0, 2.0, 3.0]})
     query = sb.TopK(k=1, score="x", time="ts", window=sb.TimeWindow("2 days", slide="1 day"))
     frame = spark.createDataFrame(table)
-    if kind == pa.timestamp("us"):  # which Spark takes for a time in the session's zone
+    if kind == pa.timestamp("us"):  # Spark takes it for a time in the session's zone
         frame = frame.withColumn("ts", frame["ts"].cast("timestamp_ntz"))
     want = "timestamp" if kind == MOMENT else "timestamp_ntz"
     for changes in (False, True):

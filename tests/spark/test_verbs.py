@@ -1,4 +1,4 @@
-"""The verbs of the command line on Spark: what they write, and what stops them before a job."""
+"""The commands on Spark: what they write, and what is refused before a job starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CSV = ("--format", "csv")
 
 
 class Kept:
-    """A session that outlives the command which would stop it."""
+    """A session that stays alive although the command stops it."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -37,12 +37,12 @@ class Kept:
         return getattr(self._session, name)
 
     def stop(self) -> None:
-        """A JVM takes seconds to start: the other tests go on with it."""
+        """Do nothing: other tests use the same JVM, which takes seconds to start."""
 
 
 @pytest.fixture
 def shared(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str | None]]:
-    """Commands run in the tests' session, in the time zone they ask for; gives their masters."""
+    """Run commands in the tests' session, in the time zone they ask for; gives their masters."""
     zone = "spark.sql.session.timeZone"
     before = spark.conf.get(zone)
     masters: list[str | None] = []

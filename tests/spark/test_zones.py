@@ -73,7 +73,7 @@ once = true
 
 
 def reports(stream: str) -> pa.Table:
-    """A report a minute of three hours and a half, times without a zone."""
+    """One report per minute for three and a half hours, with times without a zone."""
     rows = range(210)
     seed = ord(stream)
     return pa.table(
@@ -86,7 +86,7 @@ def reports(stream: str) -> pa.Table:
 
 
 def written(folder: Path) -> dict[str, pa.Table]:
-    """The three sources of the job as files, one of each format."""
+    """Write the three sources of the job as files, one in each format."""
     tables = {name: reports(name) for name in "abc"}
     lines: dict[str, list[str]] = {"a": ["ts,car,v"], "b": [], "c": []}
     shapes = {"a": "{0:%Y-%m-%d %H:%M:%S},{1},{2}", "c": "{0:%Y-%m-%d %H:%M:%S};{1};{2}"}
@@ -100,7 +100,7 @@ def written(folder: Path) -> dict[str, pa.Table]:
 
 
 def in_utc(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows with window edges as moments of UTC, whether they have a zone or not."""
+    """Rows with window edges in UTC, whether they have a zone or not."""
     for at, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
             moment = table.column(at).cast(pa.timestamp("us", tz=field.type.tz)).cast(pa.int64())
@@ -148,7 +148,7 @@ def test_a_job_on_a_host_of_another_zone(spark: Any, tmp_path: Path) -> None:
 
 
 def test_columns_with_and_without_a_zone(spark: Any, tmp_path: Path) -> None:
-    """One side has a timestamp without a zone, the other one with; batch and stream."""
+    """One side has timestamps without a zone, the other with one; batch and stream."""
     from skyband.spark import rank
 
     naive = reports("a")
@@ -191,7 +191,7 @@ def test_verbs_read_text_as_utc(
             return getattr(spark, name)
 
         def stop(self) -> None:
-            """The other tests go on with it."""
+            """Do nothing: other tests use the same session."""
 
     def session(master: str | None = None, name: str = "skyband", **settings: Any) -> Kept:
         for key in [key for key in settings if key.startswith("spark.sql.")]:
@@ -209,7 +209,7 @@ def test_verbs_read_text_as_utc(
     assert want.count("\n") > 20
     try:
         got = good(*command, "--engine", "spark", "--master", "local[2]")
-        # Spark counts microseconds, where pyarrow reads whole seconds as such.
+        # Spark reads times in microseconds; pyarrow reads whole seconds as seconds.
         assert got.replace(".000000", "") == want.replace(".000000", "")
     finally:
         for key, value in before.items():

@@ -82,7 +82,7 @@ def main(settings: dict[str, Any]) -> None:
         writer = frame.write.format("kafka").option("kafka.bootstrap.servers", servers)
         writer.option("topic", name).save()
         run(parsed[name], session)
-        run(parsed[name], session)  # nothing new: no window comes twice
+        run(parsed[name], session)  # there is nothing new, so no window is written twice
         want, _ = clusters.embedded(parsed[name].query, [table])
         got = read(session, servers, f"{name}-out")
         key = lambda row: (row["window_end"], row["rank"])  # noqa: E731

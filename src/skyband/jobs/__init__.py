@@ -1,4 +1,4 @@
-"""``skyband pipeline JOB.toml``: a streaming job written down instead of programmed.
+"""``skyband pipeline JOB.toml``: a streaming job described in a file instead of a program.
 
     name = "busiest"                      [query]                       [sink]
     checkpoint = "state/busiest"          kind = "TopK"                 kind = "files"
@@ -11,7 +11,7 @@
               bytes bigint"               size = "10 minutes"           kind = "files"
                                           slide = "1 minute"            path = "bad"
 
-Several sources are ``[sources.NAME]``. ``docs/spark.md`` has every key.
+For several sources write ``[sources.NAME]``. ``docs/spark.md`` describes every key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Job", "check_ready", "explain", "load_job", "parse_job", "run_job"]
 
 
 def run_job(job: Job, session: Any = None) -> None:
-    """Run a job until it ends or is interrupted; what was answered by then stays answered."""
+    """Run a job until it ends or is interrupted; answers already written stay valid."""
     check_ready(job)
     require_packages()
     from skyband.jobs.run import run

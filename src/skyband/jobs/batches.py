@@ -1,10 +1,11 @@
-"""What a job does with a batch: the one ``foreachBatch``.
+"""What a job does with each batch: its single ``foreachBatch`` function.
 
 persist ─► evaluate, always ─► claim the checkpoint ─► each sink ─► dead letters ─► unpersist
 
-A batch that fails on the way is tried again with the same number, and every sink takes it once, by
-the run (kept in the checkpoint) and that number. A batch that nobody evaluates would stop the
-stream, and two actions without ``persist`` would run the whole plan twice.
+A batch that fails is retried with the same number. Sinks recognise a retried batch by that number
+and the run (kept in the checkpoint), so that they need not write it twice. Every batch must be
+evaluated, because Spark would stop the stream otherwise; and two actions without ``persist`` would
+run the whole plan twice.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from skyband.spark.stages import unpacker
 __all__ = ["Rows", "Sink", "Writer"]
 
 _AT_ONCE = 64 << 20
-"""Bytes that the driver fetches in one go; more than that comes partition by partition."""
+"""Bytes that the driver fetches at once; larger results are fetched partition by partition."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of one query in one batch, or its letters: here, or as a DataFrame."""
+    """The answer rows, or the dead letters, of one query in one batch."""
 
     given: Any
     """The persisted DataFrame of the batch."""
@@ -41,7 +42,7 @@ class Rows:
         return self.nbytes > 0
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows, fetched to the driver table by table."""
+        """Fetch the rows to the driver, table by table."""
         if not self:
             return
         packed = self.given.select(self.column).where(F.col(self.column).isNotNull())
@@ -50,19 +51,19 @@ class Rows:
             yield table_from(bytes(row[0])).cast(self.schema)
 
     def frame(self) -> Any:
-        """The rows where they are."""
+        """The rows as a DataFrame; nothing is fetched to the driver."""
         packed = self.given.select(self.column).where(F.col(self.column).isNotNull())
         return packed.mapInArrow(unpacker(self.schema, self.column), spark_schema(self.schema))
 
 
 class Sink(Protocol):
-    """A place for rows. ``write`` may be called again with the same batch after a failure."""
+    """Where rows are written. After a failure ``write`` may be called again with the same batch."""
 
     where: str
-    """How messages name it."""
+    """The name that messages use for this sink."""
 
     def open(self, run: str) -> None:
-        """Called once before the first batch; raises where it cannot be written to."""
+        """Called once before the first batch; raises if the sink cannot be written to."""
 
     def write(self, batch: int, rows: Rows) -> None:
         """Write the rows of a batch, all of them or none."""
@@ -84,7 +85,7 @@ class Writer:
             self.targets.append((letters, "letters", letter_schema))
         self.claim = claim
         self.problem: Exception | None = None
-        """What stopped the job, if a sink did."""
+        """The error that stopped the job, if a sink raised it."""
 
     def __call__(self, given: Any, batch: int) -> None:
         """Write one batch."""
@@ -109,5 +110,5 @@ class Writer:
             raise
         except Exception as problem:
             told = str(problem).strip().splitlines() or [type(problem).__name__]
-            self.problem = EngineError(f"{sink.where} batch {batch} was not written: {told[0]}")
+            self.problem = EngineError(f"{sink.where} could not write batch {batch}: {told[0]}")
             raise self.problem from problem

@@ -1,4 +1,4 @@
-"""What a job file may say that cannot run: refused before anything starts."""
+"""Checks that refuse a job which cannot run, before anything starts."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _MODE = "permissive"
 
 
 def check_job(job: Job) -> None:
-    """Raise QueryError for a job that cannot run, wherever it is started."""
+    """Raise QueryError for a job that cannot run on any machine."""
     if not job.name.strip():
-        raise QueryError("name is empty; the job's files and metrics are named by it")
+        raise QueryError("name is empty; give one: the job's files and metrics are named after it")
     count("shards", job.shards, optional=True)
     try:
         check_window(job.query, streaming=True)
@@ -48,7 +48,9 @@ def check_job(job: Job) -> None:
     if letters is not None:
         check_sink("[dead_letters]", letters)
         if letters.kind == job.sink.kind == "files" and letters["path"] == job.sink["path"]:
-            raise QueryError("[dead_letters] path is that of [sink]; give it a folder of its own")
+            raise QueryError(
+                "[dead_letters] has the same path as [sink]; give it a different folder"
+            )
     if job.metrics:
         _port("[metrics]", job.metrics["port"])
     if "every" in job.trigger and parse_duration(job.trigger["every"], "[trigger] every") <= 0:
@@ -75,8 +77,8 @@ def check_source(where: str, source: Section) -> None:
     mode = (source["options"] or {}).get("mode")
     if mode is not None and str(mode).lower() != _MODE:
         raise QueryError(
-            f"{where} options.mode {mode!r} hides records that cannot be read; leave it out: "
-            "on_bad and [dead_letters] say what becomes of them"
+            f"{where} options.mode {mode!r} hides records that cannot be read; leave it out and "
+            "use on_bad and [dead_letters] to say what happens to them"
         )
 
 
@@ -88,12 +90,14 @@ def check_sink(where: str, sink: Section) -> None:
         folder_of(where, sink["path"])
     if sink.kind == "postgres":
         if (sink["dsn"] is None) == (sink["dsn_env"] is None):
-            raise QueryError(f"{where} give either dsn, or dsn_env (the variable that holds it)")
+            raise QueryError(
+                f"{where} needs either dsn, or dsn_env (the environment variable that holds it)"
+            )
         check_table(where, sink["table"])
 
 
 def check_ready(job: Job) -> None:
-    """Raise where this machine lacks what a good job needs to run."""
+    """Raise if this machine lacks something that a valid job needs to run."""
     from skyband.engine.session import make_synopsis
 
     make_synopsis(job.query)
@@ -107,7 +111,8 @@ def check_ready(job: Job) -> None:
             dsn_of(where, sink["dsn"], sink["dsn_env"])
             if importlib.util.find_spec("psycopg") is None:
                 raise EngineError(
-                    "the PostgreSQL sink needs psycopg: pip install 'skyband[postgres]'"
+                    "the PostgreSQL sink needs the package psycopg; install it with: "
+                    "pip install 'skyband[postgres]'"
                 )
 
 

@@ -1,4 +1,4 @@
-"""A job as it is written: parsed, checked key by key, shown as a plan. Needs no Spark."""
+"""A job file: parsed, checked key by key, and shown as a plan. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Job", "Section", "explain", "load_job", "parse_job"]
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a job that has kinds: a source, a sink, a place for dead letters."""
+    """A part of a job with a ``kind`` and settings: a source, a sink, the dead letters."""
 
     kind: str
     settings: Mapping[str, Any]
@@ -45,7 +45,7 @@ class Job:
     checkpoint: str
     query: Query
     sources: Mapping[str, Section]
-    """By stream; the only source of a job with one is called ``""``."""
+    """By stream name; if a job has a single source, its name is ``""``."""
     sink: Section
     trigger: Mapping[str, Any] = field(default_factory=dict)
     dead_letters: Section | None = None
@@ -58,7 +58,7 @@ class Job:
 
 
 def load_job(path: str | Path) -> Job:
-    """The job that a TOML file describes; relative paths in it start at the file's folder."""
+    """Load a job from a TOML file; relative paths in it start at the file's folder."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -75,10 +75,10 @@ def load_job(path: str | Path) -> Job:
 
 
 def parse_job(told: Mapping[str, Any], folder: Path | None = None) -> Job:
-    """The job that a mapping describes."""
+    """Make a job from a mapping, such as the content of a TOML file."""
     JOB.check("the job", told)
     if ("source" in told) == ("sources" in told):
-        raise QueryError("give one [source], or several as [sources.NAME]")
+        raise QueryError("give one [source], or several as [sources.NAME], but not both")
     sources = {
         name: _section(f"[{'source' + 's.' * bool(name) + name}]", section, SOURCES, folder)
         for name, section in (told.get("sources") or {"": told.get("source")}).items()
@@ -90,12 +90,13 @@ def parse_job(told: Mapping[str, Any], folder: Path | None = None) -> Job:
     unknown = [name for name in sources if name and name not in query.sources]
     if unknown:
         raise QueryError(
-            f"[sources.{unknown[0]}]: the query reads {', '.join(query.sources) or 'one source'}"
+            f"[sources.{unknown[0]}] is not a source of the query, which reads "
+            f"{', '.join(query.sources) or 'one source: give it as [source]'}"
         )
     trigger = told.get("trigger", {})
     TRIGGER.check("[trigger]", trigger)
     if "every" in trigger and trigger.get("once"):
-        raise QueryError("[trigger]: give either every or once")
+        raise QueryError("[trigger] has both every and once; give either every or once")
     if "metrics" in told:
         METRICS.check("[metrics]", told["metrics"])
     letters = told.get("dead_letters")
@@ -147,7 +148,7 @@ def _query(told: Any) -> Query:
         )
     window = settings.get("window")
     if not isinstance(window, Mapping):
-        raise QueryError("[query.window] is missing: give size, and slide and lateness if wanted")
+        raise QueryError("[query.window] is missing; give at least its size")
     names = ("size", "slide", "lateness", "offset")
     wrong = sorted(set(window) - set(names))
     if wrong or "size" not in window:
@@ -173,7 +174,7 @@ def _path(value: str, folder: Path | None) -> str:
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Keys of nested tables joined by dots: TOML reads a.b = 1 as a table in a table."""
+    """Join the keys of nested tables with dots: TOML reads a.b = 1 as a table in a table."""
     found = []
     for name, value in table.items():
         if isinstance(value, Mapping):
@@ -199,11 +200,11 @@ def explain(job: Job) -> str:
     elif job.dead_letters is not None:
         lines.append(f"  bad    dead letters to {_told(job.dead_letters)}")
     else:
-        lines.append("  bad    counted and left out; no dead letters")
+        lines.append("  bad    counted and left out, without dead letters")
     shards = job.shards or 1
     lines += [
-        f"  panes  {window.panes.per_window} a window, {window.panes.per_slide} a slide; summaries "
-        f"are made where the rows are",
+        f"  panes  {window.panes.per_window} per window, {window.panes.per_slide} per slide; "
+        f"summaries are made where the rows are",
         f"  state  {16 if query.groups else 1} bucket(s) x {shards} shard(s) in {job.checkpoint}",
         f"  query  {query.kind} by {query.algorithm or 'the algorithm that measures best'}, "
         f"window {window.size} every {window.slide or window.size}, lateness {window.lateness}"
@@ -226,5 +227,5 @@ def _told(section: Section) -> str:
 
 def _when(trigger: Mapping[str, Any]) -> str:
     if trigger.get("once"):
-        return "all there is, then stop"
-    return f"every {trigger['every']}" if "every" in trigger else "as fast as batches are done"
+        return "read all there is, then stop"
+    return f"every {trigger['every']}" if "every" in trigger else "one batch after the other"

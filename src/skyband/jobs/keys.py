@@ -1,4 +1,4 @@
-"""Which keys each part of a job has."""
+"""The keys that each part of a job may have."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _NAMES = {str: "text", int: "a whole number", bool: "true or false", dict: "a ta
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of a table with their types; ``paths`` are those that start at the job's folder."""
+    """The keys of a table and their types; ``paths`` are relative to the job's folder."""
 
     needed: Mapping[str, type] = field(default_factory=dict)
     optional: Mapping[str, type] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
 
     def check(self, where: str, told: Any) -> None:
-        """Raise QueryError for a key that is missing, unknown or of another type."""
+        """Raise QueryError for a key that is missing, unknown or of the wrong type."""
         known = {**self.needed, **self.optional}
         if not isinstance(told, Mapping):
             raise QueryError(f"{where} must be a table, not {told!r}")
@@ -58,7 +58,7 @@ TRIGGER = Keys(optional={"every": str, "once": bool})
 METRICS = Keys({"port": int}, {"host": str})
 
 _VALUES: dict[str, type] = {"format": str, "schema": str, "avro_schema": str, "columns": dict}
-"""How the values of a message are read: JSON by a schema, Avro by a schema file."""
+"""How the values of messages are read: JSON with ``schema``, Avro with a schema file."""
 SOURCES = {
     "files": Keys(
         {"path": str},

@@ -1,4 +1,4 @@
-"""Where a job's files, tables and schemas are: checks that need the machine, not Spark."""
+"""Checks of a job's folders, tables and schema files; they need no Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["check_avro", "check_folder", "check_table", "dsn_of", "folder_of"]
 
 
 def folder_of(where: str, path: str) -> tuple[Any, str]:
-    """The file system of a folder, and the folder's name there."""
+    """The file system of a folder, and the folder's path on it."""
     if "://" not in path:
         return pa.fs.LocalFileSystem(), str(Path(path).absolute())
     try:
@@ -28,34 +28,34 @@ def folder_of(where: str, path: str) -> tuple[Any, str]:
 
 
 def check_folder(where: str, system: Any, folder: str) -> None:
-    """Raise EngineError for a folder in which Spark would not see our files."""
+    """Raise EngineError for a folder in which Spark would ignore the files we write."""
     metadata = system.get_file_info(f"{folder}/_spark_metadata")
     if metadata.type != pa.fs.FileType.NotFound:
         raise EngineError(
-            f"{where} the folder {folder!r} has a _spark_metadata of Spark's own file sink "
-            "(Skyband 0.1 wrote through it), and Spark ignores all other files there; give "
+            f"{where} the folder {folder!r} contains _spark_metadata, written by Spark's own file "
+            "sink (which Skyband 0.1 used), so Spark would ignore all other files there; give "
             "another folder"
         )
 
 
 def check_avro(where: str, path: str | None) -> None:
-    """Raise QueryError where an Avro schema is not given, not there, or no schema."""
+    """Raise QueryError if an Avro schema is not given, cannot be read, or is not a schema."""
     if path is None:
         raise QueryError(f"{where} format 'avro' needs avro_schema, a file with the Avro schema")
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as problem:
         raise QueryError(
-            f"{where} avro_schema {path!r} cannot be read ({problem.strerror})"
+            f"{where} avro_schema {path!r} cannot be read ({problem.strerror}); give a schema file"
         ) from None
     except ValueError as problem:
         raise QueryError(f"{where} avro_schema {path!r} is not JSON: {problem}") from None
     if not isinstance(found, dict) or found.get("type") != "record":
-        raise QueryError(f"{where} avro_schema {path!r} must describe a record")
+        raise QueryError(f"{where} avro_schema {path!r} must be the schema of a record")
 
 
 def check_table(where: str, table: str) -> None:
-    """Raise QueryError for what is no plain name of a table."""
+    """Raise QueryError unless this is a plain table name."""
     if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", table, re.ASCII):
         raise QueryError(f"{where} table must be a plain name, or schema.name, not {table!r}")
 
@@ -63,10 +63,14 @@ def check_table(where: str, table: str) -> None:
 def dsn_of(where: str, dsn: str | None, dsn_env: str | None) -> str:
     """The connection string of a PostgreSQL sink."""
     if (dsn is None) == (dsn_env is None):
-        raise QueryError(f"{where} give either dsn, or dsn_env (the variable that holds it)")
+        raise QueryError(
+            f"{where} needs either dsn, or dsn_env (the environment variable that holds it)"
+        )
     found = dsn if dsn_env is None else os.environ.get(dsn_env)
     if found is None:
-        raise QueryError(f"{where} the environment has no variable {dsn_env!r}")
+        raise QueryError(
+            f"{where} the environment has no variable {dsn_env!r}; set it to the connection string"
+        )
     if not found.strip():
         raise QueryError(f"{where} the connection string is empty")
     return found

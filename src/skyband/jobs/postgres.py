@@ -1,15 +1,16 @@
 """A sink for PostgreSQL that holds each window once, with the newest run's rows.
 
-One transaction per batch. A ledger (``skyband_runs``) knows the runs that write a table, in the
-order in which they were first started, and the greatest window end that each has written:
+Each batch is one transaction. A ledger (``skyband_runs``) lists the runs that write to a table, in
+the order in which they first started, and the greatest window end that each has written:
 
     query    target   run     number  batch  upto
     busiest  busiest  4f0c…   1       371    10:20       the first run
     busiest  busiest  9be1…   2       12     10:05       a newer one, from a new checkpoint
 
-A batch adds the windows that its run has not written yet, and first removes what older runs wrote
-up to its greatest end: corrections replace, and a window that became empty loses its rows. A batch
-that is tried again finds its windows written. What a newer run has written stays as it is.
+A batch first deletes what older runs wrote up to its greatest window end, then adds the windows
+that its run has not written yet. So corrections replace old rows, and a window that became empty
+loses its rows. A batch that is retried finds its windows already written. Rows of a newer run are
+never changed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def column_type(kind: pa.DataType) -> str:
         if test(kind):
             return name
     raise EngineError(
-        f"a column of type {kind} has no counterpart in PostgreSQL; leave it out with columns="
+        f"a column of type {kind} has no counterpart in PostgreSQL; leave it out, or convert it "
+        "with columns in [source]"
     )
 
 
@@ -64,7 +66,8 @@ class Postgres:
             import psycopg
         except ImportError as problem:
             raise EngineError(
-                "the PostgreSQL sink needs psycopg: pip install 'skyband[postgres]'"
+                "the PostgreSQL sink needs the package psycopg; install it with: "
+                "pip install 'skyband[postgres]'"
             ) from problem
         self._connect = psycopg.connect
         self.where = where
@@ -75,7 +78,7 @@ class Postgres:
         self.run = ""
 
     def open(self, run: str) -> None:
-        """Enter the run into the ledger; a wrong address is told before the job starts."""
+        """Enter the run into the ledger, so that a wrong address shows before the job starts."""
         import psycopg
 
         self.run = run
@@ -84,7 +87,9 @@ class Postgres:
                 self._lock(cursor)
                 self._register(cursor)
         except psycopg.Error as problem:
-            raise EngineError(f"{self.where} PostgreSQL cannot be reached: {problem}") from problem
+            raise EngineError(
+                f"{self.where} PostgreSQL cannot be reached; check dsn or dsn_env: {problem}"
+            ) from problem
 
     def write(self, batch: int, rows: Rows) -> None:
         """Write the rows of whole windows, all or nothing."""
@@ -123,7 +128,7 @@ class Postgres:
         return int(fresh.num_rows)
 
     def _lock(self, cursor: Any) -> None:
-        # Naive times count as UTC everywhere; and one writer of a table at a time.
+        # Naive times count as UTC everywhere. The locks allow one writer per table at a time.
         cursor.execute("SET LOCAL TIME ZONE 'UTC'")
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('skyband_runs'))")
         cursor.execute(
@@ -133,7 +138,7 @@ class Postgres:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self.table])
 
     def _register(self, cursor: Any) -> tuple[int | None, int | None]:
-        """The greatest end that this run has written, and the greatest of newer runs."""
+        """The greatest window end that this run has written, and the greatest of newer runs."""
         self._adopt(cursor)
         cursor.execute(
             "SELECT query, run, number, upto FROM skyband_runs WHERE target = %s", [self.table]
@@ -143,7 +148,7 @@ class Postgres:
         if others:
             raise EngineError(
                 f"{self.where} the table {self.table!r} is written by the job {others[0]!r}; give "
-                f"this one ({self.query!r}) a table of its own, or remove the rows of the other "
+                f"this job ({self.query!r}) another table, or delete the rows of {others[0]!r} "
                 "from skyband_runs"
             )
         mine = [(number, upto) for _, run, number, upto in known if run == self.run]
@@ -159,7 +164,7 @@ class Postgres:
         return own, max(newer, default=None)
 
     def _adopt(self, cursor: Any) -> None:
-        """Turn the ledger of Skyband 0.1 into a run without an end, older than all others."""
+        """Convert the ledger of Skyband 0.1 into a run with no end, older than all others."""
         cursor.execute("SELECT to_regclass('skyband_windows') IS NOT NULL")
         if not cursor.fetchone()[0]:
             return
@@ -180,7 +185,7 @@ class Postgres:
         cursor.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(table, columns))
 
     def _remove(self, cursor: Any, table: Any, after: int | None, upto: int, kind: Any) -> None:
-        """Delete what older runs wrote between two ends; this run has written nothing there."""
+        """Delete what older runs wrote between two ends; this run has no rows there yet."""
         from psycopg import sql
 
         text, ends = "DELETE FROM {} WHERE window_end <= %s", [_moment(upto, kind)]

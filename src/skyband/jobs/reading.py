@@ -1,8 +1,8 @@
-"""The sources of a job as DataFrames; records that cannot be read stay in them, marked.
+"""The sources of a job as DataFrames; records that cannot be read stay in them, marked as such.
 
-A row of an unreadable record has nulls in all columns, ``True`` in the column ``UNREAD`` and the
-record itself in ``RAW``. Where a record came from stands beside it. The workers judge such rows
-with all others (``skyband.spark.summarise``), so nothing is filtered out on the way.
+The row of an unreadable record has nulls in all columns, ``True`` in the column ``UNREAD`` and the
+record itself in ``RAW``. Further columns say where a record came from. The workers handle such rows
+along with all others (``skyband.spark.summarise``), so nothing is filtered out before.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from skyband.spark.requirements import in_utc
 __all__ = ["packages_of", "read_source"]
 
 _ORIGIN = "_skyband_"
-"""What the names of columns begin with that say where a record came from."""
+"""Prefix of the columns that say where a record came from."""
 _CORRUPT = "_skyband_corrupt"
 _UTC = {"timeZone": "UTC"}
-"""How readers take a time without a zone, whatever the zone of the session."""
+"""Makes readers treat a time without a zone as UTC, whatever the zone of the session."""
 
 
 def read_source(session: Any, name: str, source: Section, letters: bool) -> tuple[Any, Carried]:
-    """The records of a source as columns, and which columns travel beside the query's own."""
+    """The records of a source as columns, and which of them travel with the query's columns."""
     try:
         with in_utc(session):
             frame, carried = _READERS[source.kind](session, source, letters)
@@ -53,7 +53,7 @@ def _chosen(frame: Any, source: Section, carried: Carried) -> Any:
 
 
 def _carriable(frame: Any, record: tuple[str, ...]) -> Any:
-    """Columns that Arrow has no type for, as text: they are in a letter, never in a query."""
+    """Cast columns that Arrow has no type for to text: they are only for dead letters."""
     from pyspark.sql.pandas.types import to_arrow_type
 
     for name in record:
@@ -72,7 +72,7 @@ def _files(session: Any, source: Section, letters: bool) -> tuple[Any, Carried]:
     options = _UTC | (source["options"] or {})
     schema = source["schema"]
     if schema is None:
-        # Streams want a schema; files that are there already show one.
+        # A stream needs a schema; take it from the files that are already there.
         schema = session.read.format(kind).options(**options).load(source["path"]).schema
     elif kind != "text":
         schema = StructType.fromDDL(schema)
@@ -120,7 +120,7 @@ def _kafka(session: Any, source: Section, letters: bool) -> tuple[Any, Carried]:
 
 
 def _parsed(frame: Any, source: Section, origin: dict[str, str]) -> tuple[Any, Carried]:
-    """Values as columns; a record that is not what the schema says is marked."""
+    """Parse values into columns; a record that does not match the schema is marked."""
     kind = source["format"] or "json"
     beside = list(origin.values())
     if kind == "text":
@@ -130,12 +130,12 @@ def _parsed(frame: Any, source: Section, origin: dict[str, str]) -> tuple[Any, C
     whole = frame.select(parsed.alias("parsed"), "value", *beside)
     names = [name for name in whole.schema["parsed"].dataType.names if name != _CORRUPT]
     if kind == "avro":
-        # A record that cannot be read comes back with nothing in it.
+        # Spark returns a record that cannot be read with all fields null.
         bad = reduce(lambda one, more: one & more, (_field(name).isNull() for name in names))
     else:
         bad = _field(_CORRUPT).isNotNull()
     bad = F.coalesce(F.col("parsed").isNull() | bad, F.lit(True))
-    # A record that is read in part is not read: its columns are all null.
+    # A record that can be read only in part counts as unreadable: all its columns become null.
     columns = [F.when(~F.col(UNREAD), _field(name)).alias(name) for name in names]
     raw = F.when(F.col(UNREAD), F.col("value").cast("binary")).alias(RAW)
     marked = whole.withColumn(UNREAD, bad).select(*columns, UNREAD, raw, *beside)
@@ -169,7 +169,7 @@ _READERS: dict[str, Callable[[Any, Section, bool], tuple[Any, Carried]]] = {
 
 
 def packages_of(kinds: set[str], formats: set[str]) -> list[str]:
-    """Maven artifacts that sources and sinks of these kinds need beside Spark itself."""
+    """Maven artifacts that sources and sinks of these kinds need in addition to Spark."""
     from importlib.metadata import version
 
     found = []
@@ -178,5 +178,8 @@ def packages_of(kinds: set[str], formats: set[str]) -> list[str]:
     if "avro" in formats:
         found.append(f"org.apache.spark:spark-avro_2.13:{version('pyspark')}")
     if found and any("dev" in each for each in found):
-        raise EngineError("a development build of PySpark has no published connectors; give jars")
+        raise EngineError(
+            "a development build of PySpark has no published connectors; give jars of a release "
+            "as spark.jars in [spark]"
+        )
     return found

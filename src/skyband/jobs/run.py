@@ -1,4 +1,4 @@
-"""Starting a job: session, sources, query, sinks; and ending it."""
+"""Starts a job (session, sources, query, sinks), waits for it, and stops it."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from skyband.spark.requirements import check_session, start_session
 __all__ = ["run", "start_job"]
 
 _SLOW_START = "Python worker failed to connect back"
-"""What Spark says when a worker has not started within its fixed ten seconds: a busy machine."""
+"""Spark's message when a worker did not start within its fixed ten seconds: a busy machine."""
 _ATTEMPTS = 5
 _LOOK = 0.25
-"""Seconds between looks at whether the job is to end."""
+"""Seconds between checks whether the job should end."""
 _STOP = "spark.sql.streaming.stopTimeout"
 _PATIENCE = "spark.python.authenticate.socketTimeout"
-"""How long a worker and Spark wait for each other; on a busy machine the default is too short."""
+"""How long Spark and a worker wait for each other; the default is too short on a busy machine."""
 
 
 def run(job: Job, session: Any = None) -> None:
-    """What ``skyband.jobs.run_job`` does, once Spark is known to be there."""
+    """The implementation of ``skyband.jobs.run_job``; needs PySpark to be installed."""
     own = session is None
     with Stop() as stop:
         try:
@@ -42,7 +42,7 @@ def run(job: Job, session: Any = None) -> None:
             stop.listen()
             _run(job, session, stop)
         except (Exception, KeyboardInterrupt):
-            # Whatever breaks while a job is being stopped is the stopping.
+            # An error while a job is being stopped is a consequence of stopping it.
             if not stop.asked():
                 raise
         finally:
@@ -63,17 +63,17 @@ def _run(job: Job, session: Any, stop: Stop) -> None:
         except StreamingQueryException as problem:
             if _SLOW_START not in str(problem) or not attempts:
                 raise EngineError(
-                    f"the pipeline stopped: {running.problem(problem)}. Mend the cause and start "
-                    f"it again: it goes on from {job.checkpoint!r}; if the checkpoint itself is "
+                    f"the pipeline stopped: {running.problem(problem)}. Fix the cause and start it "
+                    f"again: it resumes from {job.checkpoint!r}. If the checkpoint itself is "
                     "damaged, use a copy of it or an empty folder"
                 ) from problem
-            log.warning("%s: a Python worker was too slow to start; again", job.name)
+            log.warning("%s: a Python worker was too slow to start; trying again", job.name)
         finally:
             running.close()
 
 
 def cause_of(problem: Exception) -> str:
-    """The line of a failure that says what happened, rather than where in Spark."""
+    """The line of an error that says what happened, rather than where in Spark it happened."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     for line in lines:
         if line.startswith("skyband.errors."):
@@ -82,7 +82,7 @@ def cause_of(problem: Exception) -> str:
 
 
 def session_of(job: Job) -> Any:
-    """A session with what the job's sources and sinks need."""
+    """Start a session with the packages that the job's sources and sinks need."""
     sections = [*job.sources.values(), job.sink, *([job.dead_letters] if job.dead_letters else [])]
     formats = {section["format"] for section in sections if section["format"]}
     settings: dict[str, Any] = dict(job.spark)
@@ -95,7 +95,7 @@ def session_of(job: Job) -> Any:
 
 
 class Metrics:
-    """The listener and the page of a job."""
+    """The progress listener and the metrics page of a job."""
 
     def __init__(self, job: Job, session: Any) -> None:
         self.streams = session.streams
@@ -105,12 +105,12 @@ class Metrics:
             self.server = serve(self.listener, port, host)
         except OSError as problem:
             raise EngineError(
-                f"[metrics] {host}:{port} cannot be opened: {problem.strerror}"
+                f"[metrics] cannot listen on {host}:{port} ({problem.strerror}); give another port"
             ) from problem
         self.streams.addListener(self.listener)
 
     def close(self) -> None:
-        """Take both away again."""
+        """Stop the page and remove the listener."""
         self.server.shutdown()
         self.server.server_close()
         self.streams.removeListener(self.listener)
@@ -118,18 +118,18 @@ class Metrics:
 
 @dataclass
 class Running:
-    """A job under way."""
+    """A running job."""
 
     query: Any
     writer: Writer
     metrics: Metrics | None
 
     def problem(self, found: Exception) -> str:
-        """What stopped it."""
+        """The error that stopped it."""
         return str(self.writer.problem) if self.writer.problem is not None else cause_of(found)
 
     def close(self) -> None:
-        """Stop it; the batch it is at is finished, or abandoned and done again by the next run."""
+        """Stop it; the current batch is either finished, or abandoned and redone on restart."""
         try:
             self.query.stop()
         finally:
@@ -138,7 +138,7 @@ class Running:
 
 
 def start_job(job: Job, session: Any) -> tuple[list[Any], Metrics | None]:
-    """Start the streaming query of a job; gives it in a list, and the metrics, if any."""
+    """Start the streaming query of a job; returns it in a list, and its metrics, if any."""
     running = _start(job, session)
     return [running.query], running.metrics
 

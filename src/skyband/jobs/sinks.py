@@ -1,8 +1,8 @@
-"""Sinks of a job: files, Kafka, the console; PostgreSQL has a module of its own.
+"""Sinks of a job: files, Kafka and the console; PostgreSQL is in ``skyband.jobs.postgres``.
 
-| sink     | how                                                            | promise          |
+| sink     | how                                                            | guarantee        |
 |----------|----------------------------------------------------------------|------------------|
-| files    | one file per query, run and batch; written aside, then renamed | each window once |
+| files    | one file per query, run and batch, renamed when it is complete | each window once |
 | postgres | a ledger by run in the transaction that writes the rows        | each window once |
 | kafka    | Spark's own writer                                             | at least once    |
 | console  | the rows as a table                                            | at least once    |
@@ -34,7 +34,7 @@ __all__ = ["Console", "Files", "Kafka", "make_sink"]
 
 
 def make_sink(section: Section, where: str, query: str, form: str = "parquet") -> Sink:
-    """The sink that a job describes; ``form`` is the format of files where none is given."""
+    """The sink that a job describes; ``form`` is the file format if the job gives none."""
     if section.kind == "console":
         return Console(where, section["rows"] or 20)
     if section.kind == "kafka":
@@ -50,8 +50,8 @@ def make_sink(section: Section, where: str, query: str, form: str = "parquet") -
 class Files:
     """A folder with one file per query, run and batch.
 
-    A file is written under a hidden name, synced, and renamed: readers see all of a batch or
-    nothing, and a batch that is tried again replaces its file.
+    A file is written under a hidden name, synced, and renamed: readers see either all of a batch or
+    none of it, and a batch that is retried replaces its file.
     """
 
     def __init__(self, where: str, path: str, query: str, form: str) -> None:
@@ -63,18 +63,18 @@ class Files:
         self._tidy = False
 
     def open(self, run: str) -> None:
-        """Make the folder; raises where Spark's file sink has been at work."""
+        """Make the folder; raises if Spark's own file sink has written to it."""
         check_folder(self.where, self.system, self.folder)
         self.run = run
         try:
             self.system.create_dir(self.folder, recursive=True)
         except OSError as problem:
             raise EngineError(
-                f"{self.where} the folder {self.folder!r} cannot be made: {problem}"
+                f"{self.where} the folder {self.folder!r} cannot be created: {problem}"
             ) from problem
 
     def write(self, batch: int, rows: Rows) -> None:
-        """Write the file of a batch; a batch without rows has none."""
+        """Write the file of a batch; a batch without rows has no file."""
         if not self._tidy:
             self._forget_after(batch)
             self._tidy = True
@@ -89,7 +89,7 @@ class Files:
         self._sync(self.folder)
 
     def _sync(self, path: str) -> None:
-        """Make it last through a loss of power, where that is this machine's to do."""
+        """Force a local file to disk, so that it survives a power failure."""
         if isinstance(self.system, pa.fs.LocalFileSystem):
             handle = os.open(path, os.O_RDONLY)
             try:
@@ -98,7 +98,7 @@ class Files:
                 os.close(handle)
 
     def _forget_after(self, batch: int) -> None:
-        """Remove what this run wrote in later batches: its checkpoint was restored from a copy."""
+        """Delete this run's files of later batches: its checkpoint was restored from a copy."""
         mine = re.compile(re.escape(f"{self.query}-{self.run}-") + rf"(\d+)\.{self.form}")
         for found in self.system.get_file_info(pa.fs.FileSelector(self.folder)):
             name = mine.fullmatch(found.base_name)
@@ -136,14 +136,14 @@ _FORMS: Mapping[str, Callable[[Any, Rows], None]] = {
 
 
 class Kafka:
-    """A topic, a JSON object per row; at least once: a batch that is tried again comes again."""
+    """A topic with one JSON object per row; at least once: a retried batch is sent again."""
 
     def __init__(self, where: str, section: Section) -> None:
         self.where = where
         self.section = section
 
     def open(self, run: str) -> None:
-        """Nothing to prepare: the first batch finds out whether the brokers answer."""
+        """Nothing to prepare: the first batch shows whether the brokers can be reached."""
 
     def write(self, batch: int, rows: Rows) -> None:
         """Send the rows of a batch."""

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a job ends within seconds, and its checkpoint stays whole."""
+"""Ctrl-C and SIGTERM: a job ends within seconds, and its checkpoint stays intact."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["Stop"]
 
 
 class Stop:
-    """Hears the signals that ask a job to end; to be used as a context.
+    """A context manager that handles the signals which ask a job to end.
 
-    Until ``listen`` is called a signal raises KeyboardInterrupt. After that it is only noted: an
-    exception in the middle of a call to Spark would leave that call's reply behind. Look at
-    ``asked`` between short waits. A second signal raises all the same.
+    Until ``listen`` is called, a signal raises KeyboardInterrupt. After that it is only recorded,
+    because an exception in the middle of a call to Spark would leave that call's reply unread.
+    Check ``asked`` between short waits. A second signal raises in any case.
     """
 
     signals = (signal.SIGINT, signal.SIGTERM)
@@ -34,17 +34,20 @@ class Stop:
             signal.signal(number, handler)
 
     def listen(self) -> None:
-        """From now on note signals; called again because Spark's session puts its own in place."""
+        """Only record signals from now on.
+
+        This installs the handlers again, because starting a Spark session replaces them.
+        """
         self._noting = True
         self._set()
 
     def asked(self) -> bool:
-        """Whether the job is to end."""
+        """Whether the job should end."""
         return self._asked
 
     def _set(self) -> None:
         if threading.current_thread() is not threading.main_thread():
-            return  # signals are the main thread's
+            return  # only the main thread may set signal handlers
         for number in self.signals:
             found = signal.signal(number, self._heard)
             self._before.setdefault(number, found)

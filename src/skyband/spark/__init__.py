@@ -24,13 +24,16 @@ def rank(
     changes: bool = False,
     bounds: bool = False,
 ) -> Any:
-    """The DataFrame of a query's answers over a DataFrame, or a mapping from stream to DataFrame.
+    """Answer a query over a DataFrame, or over a mapping from stream name to DataFrame.
 
-    Streaming in, streaming out (append mode, any sink): a window's rows come when the watermark
-    has passed its end. Batch in, batch out: the rows that ``sb.rank`` gives. ``shards`` splits the
-    state of a query, ``on_bad="skip"`` leaves bad rows out, ``changes=True`` gives what entered,
-    left or moved instead of the tables. ``bounds=True`` adds what each answer promises, as columns
-    ``exact`` (boolean) and ``bounds`` (a map from name to number).
+    Returns a DataFrame of answers. A streaming input gives a streaming result (append mode, any
+    sink): a window's rows are emitted when the watermark reaches its end. A batch input gives a
+    batch result with the same rows as ``sb.rank``.
+
+    ``shards`` splits the query's state, ``on_bad="skip"`` leaves out bad rows, and
+    ``changes=True`` returns what entered, left or moved instead of whole tables. ``bounds=True``
+    adds each answer's guarantees as columns ``exact`` (boolean) and ``bounds`` (a map from name to
+    number).
     """
     require_packages()
     from skyband.spark.ranking import ranked
@@ -39,10 +42,11 @@ def rank(
 
 
 def session(master: str | None = None, name: str = "skyband", **settings: Any) -> Any:
-    """A Spark session whose workers run this interpreter; what is missing is said before it starts.
+    """Start a Spark session whose workers run this Python interpreter.
 
-    ``master`` defaults to all cores of this machine; ``settings`` are Spark's, dots as underscores
-    twice (``spark__sql__shuffle__partitions=8``).
+    Missing packages or a missing Java are reported before Spark starts. ``master`` defaults to all
+    cores of this machine. ``settings`` are Spark settings with each dot written as two underscores
+    (``spark__sql__shuffle__partitions=8``).
     """
     require_packages()
     from skyband.spark.requirements import start_session

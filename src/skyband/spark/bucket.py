@@ -1,11 +1,11 @@
-"""The state of one bucket and shard: panes in a map, a small head, and the fold made of them.
+"""The state of one bucket and shard: a map of panes, a small head, and the fold built from them.
 
-    head            what was answered so far, which panes there are, counts, the query's identity
+    head            what was answered so far, which panes exist, counts, the query's identity
     pane -> bytes   the summary of that pane, with the keys of its groups
 
-A batch writes the panes that it touched and the head. The fold itself is nobody's state: it is made
-again from the panes when windows are due, unless this very process built it and nothing has been
-written since (``head["token"]`` is new with every write, and a kept fold is filed under it).
+A batch writes the head and the panes that it touched. The fold itself is not stored: it is rebuilt
+from the panes when windows are due. A process may reuse a fold that it built earlier, if nothing
+has been written since: ``head["token"]`` changes with every write, and folds are cached under it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["Bucket", "Outcome", "Store", "answers_table", "finish"]
 
 Ints = npt.NDArray[np.int64]
 _MARKED = 8 * 4096
-"""Bits in a bitmap of Spark's."""
+"""Bits in one of Spark's bitmaps."""
 _KEPT_FOLDS = 64
 _KEPT_BYTES = 512 << 20
 
@@ -57,18 +57,18 @@ class Store(Protocol):
 
 
 class Folds:
-    """Folds that this process built, by the token of the head they belong to."""
+    """A cache of the folds that this process built, by the token of the head they belong to."""
 
     def __init__(self) -> None:
         self.kept: OrderedDict[str, tuple[Fold, int]] = OrderedDict()
 
     def take(self, token: str | None) -> Fold | None:
-        """The fold of a head, which the caller now owns."""
+        """Remove the fold of a head from the cache and return it, if there is one."""
         found = self.kept.pop(token, None) if token is not None else None
         return None if found is None else found[0]
 
     def keep(self, token: str, fold: Fold, nbytes: int) -> None:
-        """File a fold under the head just written."""
+        """Cache a fold under the token of the head just written; the oldest folds make room."""
         self.kept[token] = fold, nbytes
         while len(self.kept) > _KEPT_FOLDS or sum(n for _, n in self.kept.values()) > _KEPT_BYTES:
             self.kept.popitem(last=False)
@@ -79,21 +79,21 @@ FOLDS = Folds()
 
 @dataclass
 class Outcome:
-    """What a step gives: windows answered with their rows, and what was counted."""
+    """The result of a step: the windows answered, their rows, and counts."""
 
     windows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     payload: bytes | None = None
-    """Finished rows; with several shards this shard's piece of them."""
+    """Finished rows; with several shards, this shard's piece of them."""
     letters: list[pa.Table] = field(default_factory=list)
-    """Rows that were refused when their panes were sealed, where they are wanted."""
+    """Rows that were refused when their panes were sealed, if dead letters are wanted."""
     rows_late: int = 0
     rows_bad: int = 0
 
     def marks(self, newest: int) -> tuple[bytes, int]:
-        """A bit for each window, newest first, and how many are too old to have one.
+        """One bit per window, newest first, and the number of windows too old to have a bit.
 
-        Keys answer the same windows in the same batch, so the bits of all of them together are the
-        windows of that batch.
+        All keys answer a given window in the same batch, so the union of their bits is the set of
+        windows answered in that batch.
         """
         age = newest - self.windows
         bits = np.zeros(min(int(age.max()) + 1, _MARKED) if len(age) else 0, np.bool_)
@@ -102,7 +102,7 @@ class Outcome:
 
 
 class Bucket:
-    """Takes packed summaries and watermarks, gives what is due."""
+    """Takes packed summaries and watermarks, and returns the answers that are due."""
 
     def __init__(self, plan: Plan, store: Store) -> None:
         self.plan = plan
@@ -123,7 +123,7 @@ class Bucket:
             self._read(blob)
         self._fold: Fold | None = FOLDS.take(self.head["token"])
         self.known = self.retained, self.state_bytes
-        """What the key kept before this step."""
+        """``retained`` and ``state_bytes`` of the key before this step."""
         self._changed = False
         self._outcome = Outcome()
 
@@ -138,7 +138,7 @@ class Bucket:
     # Steps --------------------------------------------------------------------------------------
 
     def step(self, watermark: int, blobs: Sequence[bytes]) -> Outcome:
-        """Seal to the watermark, then take summaries; the panes that it sealed are late."""
+        """Seal up to the watermark, then take summaries; those of sealed panes are late."""
         self._outcome = Outcome()
         self._advance(watermark)
         if blobs:
@@ -146,7 +146,7 @@ class Bucket:
         return self._outcome
 
     def save(self, timer: int | None) -> None:
-        """Write the head, where something has changed."""
+        """Write the head if something has changed, and cache the fold."""
         if self._changed or timer != self.head["timer"]:
             self.head |= {"token": uuid.uuid4().hex, "timer": timer}
             arrays = {}
@@ -158,7 +158,7 @@ class Bucket:
 
     @property
     def next_end(self) -> int | None:
-        """The end of the next window that has rows, or that is the first without any."""
+        """The end of the next window to answer: one with rows, or the first empty one after it."""
         clock = self.head["clock"] or {"answered": None, "pending": None}
         answered = clock["answered"]
         after = np.iinfo(np.int64).min if answered is None else answered + 1
@@ -210,7 +210,7 @@ class Bucket:
         self.head["stats"] = {n: v for n, v in fold.synopsis.stats().items() if n == "retained"}
 
     def _loaded(self) -> Fold:
-        """The fold over all panes: kept by this process, or built from the store."""
+        """The fold over all panes: cached by this process, or rebuilt from the store."""
         if self._fold is not None:
             self._fold.judge = self._judge
             return self._fold
@@ -249,7 +249,7 @@ class Bucket:
         self._changed = True
         touched = np.unique(runs.stamp)
         if fold is None:
-            # Only these panes are needed: no window is due, so nothing else is read.
+            # No window is due, so only the panes touched by this batch are read.
             scratch = self.plan.open_panes()
             for pane in touched.tolist():
                 if pane in self.head["panes"]:
@@ -276,19 +276,19 @@ class Bucket:
 
 
 def check_identity(found: Any, wanted: dict[str, Any]) -> None:
-    """Raise EngineError where a state belongs to another query, split or version."""
+    """Raise EngineError if a state belongs to another query, split or version."""
     if found == wanted:
         return
     if not isinstance(found, dict) or found.get("version") != wanted["version"]:
         version = found.get("version") if isinstance(found, dict) else None
         raise EngineError(
-            f"the state in this checkpoint has version {version}, this Skyband writes version "
+            f"the state in this checkpoint has version {version}, but this Skyband reads version "
             f"{wanted['version']}; use the Skyband that wrote it, or start from a new checkpoint"
         )
     differ = ", ".join(sorted(name for name in wanted if found.get(name) != wanted[name]))
     raise EngineError(
-        f"the state in this checkpoint belongs to another query (different: {differ}); go on with "
-        "the query, columns and shards it was started with, or start from a new checkpoint"
+        f"the state in this checkpoint belongs to another query (different: {differ}); continue "
+        "with the query, columns and shards it was started with, or start from a new checkpoint"
     )
 
 
@@ -296,7 +296,7 @@ def check_identity(found: Any, wanted: dict[str, Any]) -> None:
 
 
 def answers_table(plan: Plan, answers: Answers) -> pa.Table:
-    """The rows that a job gives for some answers: their tables, or what changed."""
+    """The rows that a job emits for these answers: their tables, or the changes."""
     if not plan.changes:
         if not plan.bounds:
             return answers.table
@@ -326,9 +326,9 @@ def finish(
     upto: int | None = None,
     before: pa.Table | None = None,
 ) -> tuple[pa.Table, pa.Table | None]:
-    """The rows of some windows from (shard, windows, piece) of every shard, and the last answer.
+    """Merge (shard, windows, piece) of all shards into the windows' rows, and the last answer.
 
-    ``upto`` is the number of the last window to answer; buckets may be mixed.
+    ``upto`` is the number of the last window to answer; pieces of several buckets may be mixed.
     """
     fold = plan.fold()
     if before is not None:

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: for ``skyband state``, and for errors that say what to do."""
+"""What a checkpoint holds: read by ``skyband state``, and checked before a job uses it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REMOTE = "skyband-run"
 
 
 def read_state(session: Any, checkpoint: str, operator: int = 0) -> pa.Table:
-    """One row for each bucket and shard of a checkpoint: panes, what is retained, counts."""
+    """One row per bucket and shard of a checkpoint: panes, retained items, counts."""
     reader = session.read.format("statestore").option("stateVarName", "head")
     try:
         rows = reader.option("operatorId", operator).load(checkpoint).collect()
@@ -70,11 +70,11 @@ def read_state(session: Any, checkpoint: str, operator: int = 0) -> pa.Table:
 
 
 class Claim:
-    """Whose a job's checkpoint folder is, and the run that it belongs to.
+    """Records which query and which run a job's checkpoint folder belongs to.
 
-    A run is all that happens from one checkpoint; sinks know by it what they hold already. The
-    folder is claimed when the first batch has been computed: what a first start leaves behind that
-    failed before keeps no other query out.
+    A run is everything that happens from one checkpoint, across restarts; sinks use its id to know
+    what they have already written. The folder is claimed once the first batch has been computed. If
+    a first start fails before that, its leftovers do not keep another query from using the folder.
     """
 
     def __init__(self, folder: str, plan: Plan, session: Any) -> None:
@@ -85,7 +85,7 @@ class Claim:
         self.run = uuid.uuid4().hex[:16]
         self.claimed = False
         self.new = True
-        """Whether nothing stood there before."""
+        """Whether the folder was empty or missing before."""
         found = self._found()
         if found is not None:
             self._take(found)
@@ -95,24 +95,24 @@ class Claim:
         return Path(self.folder) / _MARK
 
     def prepare(self) -> None:
-        """Write down the run, before the first batch may begin."""
+        """Record the run before the first batch begins."""
         if self.new:
             self._write()
 
     def confirm(self) -> None:
-        """A batch has been computed: from now on the folder is this query's."""
+        """Claim the folder for this query: a batch has been computed."""
         if not self.claimed:
             self.claimed = True
             if self.local:
                 self._write()
 
     def withdraw(self) -> None:
-        """The start has failed: leave nothing where nothing was."""
+        """Remove a folder that this start created, because the start failed."""
         if self.new and self.local and not self.claimed:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _found(self) -> Any:
-        """What is written down in the folder; None for a new one."""
+        """The record in the folder; None if the folder is new."""
         if not self.local:
             return self._found_by_spark()
         path = Path(self.folder)
@@ -120,8 +120,8 @@ class Claim:
             return None
         if not self.mark.exists():
             raise EngineError(
-                f"{self.folder!r} is not empty and no Skyband pipeline made it; give an empty "
-                "folder as checkpoint, or the one that this pipeline was started with"
+                f"{self.folder!r} is not empty and is not the checkpoint of a Skyband pipeline; "
+                "give an empty folder as checkpoint, or the one this pipeline was started with"
             )
         return self._parsed(self.mark.read_text(encoding="utf-8"))
 
@@ -139,14 +139,14 @@ class Claim:
 
         if not isinstance(found, dict) or "run" not in found:
             raise EngineError(
-                f"the checkpoint {self.folder!r} is of a job of Skyband 0.1, which kept no run in "
-                "it; give a new folder: the job then reads its source again"
+                f"the checkpoint {self.folder!r} was written by Skyband 0.1 and does not record "
+                "its run; give a new folder: the job then reads its source from the start"
             )
         try:
             check_identity(found.get("identity"), self.plan.identity)
         except SkybandError as problem:
             if self.local and not found.get("claimed"):
-                # A first start that failed left this; no batch of it was ever written.
+                # Left by a first start that failed before it wrote a batch.
                 shutil.rmtree(self.folder)
                 return
             raise EngineError(f"checkpoint {self.folder!r}: {problem}") from None
@@ -165,7 +165,7 @@ class Claim:
         draft.replace(self.mark)
 
     def _found_by_spark(self) -> Any:
-        """As ``_found``, on a file system that only Spark knows."""
+        """Like ``_found``, on a file system that only Spark can read."""
         try:
             rows = self.session.read.text(f"{self.folder}/{_REMOTE}").collect()
         except Exception as problem:

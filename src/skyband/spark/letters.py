@@ -1,12 +1,12 @@
-"""Dead letters: each bad record once, with its reason, its origin, and what is left of it.
+"""Dead letters: each bad record once, with the reason, its origin and its content.
 
     source reason                                     topic partition offset file  record   encoding
     ""     not JSON of the schema                     flows         0     17 null  {oops    text
     ""     column 'score': the score is null (None)   flows         1      4 null  {"ts"…   json
 
-A record that could not be read is kept as it came (``text``, or ``base64`` where it is not UTF-8).
-A row that was judged before it was summarised is kept with all its columns, one that was refused
-later with the query's columns; both as a JSON object in which NaN and the infinities are text.
+A record that could not be read is kept unchanged (``text``, or ``base64`` if it is not UTF-8).
+A row refused before it was summarised is kept with all its columns, a row refused later with the
+query's columns only; both are JSON objects in which NaN and the infinities are text.
 """
 
 from __future__ import annotations
@@ -39,40 +39,40 @@ LETTERS = pa.schema(
     ]
 )
 UNREAD = "_skyband_unread"
-"""True where a record could not be read: all columns of its row are null then."""
+"""True for a record that could not be read; all other columns of its row are then null."""
 RAW = "_skyband_raw"
 """The bytes of a record that could not be read."""
 _SHOWN = 300
-"""Characters of a record that an error message shows."""
+"""How many characters of a record an error message shows."""
 
 
 @dataclass(frozen=True)
 class Carried:
-    """Columns of a source that travel beside the query's own, so that bad records stay whole."""
+    """Columns of a source that travel with the query's columns, so that bad records stay whole."""
 
     unreadable: str | None = None
-    """What is wrong with a record that cannot be read; None where every record can be."""
+    """The reason given for a record that cannot be read; None if every record can be read."""
     origin: Mapping[str, str] = field(default_factory=dict)
-    """From a letter's column (``topic``, ``file``, ...) to the column that holds it."""
+    """From a column of the letter (``topic``, ``file``, ...) to the source column that holds it."""
     record: tuple[str, ...] = ()
-    """All columns of a row, where rows become letters."""
+    """All columns of a row, if rows can become letters."""
     letters: bool = False
     """Whether letters are wanted; otherwise bad records are only counted, or raised."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """The columns that are no part of the record."""
+        """The columns that are not part of the record."""
         flags = () if self.unreadable is None else (UNREAD, RAW)
         return (*flags, *self.origin.values())
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everything that travels, each once."""
+        """All columns that travel, each once."""
         return tuple(dict.fromkeys((*self.record, *self.hidden)))
 
 
 def unread(source: str, carried: Carried, rows: pa.Table) -> pa.Table:
-    """Letters of records that could not be read."""
+    """Letters for records that could not be read."""
     records, encodings = [], []
     for raw in rows.column(RAW).to_pylist():
         record, encoding = _text(raw)
@@ -85,14 +85,14 @@ def unread(source: str, carried: Carried, rows: pa.Table) -> pa.Table:
 def row_letters(
     source: str, carried: Carried, rows: pa.Table, reasons: Sequence[str | None]
 ) -> pa.Table:
-    """Letters of rows that a query refused before it summarised them."""
+    """Letters for rows that a query refused before summarising them."""
     names = carried.record or tuple(n for n in rows.column_names if n not in carried.hidden)
     records = [_json(row) for row in rows.select(names).to_pylist()]
     return _letters(source, carried, rows, reasons, records, ["json"] * rows.num_rows)
 
 
 def late_letters(refused: Refused, groups: GroupTable) -> pa.Table:
-    """Letters of rows that a query refused when their panes were sealed."""
+    """Letters for rows that a query refused when their panes were sealed."""
     rows = refused.rows
     if groups.names:
         keys = groups.gather(refused.group)
@@ -103,7 +103,7 @@ def late_letters(refused: Refused, groups: GroupTable) -> pa.Table:
 
 
 def refuse(letters: pa.Table, count: int) -> None:
-    """Raise DataError for bad records, showing the first of them and its place."""
+    """Raise DataError for bad records, showing the first one and where it came from."""
     first = letters.slice(0, 1).to_pylist()[0]
     places = [
         f"{name} {first[name]!r}" if name in ("topic", "file") else f"{name} {first[name]}"
@@ -115,7 +115,7 @@ def refuse(letters: pa.Table, count: int) -> None:
     shown = "an empty record" if record is None else record[:_SHOWN]
     raise DataError(
         f"{count:,} bad row{'s' if count != 1 else ''}: {where}{first['reason']}: {shown} . "
-        "Nothing of this batch was applied; mend the rows, or pass on_bad='skip' to leave them out"
+        "Nothing of this batch was applied; fix the rows, or pass on_bad='skip' to leave them out"
     )
 
 
@@ -157,7 +157,7 @@ def _json(row: Mapping[str, Any]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can say it.
+    """A value that JSON can represent.
 
     >>> plain({"score": float("nan"), "id": b"abc", "n": 3})
     {'score': 'NaN', 'id': 'YWJj', 'n': 3}

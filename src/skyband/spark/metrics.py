@@ -1,15 +1,17 @@
-"""What a running query tells: counts in the plan, a listener that reads them, a place to see them.
+"""Metrics of a running query: counters in the plan, a listener that reads them, an HTTP page.
 
-Spark reports on each batch, and carries the figures that ``observe`` puts into the plan:
+Spark reports progress after each batch, including the figures that ``observe`` adds to the plan:
 
     skyband|TopK-1f0c|in|<source>     rows_in, rows_bad, rows_unused, bytes_packed, seen
     skyband|TopK-1f0c|out             rows_late, rows_bad, windows_out, retained, state_bytes
 
-A batch hears only of the keys that it touched, so what is kept in all is counted on: by the change
-of each key since the first batch, or since a batch that answered, for that hears of all of them.
+A batch reports only the state keys that it touched, so ``retained`` and ``state_bytes`` are running
+totals: each batch adds the change of every key it touched. A total starts with the query's first
+batch or, after a restart, with the first batch that answers a window, because that batch reports
+every key that has rows.
 
-``seen`` and Spark's own ``max`` of the event time run a century ahead (see ``plan.SHIFT_MS``); what
-is shown here is true event time.
+``seen`` and Spark's own ``max`` of the event time are shifted a century ahead (see
+``plan.SHIFT_MS``); this module reports true event time.
 """
 
 from __future__ import annotations
@@ -40,12 +42,12 @@ GAUGES = {
     "batch_id": "Number of the last batch",
 }
 KEPT = ("retained", "state_bytes")
-"""What is kept from batch to batch; ``_more`` is the change in one."""
+"""Figures that carry over from batch to batch; a name with ``_more`` is one batch's change."""
 log = logging.getLogger("skyband.spark")
 
 
 def observe_rows(frame: Any, label: str, source: str, plan: Plan) -> Any:
-    """Count what a source brings."""
+    """Count the rows of a source."""
     sums = [F.sum(name).alias(name) for name in ("rows_in", "rows_bad", "rows_unused")]
     size = F.sum(F.length("payload")).alias("bytes_packed")
     seen = (F.unix_millis(F.max("seen")) - F.lit(SHIFT_MS)).alias("seen")
@@ -53,7 +55,7 @@ def observe_rows(frame: Any, label: str, source: str, plan: Plan) -> Any:
 
 
 def observe_steps(frame: Any, label: str) -> Any:
-    """Count what the state gives; a window that many keys answer counts once."""
+    """Count the output of the state operator; a window answered by many keys counts once."""
     names = ("rows_late", "rows_bad", *(f"{name}{more}" for name in KEPT for more in ("", "_more")))
     sums = [F.sum(name).alias(name) for name in names]
     windows = F.bitmap_count(F.bitmap_or_agg("marks")) + F.max("unmarked")
@@ -61,9 +63,9 @@ def observe_steps(frame: Any, label: str) -> Any:
 
 
 class Progress(StreamingQueryListener):
-    """Follows the Skyband queries of a session: a log line a batch, totals for a dashboard.
+    """Follows the Skyband queries of a session: one log line per batch, totals for a dashboard.
 
-    ``session.streams.addListener(Progress())``; totals start at nought when a query is started.
+    Add it with ``session.streams.addListener(Progress())``. Totals start at 0 when a query starts.
     """
 
     def __init__(self) -> None:
@@ -71,12 +73,12 @@ class Progress(StreamingQueryListener):
         self._queries: dict[str, dict[str, float]] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
-        """A query begins with its totals at nought."""
+        """Set the query's totals to 0."""
         with self._lock:
             self._queries[_name(event)] = dict.fromkeys(COUNTERS, 0)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """A batch is done."""
+        """Add a finished batch to the totals."""
         progress = event.progress
         found = read_progress(progress)
         if found is None:
@@ -92,10 +94,10 @@ class Progress(StreamingQueryListener):
         log.info("%s %s", _name(progress), " ".join(f"{n}={v:g}" for n, v in found.items()))
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing to tell."""
+        """Do nothing."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Totals stay to be read; a failure is logged."""
+        """Log a failure; the totals stay readable."""
         if event.exception:
             log.error("%s failed: %s", event.id, str(event.exception).splitlines()[0])
 
@@ -120,7 +122,7 @@ class Progress(StreamingQueryListener):
 
 
 def read_progress(progress: Any) -> dict[str, float] | None:
-    """The figures of one batch, in true event time; None where it is no query of ours."""
+    """The figures of one batch, in true event time; None if it is not a Skyband query."""
     told: Mapping[str, Any] = progress.observedMetrics or {}
     found: dict[str, float] = {}
     for name, row in told.items():
@@ -146,7 +148,7 @@ def read_progress(progress: Any) -> dict[str, float] | None:
 
 
 def _kept(found: dict[str, float], totals: Mapping[str, float]) -> dict[str, float]:
-    """What is kept after a batch, if that can be known; takes the batch's own share out."""
+    """The totals of ``KEPT`` after a batch, where known; removes the batch's figures from found."""
     known: dict[str, float] = {}
     for name in KEPT:
         now, more = found.pop(name, 0), found.pop(f"{name}_more", 0)
@@ -158,7 +160,7 @@ def _kept(found: dict[str, float], totals: Mapping[str, float]) -> dict[str, flo
 
 
 def serve(progress: Progress, port: int, host: str = "127.0.0.1") -> ThreadingHTTPServer:
-    """Show the totals at http://host:port/metrics until ``shutdown`` is called on the result."""
+    """Serve the totals at http://host:port/metrics until ``shutdown`` is called on the result."""
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -171,7 +173,7 @@ def serve(progress: Progress, port: int, host: str = "127.0.0.1") -> ThreadingHT
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Requests are not worth a line each."""
+            """Do not log requests."""
 
     server = ThreadingHTTPServer((host, port), Page)
     threading.Thread(target=server.serve_forever, name="skyband-metrics", daemon=True).start()

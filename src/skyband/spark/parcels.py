@@ -1,4 +1,7 @@
-"""Runs as bytes between processes: group codes are a process's own, so the keys travel along."""
+"""Runs as bytes between processes.
+
+Group codes differ from process to process, so the bytes include the group keys.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def pack_runs(runs: Runs, groups: GroupTable, **extra: npt.NDArray[Any]) -> bytes:
-    """Runs and the keys of their groups; ``extra`` arrays ride along."""
+    """Pack runs with the keys of their groups; ``extra`` arrays are packed with them."""
     if not groups.names:
         return runs.pack(**extra)
     codes, dense = np.unique(runs.group, return_inverse=True)
@@ -31,7 +34,7 @@ def pack_runs(runs: Runs, groups: GroupTable, **extra: npt.NDArray[Any]) -> byte
 
 
 def unpack_runs(blob: bytes, groups: GroupTable) -> tuple[Runs, dict[str, npt.NDArray[Any]]]:
-    """The runs in this process's group codes, and what rode along."""
+    """Unpack runs, with the group codes of this process, and the extra arrays."""
     runs, extra = Runs.unpack(bytearray(blob))
     _make_writable(runs)
     if not groups.names:
@@ -43,7 +46,7 @@ def unpack_runs(blob: bytes, groups: GroupTable) -> tuple[Runs, dict[str, npt.ND
 
 
 def _make_writable(runs: Runs) -> None:
-    """Give arrays the type that embedded ones have: read-only ones would be compiled for apart."""
+    """Make arrays writable, so that kernels are not compiled again for read-only arrays."""
     columns = [column for part in runs.parts.values() for column in part.columns.values()]
     offsets = [part.offsets for part in runs.parts.values()]
     for array in [runs.stamp, runs.group, *runs.scalars.values(), *offsets, *columns]:
@@ -52,7 +55,7 @@ def _make_writable(runs: Runs) -> None:
 
 
 def by_bucket(runs: Runs, groups: GroupTable, buckets: int) -> Iterator[tuple[int, Runs]]:
-    """Runs by the bucket of their group, the same in every process."""
+    """Split runs by the bucket of their group; a group's bucket is the same in every process."""
     if not groups.names or buckets == 1:
         yield 0, runs
         return
@@ -66,7 +69,7 @@ def by_bucket(runs: Runs, groups: GroupTable, buckets: int) -> Iterator[tuple[in
 
 
 def slices(runs: Runs) -> Iterator[tuple[int, Runs]]:
-    """Ordered runs by their stamp."""
+    """Split ordered runs by stamp."""
     cuts: Sequence[Any] = [0, *(np.flatnonzero(np.diff(runs.stamp)) + 1), len(runs)]
     for low, high in pairwise(cuts):
         if high > low:

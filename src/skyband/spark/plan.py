@@ -1,6 +1,6 @@
 """What every process of a job needs to know: the query, its columns, how the work is split.
 
-A plan is made once by the driver and travels with the functions that Spark ships. It holds no rows.
+The driver makes a plan once; Spark ships it with the functions that run. It holds no rows.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from skyband.window import CountWindow, TimeWindow
 __all__ = ["BUCKETS", "SHIFT_MS", "Plan", "check_window"]
 
 BUCKETS = 16
-"""State keys that the groups are spread over; a key costs a millisecond or two a batch."""
+"""State keys that the groups are spread over; a key costs one or two milliseconds per batch."""
 SHIFT_MS = 36_525 * 86_400_000
-"""A century, by which `seen` runs ahead so that Spark's own filter of late rows never fires."""
+"""A century: `seen` is shifted ahead by it, so that Spark's own filter of late rows never fires."""
 STATE_VERSION = 1
 _LAST_MS = (2**63 - 1) // 1000 - SHIFT_MS
-"""The last time that can run a century ahead of itself in microseconds."""
-_EARLY = "before 1970, where Spark's watermark cannot go; a batch DataFrame may hold such times"
+"""The last time that still fits, in microseconds, when shifted a century ahead."""
+_EARLY = "before 1970, which Spark's watermark cannot hold; use a batch DataFrame for such times"
 _FAR = (
     "too far ahead for Spark's watermark; over an integer time one unit counts as a millisecond, "
     "so give smaller numbers"
@@ -51,15 +51,15 @@ class Plan:
 
     query: Query
     schemas: Mapping[str, pa.Schema]
-    """Needed columns by source; the only source of a query with one is called ``""``."""
+    """Needed columns by source; if a query has a single source, its name is ``""``."""
     shards: int
     on_bad: str
     changes: bool
     streaming: bool
     bounds: bool = False
-    """Whether rows carry what their answer promises; no part of the state's identity."""
+    """Whether rows carry their answer's guarantees; not part of the state's identity."""
     letters: bool = False
-    """Whether bad rows are wanted as dead letters, beside the answers."""
+    """Whether bad rows are emitted as dead letters along with the answers."""
 
     @property
     def buckets(self) -> int:
@@ -73,10 +73,10 @@ class Plan:
 
     @property
     def tick_ms(self) -> int:
-        """Ticks of the window in a millisecond; an integer time counts as milliseconds."""
+        """Ticks of the window per millisecond; an integer time counts as milliseconds."""
         return 1 if self.window.integer else 1_000
 
-    # What processes build from it ---------------------------------------------------------------
+    # What processes build from a plan -----------------------------------------------------------
 
     def intake(self) -> Intake:
         """A reader of rows, bound to every source."""
@@ -97,7 +97,7 @@ class Plan:
         return Fold(self.query, self._bound(), self.groups(), judge, tuple(self.schemas))
 
     def open_panes(self) -> OpenPanes:
-        """Room for summaries of this query."""
+        """An empty holder for summaries of this query."""
         return OpenPanes(self._bound().combine)
 
     def _bound(self) -> Synopsis[Any]:
@@ -107,12 +107,12 @@ class Plan:
 
     @cached_property
     def answer(self) -> pa.Schema:
-        """Columns of the tables."""
+        """Columns of the answer tables."""
         return answer_schema(Shape(self.query, self._bound(), self.groups()))
 
     @cached_property
     def output(self) -> pa.Schema:
-        """Columns of what the job gives: tables, or the changelog with its windows."""
+        """Columns of the job's output: answer tables, or the changelog with its windows."""
         fields = list(self.answer)
         if self.changes:
             edges = [self.answer.field("window_start"), self.answer.field("window_end")]
@@ -123,7 +123,7 @@ class Plan:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What a state belongs to; written into every state and compared when it is read."""
+        """What a state belongs to: written into every state, and compared when it is read."""
         columns = {name: str(schema.remove_metadata()) for name, schema in self.schemas.items()}
         digest = hashlib.sha256(json.dumps(columns, sort_keys=True).encode()).hexdigest()[:16]
         return {
@@ -138,13 +138,13 @@ class Plan:
 
 
 def check_window(query: Query, streaming: bool) -> None:
-    """Raise EngineError for a window that Spark has no watermark for."""
+    """Raise EngineError for a window that Spark's watermark cannot serve."""
     window = query.window
     if isinstance(window, CountWindow):
         raise EngineError(
             "Spark has no order of arrival, so it cannot count arrivals; number the rows and use a "
-            "TimeWindow of integers over that column (time=, one unit a millisecond), or rank with "
-            "the embedded engine"
+            "TimeWindow of integers over that column (time=, one unit counts as a millisecond), or "
+            "use the embedded engine"
         )
     assert isinstance(window, TimeWindow)
     if not streaming or window.integer:
@@ -159,6 +159,6 @@ def check_window(query: Query, streaming: bool) -> None:
     for name, ticks in given.items():
         if ticks % 1_000:
             raise EngineError(
-                f"the window's {name} is {ticks} microseconds; Spark's watermark counts whole "
-                "milliseconds, so give a multiple of 1 ms, or a batch DataFrame"
+                f"the window's {name} is {ticks} microseconds, but Spark's watermark counts whole "
+                "milliseconds; give a multiple of 1 ms, or use a batch DataFrame"
             )

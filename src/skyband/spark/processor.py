@@ -1,4 +1,4 @@
-"""The stateful operators: the bridge between Spark's state and a bucket."""
+"""The stateful operators: they connect Spark's state with a bucket."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANSWERED_DDL = (
 
 
 class SparkStore:
-    """A bucket's store in Spark's state: one value and one map."""
+    """A bucket's store in Spark's state: a value state for the head, a map state for the panes."""
 
     def __init__(self, head: Any, panes: Any) -> None:
         self._head = head
@@ -51,7 +51,7 @@ class SparkStore:
 
 
 class BucketProcessor(StatefulProcessor):
-    """Keeps a bucket and shard; emits one packed row a step, with the answers that were due."""
+    """Keeps the state of a bucket and shard; each step emits a packed row with the answers due."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -69,7 +69,7 @@ class BucketProcessor(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        """Summaries have come: seal to the watermark first, then take them."""
+        """New summaries arrived: seal up to the watermark first, then take them."""
         blobs: list[bytes] = []
         for frame in rows:
             blobs += [bytes(blob) for blob in frame["payload"] if blob is not None]
@@ -100,7 +100,8 @@ class BucketProcessor(StatefulProcessor):
         timer = None if end is None else end // self.plan.tick_ms
         known = bucket.head["timer"]
         if timer != known:
-            # A timer that has fired is Spark's to delete; one that is due need not fire any more.
+            # Spark deletes a timer that has fired. Any other is deleted here, even if it is due:
+            # this step has already answered its windows.
             if known is not None and not (fired and known <= watermark_ms):
                 self.handle.deleteTimer(known)
             if timer is not None:
@@ -127,7 +128,7 @@ class BucketProcessor(StatefulProcessor):
 
 
 def _answered(key: Any, **told: Any) -> pd.DataFrame:
-    """One row of ``ANSWERED_DDL``; what is not told is empty, or nought."""
+    """One row of ``ANSWERED_DDL``; columns that are not given are empty or 0."""
     told |= {"bucket": key[0], "shard": key[1]}
     columns: dict[str, Any] = {}
     for each in ANSWERED_DDL.split(", "):
@@ -141,7 +142,7 @@ def _answered(key: Any, **told: Any) -> pd.DataFrame:
 
 
 class ChangesProcessor(StatefulProcessor):
-    """Finishes the pieces of all shards of a bucket and compares with the answer before."""
+    """Merges the pieces of all shards of a bucket and compares them with the previous answer."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -156,7 +157,7 @@ class ChangesProcessor(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        """All pieces of a window come in the same batch, for there is one watermark."""
+        """All pieces of a window arrive in the same batch, because there is one watermark."""
         pieces = []
         for frame in rows:
             for letters in frame["letters"]:

@@ -1,12 +1,12 @@
-"""What an answer promises, as columns beside its rows: ``rank(..., bounds=True)``.
+"""The guarantees of an answer, as extra columns of its rows: ``rank(..., bounds=True)``.
 
     window_end  g  rank  item  count  error   exact   bounds
     10:00       a  1     x        94      2   false   {}
     10:00       b  1     y        31      0   true    {}
 
-They speak of the row's window and group, so that no row has to wait for other groups. The embedded
-engine has one ``Answer`` per window: it is exact where all groups are, and its bounds are the
-greatest of theirs.
+They apply to the row's window and group, so that no row has to wait for other groups. The embedded
+engine has one ``Answer`` per window: it is exact if every group is, and each of its bounds is the
+greatest over the groups.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skyband.data.keys import hash_columns
 __all__ = ["PROMISE", "of_changes", "of_rows"]
 
 PROMISE = pa.schema([("exact", pa.bool_()), ("bounds", pa.map_(pa.string(), pa.float64()))])
-"""The same for every query and algorithm; an exact one has no bounds."""
+"""The same columns for every query and algorithm; exact algorithms leave ``bounds`` empty."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -35,7 +35,7 @@ def of_rows(answers: Answers) -> list[pa.Array]:
 def of_changes(
     answers: Answers, at: int, found: pa.Table, groups: tuple[str, ...]
 ) -> list[pa.Array]:
-    """The columns of ``PROMISE`` for what changed in the answer number ``at``."""
+    """The columns of ``PROMISE`` for the changes of the answer at position ``at``."""
     told = answers.promises
     low, high = answers.offsets[at : at + 2]
     starts = np.cumsum(told.lengths) - told.lengths
@@ -54,7 +54,7 @@ def of_changes(
 
 
 def _columns(told: Promises, run: Ints) -> list[pa.Array]:
-    """What some runs promise; -1 is a group without rows, which has missed nothing."""
+    """The guarantees of these runs; -1 stands for a group without rows, which misses nothing."""
     exact = np.append(told.exact, told.empty)[run]
     bounds = {
         name: np.append(value, -np.inf)[run] if isinstance(value, np.ndarray) else value

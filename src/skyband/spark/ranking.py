@@ -1,4 +1,4 @@
-"""``rank``: a DataFrame of rows to the DataFrame of answers."""
+"""``rank``: from a DataFrame of rows to a DataFrame of answers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def ranked(
     changes: bool,
     bounds: bool = False,
 ) -> Any:
-    """What ``skyband.spark.rank`` does, once Spark is known to be there."""
+    """The implementation of ``skyband.spark.rank``; needs PySpark to be installed."""
     frames = _frames(df_or_mapping, query)
     plan = plan_of(frames, query, shards, on_bad, changes, bounds)
     session = next(iter(frames.values())).sparkSession
@@ -58,9 +58,9 @@ def ranked(
 
 
 def given(frames: Mapping[str, Any], plan: Plan, carried: Mapping[str, Carried] = NONE) -> Any:
-    """What a streaming query gives, still packed: columns ``payload`` and ``letters``.
+    """The output of a streaming query, still packed: columns ``payload`` and ``letters``.
 
-    ``carried`` says which columns of a source travel beside the query's own.
+    ``carried`` names the columns of each source that travel with the query's columns.
     """
     packed = {
         name: _packed(frame, plan, name, carried.get(name, NOTHING))
@@ -77,13 +77,15 @@ def plan_of(
     changes: bool = False,
     bounds: bool = False,
 ) -> Plan:
-    """The query bound to these DataFrames; raises where Spark cannot answer it."""
+    """Bind the query to these DataFrames; raises if Spark cannot answer it."""
     if on_bad not in ("raise", "skip"):
         raise QueryError(f"on_bad must be 'raise' or 'skip', not {on_bad!r}")
     count("shards", shards, optional=True)
     streaming = {bool(frame.isStreaming) for frame in frames.values()}
     if len(streaming) > 1:
-        raise EngineError("some of the sources are streaming and some are not; make them all alike")
+        raise EngineError(
+            "some of the sources are streaming and some are not; make them all streaming, or none"
+        )
     (is_streaming,) = streaming
     check_window(query, is_streaming)
     if is_streaming:
@@ -114,13 +116,13 @@ def _frames(given: Any, query: Query) -> dict[str, Any]:
 
 
 def _check_names(plan: Plan) -> None:
-    """Raise SchemaError where a column of the answer has the name of one that bounds=True adds."""
+    """Raise SchemaError if a column of the answer has the name of one that bounds=True adds."""
     names = plan.output.names
     twice = [name for name in PROMISE.names if names.count(name) > 1]
     if twice:
         raise SchemaError(
-            f"bounds=True adds columns named {' and '.join(PROMISE.names)}, and the answer has a "
-            f"column {twice[0]!r} already; rename that column of the input"
+            f"bounds=True adds columns named {' and '.join(PROMISE.names)}, but the answer already "
+            f"has a column {twice[0]!r}; rename that column of the input"
         )
 
 
@@ -129,14 +131,14 @@ def _check_no_watermark(frame: Any) -> None:
     text = "" if jdf is None else jdf.queryExecution().analyzed().toString()
     if "EventTimeWatermark" in text:
         raise EngineError(
-            "the DataFrame has a watermark already, and Spark takes only one; remove "
-            "withWatermark: the window's lateness= says how late rows may come"
+            "the DataFrame already has a watermark, and Spark allows only one; remove "
+            "withWatermark: the window's lateness= says how late rows may be"
         )
 
 
 def _arrow_schema(frame: Any) -> pa.Schema:
-    """The frame's columns as Arrow will show them; what Arrow cannot carry is of type null."""
-    # Spark 4.3 asks for the zone that a timestamp is to have; those before it always said UTC.
+    """The frame's columns as Arrow types; a type that Arrow does not have becomes null."""
+    # Spark 4.3 takes the zone of timestamps as a parameter; earlier versions always use UTC.
     zone: dict[str, Any] = (
         {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
     )
@@ -159,7 +161,7 @@ def spark_schema(schema: pa.Schema) -> Any:
 
 
 def _packed(frame: Any, plan: Plan, source: str, carried: Carried = NOTHING) -> Any:
-    """One packed row for each bucket and shard that a partition has rows for."""
+    """Summarise a source: one packed row per bucket and shard that a partition has rows for."""
     names = dict.fromkeys([*plan.schemas[source].names, *carried.names])
     columns = [F.col(f"`{name}`") for name in names]
     return frame.select(*columns).mapInArrow(summariser(plan, source, carried), PACKED_DDL)

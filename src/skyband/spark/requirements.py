@@ -1,4 +1,4 @@
-"""What can be known to fail before a job starts, each with what to do about it."""
+"""Checks for problems that can be found before a job starts; each error says how to fix it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _ZONE = "spark.sql.session.timeZone"
 _PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
 _OLDEST_JAVA = 17
 _checked: set[str] = set()
-"""Applications whose workers were found fit."""
+"""Applications whose workers passed the check."""
 
 
 def require_packages() -> None:
-    """Raise EngineError where a package of the spark extra is missing here."""
+    """Raise EngineError if a package of the spark extra is missing on this machine."""
     for module, package in _PACKAGES.items():
         try:
             importlib.import_module(module)
@@ -43,31 +43,33 @@ def require_packages() -> None:
 
 
 def require_java() -> None:
-    """Raise EngineError where there is no Java, or one too old for Spark."""
+    """Raise EngineError if Java is missing or too old for Spark."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or (home and not Path(java).exists()):
         where = f"JAVA_HOME={home} has no bin/java" if home else "no java is on the path"
         raise EngineError(
-            f"Spark runs on Java and {where}; install Java {_OLDEST_JAVA} (a JRE is enough) and "
+            f"Spark needs Java, but {where}; install Java {_OLDEST_JAVA} (a JRE is enough) and "
             "set JAVA_HOME to it"
         )
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
     except OSError as problem:
-        raise EngineError(f"{java} cannot be started ({problem}); set JAVA_HOME") from problem
+        raise EngineError(
+            f"{java} cannot be started ({problem}); set JAVA_HOME to a Java {_OLDEST_JAVA} or later"
+        ) from problem
     found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
     if found is not None and int(found.group(1)) < _OLDEST_JAVA:
         raise EngineError(
-            f"{java} is Java {found.group(1)} and Spark 4 needs {_OLDEST_JAVA}; install it and set "
-            "JAVA_HOME to it"
+            f"{java} is Java {found.group(1)}, but Spark 4 needs Java {_OLDEST_JAVA} or later; "
+            "install it and set JAVA_HOME to it"
         )
 
 
 def start_session(master: str | None, name: str, settings: Mapping[str, Any]) -> Any:
-    """A session whose Python workers are this interpreter; an existing one is kept.
+    """Start a session whose Python workers run this interpreter, or return the existing session.
 
-    A new one reads times without a zone as UTC, unless ``settings`` say otherwise.
+    A new session reads times without a zone as UTC, unless ``settings`` say otherwise.
     """
     require_java()
     from pyspark.sql import SparkSession
@@ -80,7 +82,7 @@ def start_session(master: str | None, name: str, settings: Mapping[str, Any]) ->
     chosen = master or os.environ.get("SPARK_MASTER") or "local[*]"
     builder = builder.master(chosen)
     if chosen.startswith("local"):
-        # A laptop's own name often leads nowhere; a local session needs loopback only.
+        # A laptop's host name often does not resolve; a local session needs only loopback.
         builder = builder.config("spark.driver.host", "127.0.0.1")
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
     for key, value in settings.items():
@@ -90,7 +92,10 @@ def start_session(master: str | None, name: str, settings: Mapping[str, Any]) ->
 
 @contextmanager
 def in_utc(session: Any) -> Iterator[None]:
-    """Expressions that are analysed meanwhile read times without a zone as UTC, and keep to it."""
+    """Analyse expressions in UTC inside this context.
+
+    Such an expression keeps reading times without a zone as UTC after the context ends.
+    """
     before = session.conf.get(_ZONE)
     if before == "UTC":
         yield
@@ -103,17 +108,17 @@ def in_utc(session: Any) -> Iterator[None]:
 
 
 def check_session(session: Any, streaming: bool) -> None:
-    """Raise EngineError where the workers cannot run a job; choose the state store of streams.
+    """Raise EngineError if the workers cannot run a job; set the state store for streams.
 
-    The workers are asked once an application, by a job of one row a core.
+    The workers are checked once per application, with a Spark job of one row per core.
     """
     if streaming:
         _check_watermark_policy(session)
     if streaming and "RocksDB" not in session.conf.get(_PROVIDER, ""):
-        # The stateful operator runs on no other, and a query that is running keeps its own.
+        # The stateful operator requires RocksDB. Queries already running keep their own provider.
         session.conf.set(_PROVIDER, ROCKSDB)
     if streaming and not session.conf.get(_CHANGELOG, ""):
-        # A batch then writes what it changed; without, it uploads a copy of the whole store.
+        # With a changelog a batch writes only its changes, not a copy of the whole store.
         session.conf.set(_CHANGELOG, "true")
     application = _application(session)
     if application in _checked:
@@ -121,7 +126,7 @@ def check_session(session: Any, streaming: bool) -> None:
     wanted = {"skyband": version("skyband"), "pandas": None, "google.protobuf": None}
     try:
         cores = session.sparkContext.defaultParallelism
-    except Exception:  # noqa: BLE001 - a remote session has no context and says so in its own way
+    except Exception:  # noqa: BLE001 - a remote session has no context; the error type varies
         cores = 1
     frame = session.range(0, cores, 1, cores).mapInArrow(_probe(wanted), "found string")
     try:
@@ -134,13 +139,13 @@ def check_session(session: Any, streaming: bool) -> None:
 
 
 def _check_watermark_policy(session: Any) -> None:
-    """With several sources, Spark may be told to go by the fastest; windows would end too early."""
+    """Raise EngineError if Spark is set to take the watermark of the fastest source."""
     chosen = str(session.conf.get(_POLICY, "min"))
     if chosen.lower() != "min":
         raise EngineError(
-            f"{_POLICY} is {chosen!r} in this session: Spark would end windows when the fastest "
-            "source has passed them, and drop what slower sources still bring. Set it to 'min', "
-            "which is Spark's default, or unset it"
+            f"{_POLICY} is {chosen!r} in this session: Spark would end windows as soon as the "
+            "fastest source has passed them, and drop later rows of slower sources. Set it to "
+            "'min', which is Spark's default, or unset it"
         )
 
 
@@ -155,7 +160,7 @@ def _probe(wanted: Mapping[str, str | None]) -> Callable[[Iterator[Any]], Iterat
     names = list(wanted)
 
     def probe(batches: Iterator[Any]) -> Iterator[Any]:
-        # Shipped by value: it has to run where skyband cannot be imported.
+        # Shipped by value, because it must run even where skyband cannot be imported.
         import importlib
         import importlib.metadata
         import json
@@ -171,7 +176,7 @@ def _probe(wanted: Mapping[str, str | None]) -> Callable[[Iterator[Any]], Iterat
                 importlib.import_module(name)
                 if "." not in name:
                     found["versions"][name] = importlib.metadata.version(name)
-            except Exception as problem:  # noqa: BLE001 - whatever it is, the driver is to hear it
+            except Exception as problem:  # noqa: BLE001 - the driver reports it, whatever it is
                 found["problems"][name] = f"{type(problem).__name__}: {problem}"
         yield pa.record_batch([pa.array([json.dumps(found)])], names=["found"])
 
@@ -198,7 +203,7 @@ def _judge(found: Mapping[str, Any], wanted: Mapping[str, str | None]) -> None:
 def _workers_failed(problem: str) -> str:
     if "PYTHON_VERSION_MISMATCH" in problem:
         return (
-            "the workers run another Python than the driver "
+            "the workers run a different Python from the driver's "
             f"({sys.version_info.major}.{sys.version_info.minor}); set PYSPARK_PYTHON to the same "
             f"minor version on every worker. Spark says: {_line(problem)}"
         )

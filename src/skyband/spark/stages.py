@@ -1,4 +1,4 @@
-"""The functions that Spark runs after the summaries: folding a batch, finishing, unpacking."""
+"""The functions that Spark runs on summaries: fold a batch, finish answers, unpack them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 GIVEN_DDL = "payload binary, letters binary"
-"""What a streaming query gives: packed answers, packed dead letters."""
+"""Output columns of a streaming query: packed answers and packed dead letters."""
 _GIVEN = pa.schema([("payload", pa.binary()), ("letters", pa.binary())])
 PIECE_DDL = "shard int, seen bigint, windows binary, payload binary"
 _PIECE = pa.schema(
@@ -38,7 +38,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def unpacker(schema: pa.Schema, column: str = "payload") -> Callable[[Batches], Batches]:
-    """Packed answers (or letters) to rows."""
+    """Unpack answers (or dead letters) into rows."""
 
     def run(batches: Batches) -> Batches:
         for batch in batches:
@@ -50,7 +50,10 @@ def unpacker(schema: pa.Schema, column: str = "payload") -> Callable[[Batches], 
 
 
 def finisher(plan: Plan) -> Callable[[pa.Table], pa.Table]:
-    """Pieces of all shards of a bucket, of one batch, to packed answers; letters pass."""
+    """Merge one batch's pieces from all shards of a bucket into packed answers.
+
+    Dead letters pass through unchanged.
+    """
 
     def run(pieces: pa.Table) -> pa.Table:
         found, _ = finish(plan, _pieces(pieces))
@@ -64,7 +67,7 @@ def finisher(plan: Plan) -> Callable[[pa.Table], pa.Table]:
 
 
 def batch_folder(plan: Plan) -> Callable[[pa.Table], pa.Table]:
-    """All summaries of a bucket and shard of a batch DataFrame to its piece of every window."""
+    """Fold all summaries of one bucket and shard of a batch DataFrame into its window pieces."""
 
     def run(packed: pa.Table) -> pa.Table:
         fold = plan.fold()
@@ -75,7 +78,8 @@ def batch_folder(plan: Plan) -> Callable[[pa.Table], pa.Table]:
         windows, payload = np.zeros(0, np.int64), None
         held = fold.open.whole()
         if held is not None and len(held):
-            # Past the last window that has rows; how far answers go is known when all have come.
+            # Seal one window beyond the last with rows. Which windows are answered depends on the
+            # greatest time over all pieces, so `batch_finisher` decides.
             last = int(panes.last_window_of(held.stamp.max())) + 1
             due = fold.seal(int(panes.end_of(last)))
             if due is not None:
@@ -90,7 +94,7 @@ def batch_folder(plan: Plan) -> Callable[[pa.Table], pa.Table]:
 
 
 def batch_finisher(plan: Plan) -> Callable[[Batches], Batches]:
-    """All pieces of a batch DataFrame to its rows, in order."""
+    """Merge all pieces of a batch DataFrame into its answer rows, in order."""
 
     def run(batches: Batches) -> Batches:
         pieces = pa.Table.from_batches(batches, schema=_PIECE)

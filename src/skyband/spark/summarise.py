@@ -1,7 +1,7 @@
-"""Rows to packed summaries, where the rows are: what runs inside ``mapInArrow``.
+"""Turns rows into packed summaries where the rows are: this runs inside ``mapInArrow``.
 
-One packed row for each (bucket, shard) that a partition has rows for, with all panes in it. Bad
-records that are wanted as dead letters travel in rows of their own:
+A partition gives one packed row per (bucket, shard) that it has rows for, with all panes in it.
+Bad records wanted as dead letters travel in separate rows:
 
     bucket shard seen                payload          letters     rows_in  rows_bad  rows_unused
     0      0     2124-07-01 10:09    runs of panes    null          9,431        2            0
@@ -47,9 +47,9 @@ PACKED_DDL = (
     "rows_in bigint, rows_bad bigint, rows_unused bigint"
 )
 CHUNK_ROWS = 1 << 17
-"""Rows summarised at once: Spark hands over ten thousand at a time, too few to be worth a call."""
+"""Rows summarised per call; Spark's batches of ten thousand are too small to be efficient."""
 FLUSH_BYTES = 32 << 20
-"""Summaries held back before they are sent on."""
+"""Bytes of summaries that are held before they are sent on."""
 
 NOTHING = Carried()
 Batches = Iterator[pa.RecordBatch]
@@ -72,7 +72,7 @@ def summariser(plan: Plan, source: str, carried: Carried = NOTHING) -> Callable[
 def chunks(
     batches: Batches, schema: pa.Schema, carried: tuple[str, ...] = ()
 ) -> Iterator[pa.Table]:
-    """Batches gathered to a size worth a call, in the types that the driver bound."""
+    """Gather batches into chunks of about ``CHUNK_ROWS`` rows, in the types of the plan."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -88,9 +88,9 @@ def chunks(
 def conform(
     batch: pa.RecordBatch, schema: pa.Schema, carried: tuple[str, ...] = ()
 ) -> pa.RecordBatch:
-    """The needed columns in the bound types: a session's time zone may differ from ours.
+    """The needed columns in the types of the plan: the session's time zone may differ.
 
-    Carried columns follow as they came.
+    Carried columns follow unchanged.
     """
     columns = [batch.column(field.name) for field in schema]
     more = [name for name in carried if name not in schema.names]
@@ -136,7 +136,7 @@ class Summariser:
             return
         self.seen = taken.greatest if self.seen is None else max(self.seen, taken.greatest)
         if taken.ticks is None:
-            return  # bad rows only: they move the mark, and that is all
+            return  # only bad rows: they move the source's mark and have no other effect
         for shard, part in enumerate(self._shards(taken)):
             placed = self.intake.place(part, self.groups, NEVER)
             self.counts["rows_unused"] += placed.unused
@@ -144,7 +144,7 @@ class Summariser:
                 self.shards[shard].take(self.intake.synopsis.summarise(placed.rows))
 
     def _readable(self, chunk: pa.Table) -> pa.Table:
-        """The rows whose records could be read; the others are bad rows."""
+        """The rows whose records could be read; the others are handled as bad rows."""
         if self.carried.unreadable is None:
             return chunk
         flags = chunk.column(UNREAD)
@@ -161,7 +161,7 @@ class Summariser:
         return chunk.filter(pc.invert(flags))
 
     def _judge(self, chunk: pa.Table, faults: Faults) -> None:
-        """Count bad rows and keep them as letters, or raise."""
+        """Raise for bad rows, or count them and keep them as letters."""
         told = self.carried.letters or self.carried.origin
         if self.plan.on_bad == "raise" and not told:
             refuse(faults)
@@ -182,7 +182,7 @@ class Summariser:
         return [_part(taken, np.flatnonzero(owner == shard)) for shard in range(shards)]
 
     def flush(self) -> pa.RecordBatch:
-        """Packed rows of what was taken since the last flush."""
+        """Packed rows of everything taken since the last flush."""
         rows: list[dict[str, Any]] = []
         for shard, panes in enumerate(self.shards):
             runs = panes.whole()
