@@ -1,7 +1,7 @@
-"""The largest transfers of a stream, on Spark, cell by cell.
+"""The largest transfers of a stream on Spark, as notebook cells.
 
-Run it with: python examples/spark_streaming.py. It needs the spark extra and Java 17, writes a few
-files, streams them, and prints the last answer.
+Run it with: python examples/spark_streaming.py. It needs the spark extra and Java 17. It writes a
+few files, streams them, and prints the last answer.
 """
 
 # %% A session whose workers run this interpreter
@@ -20,7 +20,7 @@ spark = session("local[2]", **{"spark.sql.shuffle.partitions": "2", "spark.ui.en
 spark.sparkContext.setLogLevel("ERROR")
 folder = Path(tempfile.mkdtemp())
 
-# %% Six files of a minute each: time, flow, bytes
+# %% Write six files, one minute of rows each: time, flow, bytes
 rng = np.random.default_rng(1)
 for minute in range(6):
     rows = 20_000
@@ -41,7 +41,7 @@ for minute in range(6):
 window = sb.TimeWindow("2 minutes", slide="30 seconds", lateness="5 seconds")
 query = sb.TopK(k=10, score="bytes", id="flow", time="ts", window=window)
 
-# %% As a stream, one file a micro-batch
+# %% Run it as a stream, one file per micro-batch
 schema = spark.read.parquet(str(folder / "in")).schema
 flows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
 stream = (
@@ -57,11 +57,11 @@ stream.stop()
 last = spark.sql("SELECT * FROM largest WHERE window_end = (SELECT max(window_end) FROM largest)")
 last.orderBy("rank").show(truncate=False)
 
-# %% What the checkpoint keeps, by bucket and shard: as `skyband state` shows it
+# %% Show what the checkpoint keeps, by bucket and shard, as `skyband state` does
 kept = read_state(spark, str(folder / "state"))
 spark.createDataFrame(kept).select("bucket", "shard", "panes", "retained", "state_bytes").show()
 
-# %% The same call over a batch DataFrame closes the last windows too
+# %% The same call on a batch DataFrame answers the last windows too
 rank(spark.read.parquet(str(folder / "in")), query).groupBy("window_end").count().orderBy(
     "window_end"
 ).show(20)
