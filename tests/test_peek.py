@@ -75,7 +75,7 @@ def test_before_any_pane_is_sealed() -> None:
     with pytest.raises(sb.EngineError, match="no batch has been pushed"):
         monitor.peek()
     monitor.push({"n": pa.table({"t": [25], "id": ["a"], "x": [0.5]})})
-    with pytest.raises(sb.EngineError, match="no pane has been sealed; there are no rows of 's'"):
+    with pytest.raises(sb.EngineError, match="no pane has been sealed; there are no rows from 's'"):
         monitor.peek()
     counted = sb.Monitor(sb.TopK(k=1, score="x", window=sb.CountWindow(3)))
     counted.push(pa.table({"x": [1.0, 2.0]}))

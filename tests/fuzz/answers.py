@@ -121,13 +121,28 @@ def _wanted(drawn: streams.Drawn, batches: Sequence[Mapping[str, Edges]]) -> ora
 
 
 def _sorted_run(drawn: streams.Drawn) -> oracle.Run:
-    """The answers over all good rows, none of which is late."""
-    rows = {n: _oracle_rows(stream.table(only_good=True)) for n, stream in drawn.sources.items()}
+    """The answers over all good rows, none of which is late; bad rows say how far time has come."""
+    rows = {name: _with_bad(drawn, name) for name in drawn.sources}
     window: Any = drawn.window
     if isinstance(window, oracle.TimeWindow):
         window = oracle.TimeWindow(window.size, window.slide, 1 << 70, window.offset)
     given: Any = [rows] if drawn.several else [rows[""]]
     return oracle.answers(drawn.kind, window, given, **drawn.settings)
+
+
+def _with_bad(drawn: streams.Drawn, name: str) -> Rows:
+    """The rows of a source; the bad ones are marked, and left out if they have no time."""
+    stream = drawn.sources[name]
+    if isinstance(drawn.window, oracle.CountWindow):
+        return _oracle_rows(stream.table(only_good=True))
+    time = drawn.settings["time"]
+    column = time if isinstance(time, str) else time[name]
+    rows = zip(_oracle_rows(stream.table()), stream.good, strict=True)
+    return [
+        row if good else row | {oracle.BAD: True}
+        for row, good in rows
+        if good or row[column] != streams.LAST_NULL
+    ]
 
 
 def _oracle_rows(table: pa.Table) -> Rows:

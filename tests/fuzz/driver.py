@@ -142,8 +142,9 @@ class Worker:
         self.moved, self.used = time.monotonic(), 0.0
         with self.log.open("wb") as log:
             command = [sys.executable, "-m", "fuzz", *words]
+            env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=env
             )
 
     def _worked(self) -> float:

@@ -22,6 +22,7 @@ from oracle.skyline import dominates, join, skyline, skyline_join
 from oracle.topk import topk
 from oracle.uncertain import uncertain, uncertain_by_worlds
 from oracle.windows import (
+    BAD,
     CountWindow,
     Live,
     Push,
@@ -39,6 +40,7 @@ from oracle.windows import (
 )
 
 __all__ = [
+    "BAD",
     "SUMS",
     "Answer",
     "CountWindow",

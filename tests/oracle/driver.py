@@ -54,6 +54,8 @@ class Answer:
     """Number of rows, or sum of weights, in the window."""
     push: int | None
     """The push (from 0) after which the answer comes; None: it comes at the end of the input."""
+    group: tuple[Any, ...] = ()
+    """Of a count window: the group whose window it is."""
 
 
 @dataclass
@@ -129,6 +131,7 @@ def peek_timed(
     pushes = split_rows(kind, window, batches, settings)
     watermark = pushes[-1].watermark if pushes else None
     seen = [event["time"] for event in events_of(pushes, settings, with_late=True)]
+    seen += [event["time"] for event in events_of(pushes, settings, bad=True)]
     if ended and seen:
         final = first_end_after(max(seen), window.step, window.offset)
         watermark = final if watermark is None else max(watermark, final)
@@ -173,9 +176,7 @@ def peek_counted(
         own = [
             answer.table
             for answer in run.answers
-            if answer.push < len(batches)  # type: ignore[operator]
-            and answer.table
-            and tuple(answer.table[0][column] for column in by) == group
+            if answer.push < len(batches) and answer.group == group  # type: ignore[operator]
         ]
         before += own[-1] if own else []
     log = changes(before, table, by, key_columns(kind, settings, [*before, *table]))
@@ -195,7 +196,8 @@ def over_time_windows(
 
     before: list[Row] = []
     shape = (window.size, window.step, window.offset)
-    for start, end, inside in time_windows(events_of(pushes, settings), "time", *shape):
+    others = [event["time"] for event in events_of(pushes, settings, bad=True)]
+    for start, end, inside in time_windows(events_of(pushes, settings), "time", *shape, others):
         live = Live(start, end, [event["row"] | {SOURCE: event["source"]} for event in inside])
         number = next((n for n, push in enumerate(pushes) if reaches(push, end)), None)
         run.answers.append(answer(kind, live, before, number, settings))
@@ -217,13 +219,17 @@ def split_rows(
 
 
 def events_of(
-    pushes: Sequence[Push], settings: Settings, with_late: bool = False
+    pushes: Sequence[Push], settings: Settings, with_late: bool = False, bad: bool = False
 ) -> list[dict[str, Any]]:
-    """Every row that was not late, in order of arrival, with its time and its source."""
+    """Every row that was not late, in order of arrival, with its time and its source.
+
+    Or, with `bad`, the bad rows.
+    """
     time = settings["time"]
     events = []
     for push in pushes:
-        for part in (push.taken, push.unused, *([push.late] if with_late else [])):
+        good = (push.taken, push.unused, *([push.late] if with_late else []))
+        for part in [push.bad] if bad else good:
             for source, rows in part.items():
                 column = time if isinstance(time, str) else time[source]
                 events += [{"time": row[column], "source": source, "row": row} for row in rows]
@@ -239,13 +245,15 @@ def over_count_windows(
     """
     arrivals = [row | {PUSH: number} for number, batch in enumerate(batches) for row in batch]
     run = Run(rows_in=len(arrivals))
-    for _, rows in groups(arrivals, settings.get("by", ())):
+    for group, rows in groups(arrivals, settings.get("by", ())):
         run.rows_unused += sum(is_unused(n, window.size, window.step) for n in range(len(rows)))
         in_order = [row | {ARRIVAL: n} for n, row in enumerate(rows)]
         before: list[Row] = []
         for live in count_windows(in_order, window.size, window.step):
-            run.answers.append(answer(kind, live, before, live.rows[-1][PUSH], settings))
-            before = run.answers[-1].table
+            found = answer(kind, live, before, live.rows[-1][PUSH], settings)
+            found.group = group
+            run.answers.append(found)
+            before = found.table
     run.answers.sort(key=lambda a: (a.push, a.end))  # stable: groups are already in order
     return run
 

@@ -61,18 +61,25 @@ def is_unused(time: int, size: int, slide: int, offset: int = 0) -> bool:
 
 
 def time_windows(
-    rows: Sequence[Row], time: str, size: int, slide: int, offset: int = 0
+    rows: Sequence[Row],
+    time: str,
+    size: int,
+    slide: int,
+    offset: int = 0,
+    others: Sequence[int] = (),
 ) -> list[Live]:
     """Every window answered by the end of a finite input, in order.
 
     These are the windows with rows and, after each run of them, the first empty one, up to the
-    first end after the last row. A row that no window covers still counts as the last row.
+    first end after the last row. A row that no window covers still counts as the last row, and so
+    does a bad row: `others` are the times of those.
     """
     live: dict[int, list[Row]] = {}
     for row in rows:
         for end in range(first_end_after(row[time], slide, offset), row[time] + size + 1, slide):
             live.setdefault(end, []).append(row)
-    last = max((first_end_after(row[time], slide, offset) for row in rows), default=0)
+    times = [*(row[time] for row in rows), *others]
+    last = max((first_end_after(at, slide, offset) for at in times), default=0)
     first_empty = {end + slide for end in live} - set(live)
     ends = sorted(end for end in first_empty.union(live) if end <= last)
     return [Live(end - size, end, live.get(end, [])) for end in ends]
@@ -111,6 +118,10 @@ def cut_from(time: int, size: int, slide: int, offset: int = 0) -> int:
     return pane_end(time - 1, size, slide, offset)
 
 
+BAD = "#bad"
+"""A row that has this column, and true in it, is bad."""
+
+
 @dataclass
 class Push:
     """What happened to the rows of one push, by source (None for a single unnamed source)."""
@@ -118,6 +129,8 @@ class Push:
     taken: dict[str | None, list[Row]]
     late: dict[str | None, list[Row]]
     unused: dict[str | None, list[Row]]
+    bad: dict[str | None, list[Row]]
+    """Rows marked with `BAD`: no part of any answer, but they move the watermark."""
     watermark: int | None
     """After the push; None while a source is still unseen."""
 
@@ -141,7 +154,7 @@ def late_rows(
     greatest: dict[str | None, int] = {}
     watermark: int | None = None
     for batch in batches:
-        push = Push({}, {}, {}, None)
+        push = Push({}, {}, {}, {}, None)
         parts: Mapping[Any, Sequence[Row]] = batch if isinstance(batch, Mapping) else {None: batch}
         for source, rows in parts.items():
             column = time if isinstance(time, str) else time[source]
@@ -150,6 +163,7 @@ def late_rows(
                 sealed = watermark is not None and pane_end(at, size, slide, offset) <= watermark
                 unused = is_unused(at, size, slide, offset)
                 fate = push.unused if unused else push.late if sealed else push.taken
+                fate = push.bad if row.get(BAD) else fate
                 fate.setdefault(source, []).append(row)
                 greatest[source] = max(greatest.get(source, at), at)
         if all(source in greatest for source in all_sources):
