@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skyband.arrays import Ints
 from skyband.kernels.topk.kskyband import Skyband, Tops
 from skyband.kernels.topk.select import select_runs
 
 DTYPES = ("f8", "f4", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1")
 NO_TIE = np.empty(0, np.int64)
-Ints = npt.NDArray[np.int64]
 
 PATTERNS: dict[str, Callable[[random.Random, int], int]] = {
     "uniform": lambda rng, _: rng.randint(-1000, 1000),

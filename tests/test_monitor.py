@@ -201,8 +201,6 @@ def test_an_idle_source_stops_holding_the_others_back() -> None:
     fused = sb.FusedTopK(
         k=1, id="id", value="x", streams=("n", "s"), time="t", window=sb.TimeWindow(10)
     )
-    if fused.kind not in __import__("skyband.registry", fromlist=["kinds"]).kinds():
-        pytest.skip("FusedTopK has no algorithm yet")
     monitor = sb.Monitor(fused, idle="50 ms")
     report = rows((0, "a", 0.5), (25, "b", 0.5))
     assert monitor.push({"n": report}) == []

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+
+from skyband.arrays import Ints
 
 __all__ = ["calls", "drifting", "hour_of_items", "zipf"]
 
-Ints = npt.NDArray[np.int64]
 MOMENT = pa.timestamp("us", tz="UTC")
 
 

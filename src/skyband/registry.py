@@ -12,16 +12,28 @@ from typing import Any, NamedTuple
 
 from skyband.errors import QueryError
 
-__all__ = ["algorithms", "choose", "kinds", "load", "options", "register", "takes"]
+__all__ = [
+    "Algorithm",
+    "algorithms",
+    "choose",
+    "kinds",
+    "load",
+    "options",
+    "register",
+    "registered",
+    "takes",
+]
 
 
-class _Algorithm(NamedTuple):
-    target: str
+class Algorithm(NamedTuple):
+    """One algorithm as it was registered."""
+
+    target: str | type
     takes: tuple[str, ...]
     options: tuple[str, ...]
 
 
-_ALGORITHMS: dict[str, dict[str, _Algorithm]] = {
+_ALGORITHMS: dict[str, dict[str, Algorithm]] = {
     "TopK": {},
     "HeavyHitters": {},
     "UncertainTopK": {},
@@ -40,14 +52,18 @@ _FAMILIES = {
 
 
 def register(
-    kind: str, name: str, target: str, takes: tuple[str, ...] = (), options: tuple[str, ...] = ()
+    kind: str,
+    name: str,
+    target: str | type,
+    takes: tuple[str, ...] = (),
+    options: tuple[str, ...] = (),
 ) -> None:
-    """Register the class ``target`` (``"module:Class"``) as algorithm ``name`` of a query kind.
+    """Register ``target`` (a class, or its name ``"module:Class"``) as an algorithm of a query.
 
     ``takes`` lists which of the query's ``settings`` the algorithm uses, ``options`` the names that
     it accepts in ``options=``.
     """
-    _ALGORITHMS[kind][name] = _Algorithm(target, takes, options)
+    _ALGORITHMS[kind][name] = Algorithm(target, takes, options)
 
 
 def kinds() -> tuple[str, ...]:
@@ -77,8 +93,16 @@ def load(kind: str, name: str) -> Any:
         raise QueryError(
             f"{kind} has no algorithm {name!r}; choose one of {', '.join(table)} or None"
         )
-    module, _, attribute = table[name].target.partition(":")
+    target = table[name].target
+    if not isinstance(target, str):
+        return target
+    module, _, attribute = target.partition(":")
     return getattr(import_module(module), attribute)
+
+
+def registered(kind: str, name: str) -> Algorithm:
+    """An algorithm as it was registered, so that another process can register it too."""
+    return _ALGORITHMS[kind][name]
 
 
 def choose(query: Any) -> str:

@@ -22,14 +22,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.errors import QueryError
 
 __all__ = ["CountWindow", "Duration", "Panes", "TimeWindow", "Window", "parse_duration"]
 
 Duration = str | timedelta | int
-Ints = npt.NDArray[np.int64]
 
-MICROSECOND = 1
 _DAY = 86_400_000_000
 _UNITS = {
     1: ("us", "µs", "μs", "microsecond", "microseconds"),
@@ -173,9 +172,6 @@ class Panes:
     def end_of(self, window: Any) -> Any:
         """The position at which window number ``window`` ends."""
         return self.offset + window * self.slide
-
-    def start_of(self, window: Any) -> Any:
-        return self.end_of(window) - self.size
 
     def first_pane(self, window: Any) -> Any:
         """The first pane of a window."""

@@ -16,12 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.changes import changes
+from skyband.arrays import Ints
 from skyband.data.time_axis import window_value
 from skyband.query.base import Query
 
 __all__ = ["Answer", "Answers", "Promises"]
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

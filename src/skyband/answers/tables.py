@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.answer import Answers, Promises
+from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, places
 from skyband.contract.synopsis import Synopsis
@@ -19,8 +20,6 @@ from skyband.data.time_axis import edge_type, window_column
 from skyband.query.base import Query
 
 __all__ = ["Shape", "answer_schema", "answers_of", "runs_of"]
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.arrays import Ints
+
 __all__ = ["flow_batches", "flows"]
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
@@ -42,8 +44,6 @@ _FLOOD_STEPS = (3, 12)
 _FLOOD_EVERY = 4
 _FLOOD_SHARE = 0.01
 _FLOOD_SIZE = 6.0
-
-Ints = npt.NDArray[np.int64]
 
 
 def flows(rows: int = 1_000_000, minutes: int = 60, seed: int = 7) -> pa.Table:

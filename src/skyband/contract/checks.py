@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.arrays import Mask
 from skyband.contract.rows import Faults, shown
 from skyband.data.columns import to_numpy
 from skyband.data.keys import is_key_type
 from skyband.errors import SchemaError
 
 __all__ = ["check_names", "faults", "nan_mask", "null_mask", "numeric", "plain_key"]
-
-Mask = npt.NDArray[np.bool_]
 
 
 def check_names(source: str, schema: pa.Schema, names: Sequence[str]) -> None:

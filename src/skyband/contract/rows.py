@@ -11,13 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints, Mask
 from skyband.contract.runs import Part, Runs
 from skyband.data.columns import take, to_numpy
 
 __all__ = ["Faults", "Refused", "Rows", "Windows", "shown"]
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.data.columns import plain, take
 from skyband.data.ipc import column_from, column_to_array
 from skyband.data.packing import pack, unpack
@@ -26,7 +27,6 @@ __all__ = ["Column", "Part", "Runs", "expand", "offsets_of", "pick", "places", "
 
 Column = Any
 """A numpy array or an Arrow array; ``Any`` because pyarrow has no type hints."""
-Ints = npt.NDArray[np.int64]
 
 
 def offsets_of(lengths: npt.NDArray[Any]) -> Ints:
@@ -178,7 +178,7 @@ class Runs:
         if len(many) == 1:
             return many[0]
         names = dict.fromkeys(name for runs in many for name in runs.parts)
-        parts = {name: _joined([runs._part(name) for runs in many]) for name in names}
+        parts = {name: _joined([runs.part(name) for runs in many]) for name in names}
         return Runs(
             np.concatenate([runs.stamp for runs in many]),
             np.concatenate([runs.group for runs in many]),
@@ -186,7 +186,7 @@ class Runs:
             {n: np.concatenate([runs.scalars[n] for runs in many]) for n in many[0].scalars},
         )
 
-    def _part(self, name: str) -> Part:
+    def part(self, name: str) -> Part:
         """A part by name; empty if these runs do not have it."""
         part = self.parts.get(name)
         return Part(np.zeros(len(self) + 1, np.int64), {}) if part is None else part

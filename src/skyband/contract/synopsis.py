@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.checks import check_names
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Runs
@@ -39,7 +40,6 @@ from skyband.query.base import RESERVED, Query
 __all__ = ["Synopsis"]
 
 Q = TypeVar("Q", bound=Query)
-Ints = npt.NDArray[np.int64]
 State = Mapping[str, npt.NDArray[Any]]
 
 

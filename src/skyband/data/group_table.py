@@ -9,15 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Codes, Ints
 from skyband.data.column_store import ColumnStore
 from skyband.data.keys import KeyIndex, hash_columns
 from skyband.data.order import order_by_value
 from skyband.data.packing import under
 
 __all__ = ["GroupTable"]
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
 
 
 class GroupTable:

@@ -17,12 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from skyband.arrays import Hashes
 from skyband.data.columns import State, fixed_bytes, native_dtype, plain, spans, to_numpy, validity
 from skyband.errors import EngineError, SchemaError
 from skyband.kernels.core import hashing
 from skyband.kernels.core.hashing import NULL_HASH
-
-Hashes = NDArray[np.uint64]
 
 _SMALLEST = 16  # keys that a new index has room for
 _MANY = 1 << 20  # from this many keys on, an index doubles rather than quadruples

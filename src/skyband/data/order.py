@@ -16,9 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.arrays import Ints
+
 __all__ = ["id_ranks", "order_by_value", "row_order", "sortable", "unsortable"]
 
-Ints = npt.NDArray[np.int64]
 _TOP_BIT = np.uint64(1 << 63)
 _LOW_BITS = np.int64((1 << 63) - 1)
 

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.data.columns import to_numpy
 from skyband.errors import SchemaError
 from skyband.window import CountWindow, TimeWindow, Window
 
 __all__ = ["MOMENT", "TimeAxis", "edge_type", "from_native", "window_column", "window_value"]
 
-Ints = npt.NDArray[np.int64]
 MOMENT = pa.timestamp("us", tz="UTC")
 _MOST = np.iinfo(np.int64).max
 

@@ -12,14 +12,13 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.contract.runs import expand
 from skyband.window import Panes
 
 __all__ = ["CountClock", "TimeClock", "windows_due"]
 
-Ints = npt.NDArray[np.int64]
 NEVER = np.iinfo(np.int64).min
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answers
 from skyband.answers.tables import Shape, answer_schema, answers_of, runs_of
+from skyband.arrays import Ints
 from skyband.contract.rows import Faults, Windows
 from skyband.contract.runs import Runs, run_starts
 from skyband.contract.synopsis import Synopsis
@@ -34,7 +35,6 @@ from skyband.window import CountWindow
 
 __all__ = ["Due", "Fold"]
 
-Ints = npt.NDArray[np.int64]
 _NONE = np.zeros(0, np.int64)
 
 

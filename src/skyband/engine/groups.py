@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
 
 __all__ = ["LiveGroups"]
 
-Ints = npt.NDArray[np.int64]
 _NEVER = np.iinfo(np.int64).min
 _FEW = 1024
 

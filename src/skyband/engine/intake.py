@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints, Mask
 from skyband.contract.checks import check_names
 from skyband.contract.checks import faults as faults_of
 from skyband.contract.rows import Faults
@@ -31,10 +31,6 @@ from skyband.query.base import Query
 from skyband.window import TimeWindow
 
 __all__ = ["Intake", "Taken", "TimeLimits", "as_table"]
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 
 
 def as_table(data: Any) -> pa.Table:

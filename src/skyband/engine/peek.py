@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skyband import registry
@@ -24,8 +23,6 @@ from skyband.engine.fold import Fold
 from skyband.errors import EngineError
 
 __all__ = ["peek"]
-
-Ints = npt.NDArray[np.int64]
 
 
 def peek(fold: Fold, last: int | None) -> Answers:

@@ -9,15 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Faults, Refused, Rows, Windows
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.packing import under
 
 __all__ = ["PerGroup"]
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
 
 
 class PerGroup(Synopsis[Any]):

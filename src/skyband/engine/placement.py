@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Rows
 from skyband.contract.runs import expand
 from skyband.data.group_table import GroupTable
@@ -21,9 +21,6 @@ from skyband.kernels.core.scan import is_sorted
 from skyband.window import Panes
 
 __all__ = ["Arrivals", "Ascending", "InOrder", "Placed", "codes_of", "place", "place_in_order"]
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)

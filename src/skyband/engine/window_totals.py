@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, run_starts
 from skyband.window import Panes
 
 __all__ = ["Totals"]
 
-Ints = npt.NDArray[np.int64]
 _GROUP_SHIFT = 40
 """Count windows key their pane totals by group and pane; 2^40 panes per group are enough."""
 

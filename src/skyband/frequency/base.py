@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.arrays import Hashes, Ints
 from skyband.contract.checks import faults, nan_mask, null_mask, numeric
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs
@@ -29,8 +30,6 @@ from skyband.query.frequency import HeavyHitters
 
 __all__ = ["FrequencySynopsis", "read_only"]
 
-Ints = npt.NDArray[np.int64]
-Hashes = npt.NDArray[np.uint64]
 ONE_EACH = np.zeros(0, np.int64)
 """Stands for the weights of rows that count one each."""
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Array
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
 from skyband.frequency.items import ranked
@@ -19,7 +19,6 @@ from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Fsp"]
 
-Array = npt.NDArray[Any]
 _PANE_BITS = 40
 _NONE = np.zeros(0, np.int64)
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Array
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.frequency.items import settled
@@ -33,7 +33,6 @@ from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Fsw", "FswF", "FswR"]
 
-Array = npt.NDArray[Any]
 _NONE = np.zeros(0, np.int64)
 
 

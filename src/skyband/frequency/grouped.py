@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Array, Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.keys import KeyIndex
@@ -18,8 +17,6 @@ from skyband.kernels.frequency.pane_sums import dead_codes, recount
 
 __all__ = ["GroupedCounts"]
 
-Array = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
 _NONE = np.zeros(0, np.int64)
 _BLOCKS = ("begin", "rooms", "sizes", "codes", "refs", "sums")
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.runs import Part, expand, offsets_of, pick
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import native_dtype, plain, spans, to_numpy
@@ -16,8 +17,6 @@ from skyband.data.order import id_ranks, sortable
 from skyband.kernels.frequency.counting import prefix_keys
 
 __all__ = ["ItemStore", "order_keys", "ranked", "settled"]
-
-Ints = npt.NDArray[np.int64]
 
 
 def order_keys(columns: Sequence[pa.Array]) -> Ints:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Array, Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.keys import KeyIndex
@@ -25,9 +26,6 @@ from skyband.kernels.frequency.pane_sums import FLIP, HEAD, TAIL, dead_codes, fo
 from skyband.window import CountWindow
 
 __all__ = ["PaneLists"]
-
-Ints = npt.NDArray[np.int64]
-Array = npt.NDArray[Any]
 
 
 class Tape:

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Array, Ints
 from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
 from skyband.data.columns import plain
@@ -31,8 +31,6 @@ from skyband.query.frequency import HeavyHitters
 
 __all__ = ["CounterSketch", "SketchSynopsis"]
 
-Ints = npt.NDArray[np.int64]
-Array = npt.NDArray[Any]
 _NO_HASHES = np.zeros(0, np.uint64)
 _MOST_PANES = 10_000
 _RAW_ROWS = 1 << 18

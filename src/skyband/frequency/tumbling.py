@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Array
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.columns import take
@@ -15,8 +15,6 @@ from skyband.frequency.items import keys_decide, order_keys, ranked
 from skyband.kernels.frequency.tumbling import best_of_runs
 
 __all__ = ["Tumbling"]
-
-Array = npt.NDArray[Any]
 
 
 class Tumbling:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Codes, Floats, Ints, Mask
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
 from skyband.errors import QueryError
@@ -19,11 +20,6 @@ from skyband.query.base import number
 from skyband.query.fused import FusedTopK
 
 __all__ = ["EaaApprox"]
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 
 class EaaApprox(Eaa):

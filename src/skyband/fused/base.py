@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.arrays import Codes, Ints
 from skyband.contract.checks import faults, nan_mask, null_mask, numeric, plain_key
 from skyband.contract.rows import Faults, Refused, Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
@@ -33,8 +34,6 @@ from skyband.window import CountWindow
 __all__ = ["REPORTS", "FusedSynopsis"]
 
 REPORTS = "reports"
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
 
 
 class FusedSynopsis(Synopsis[FusedTopK]):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Codes, Floats, Ints, Mask
 from skyband.contract.runs import Part
 from skyband.data.packing import under
 from skyband.fused.live import NEVER, STRETCH, LiveReports
@@ -17,11 +18,6 @@ from skyband.kernels.fused.sweep import best_values, compact, dominated, instanc
 from skyband.query.fused import FusedTopK
 
 __all__ = ["Eaa"]
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Eaa(LiveReports):

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Codes, Hashes, Ints, Mask
 from skyband.kernels.fused.guard import guard_keys, live_slots, remember
 
 __all__ = ["Guard", "frozen"]
 
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Hashes = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
 Table = tuple[Hashes, Codes, Ints]
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Codes, Floats, Ints, Mask
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.column_store import ColumnStore
@@ -41,10 +42,6 @@ from skyband.query.fused import FusedTopK
 
 __all__ = ["NEVER", "STRETCH", "LiveReports"]
 
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 NEVER = int(np.iinfo(np.int64).min)
 STRETCH = 8192

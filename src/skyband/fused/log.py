@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Codes, Floats, Ints
+
 __all__ = ["Log", "empty_log", "grown", "move_log", "values_within"]
 
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
 Log = tuple[Codes, Codes, Floats, Ints, Codes]
 """Code of the object, stream, value, pane, position of the object's next report (-1: none)."""
 

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Floats
 from skyband.errors import QueryError
 from skyband.query.fused import FusedTopK
 
 __all__ = ["Scorer", "scorer"]
 
-Floats = npt.NDArray[np.float64]
 Scorer = Callable[[Floats], Floats]
 
 

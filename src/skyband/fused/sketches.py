@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Codes, Floats, Hashes, Ints
 from skyband.fused.guard import frozen
 from skyband.kernels.fused.sketch import bits_since, count_reports, stamp_bits
 
 __all__ = ["Appearances", "SelfJoin"]
 
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Hashes = npt.NDArray[np.uint64]
-Floats = npt.NDArray[np.float64]
 
 NEVER = int(np.iinfo(np.int64).min)
 LEVELS = 24
@@ -56,7 +53,7 @@ class Appearances:
     def union(self, mask: int, first: int) -> float:
         """Distinct objects in any stream of a mask (one bit per stream) since pane ``first``."""
         words = bits_since(self.stamps, first)[_streams(mask)]
-        return float(self._estimate(np.bitwise_or.reduce(words, axis=0)[None, :])[0])
+        return float(self.estimate(np.bitwise_or.reduce(words, axis=0)[None, :])[0])
 
     def conditional(self, mask: int, first: int) -> Floats:
         """For each stream, its share of the objects that all other streams of a mask contain."""
@@ -72,7 +69,7 @@ class Appearances:
         rows = [lazily.conditional(int(mask)) for mask in masks]
         return np.array(rows).reshape(len(masks), len(words))
 
-    def _estimate(self, words: Hashes) -> Floats:
+    def estimate(self, words: Hashes) -> Floats:
         """Cardinalities from sets of bitmaps, one set per row."""
         return (_hyperloglog if self.estimator == "hll" else _flajolet_martin)(words)
 
@@ -83,7 +80,7 @@ class Appearances:
         unions = np.zeros((len(sets), bitmaps), np.uint64)
         for s in range(d):
             unions[1 << s : 2 << s] = unions[: 1 << s] | words[s]
-        size = self._estimate(unions)
+        size = self.estimate(unions)
         size[0] = 0.0
         # Inclusion and exclusion for all sets at once: sums over subsets, stream by stream.
         common = np.where(np.bitwise_count(sets) % 2 == 1, size, -size)
@@ -115,7 +112,7 @@ class _Lazily:
     def union(self, mask: int) -> float:
         if mask not in self.unions:
             joined = np.bitwise_or.reduce(self.words[_streams(mask)], axis=0)
-            self.unions[mask] = float(self.sketch._estimate(joined[None, :])[0])
+            self.unions[mask] = float(self.sketch.estimate(joined[None, :])[0])
         return self.unions[mask]
 
     def intersection(self, mask: int) -> float:

@@ -8,17 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Codes, Floats, Ints, Mask
 from skyband.fused.live import LiveReports
 from skyband.kernels.fused.lists import first_of_lists, move_in_lists
 from skyband.kernels.fused.reports import LIMIT, REFILLS, VIEW
 from skyband.query.fused import FusedTopK
 
 __all__ = ["Sla"]
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Sla(LiveReports):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.order import order_by_value
@@ -18,7 +18,6 @@ from skyband.skyline.points import Preferences, skylines
 __all__ = ["SkylineFamily"]
 
 Q = TypeVar("Q", bound=Query)
-Ints = npt.NDArray[np.int64]
 
 
 class SkylineFamily(Synopsis[Q]):

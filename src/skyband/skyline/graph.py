@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.kernels.skyline.stabsky import ALWAYS, Members, stab_fold, stab_follow, stab_read
 from skyband.skyline.points import skylines
 
 __all__ = ["DominanceGraph"]
 
-Ints = npt.NDArray[np.int64]
 _FIELDS = Members._fields
 
 

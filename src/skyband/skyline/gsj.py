@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.keys import KeyIndex
@@ -33,7 +34,6 @@ from skyband.skyline.rows import RowStore
 
 __all__ = ["GroupSkylines"]
 
-Ints = npt.NDArray[np.int64]
 _COUNTS = ("row_comparisons", "pair_comparisons", "pairs", "redundant")
 
 

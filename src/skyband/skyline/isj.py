@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.contract.runs import Runs
 from skyband.data.keys import KeyIndex
 from skyband.data.packing import under
@@ -17,8 +18,6 @@ from skyband.skyline.live import LiveSynopsis
 from skyband.skyline.points import skylines
 
 __all__ = ["Isj"]
-
-Ints = npt.NDArray[np.int64]
 
 
 class Isj(LiveSynopsis):

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.checks import faults, nan_mask, null_mask, plain_key
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of
@@ -33,7 +34,6 @@ from skyband.skyline.rows import RowStore, ranks_by_value
 
 __all__ = ["SIDES", "JoinSynopsis", "Side"]
 
-Ints = npt.NDArray[np.int64]
 SIDES = ("left", "right")
 """Names of the parts of a summary."""
 

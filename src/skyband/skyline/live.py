@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.pane_by_pane import PaneByPane
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, expand
@@ -19,8 +20,6 @@ from skyband.skyline.join import SIDES, JoinSynopsis
 from skyband.skyline.rows import RowStore
 
 __all__ = ["LiveRows", "LiveSynopsis", "join"]
-
-Ints = npt.NDArray[np.int64]
 
 
 class LiveRows:

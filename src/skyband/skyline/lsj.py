@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.data.packing import under
 from skyband.errors import QueryError
 from skyband.kernels.skyline.isj import common, local_update
@@ -17,7 +18,6 @@ from skyband.skyline.isj import Isj
 
 __all__ = ["Lsj"]
 
-Ints = npt.NDArray[np.int64]
 _PAYS = 0.5
 """Sharing pays if at least this share of the rows was already in the previous window."""
 _FEW = 64

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.contract.runs import Runs
 from skyband.kernels.skyline.dominance import mixed
 from skyband.query.skyline import SkylineJoin
@@ -15,8 +16,6 @@ from skyband.skyline.live import LiveSynopsis, join
 from skyband.skyline.points import skylines
 
 __all__ = ["Naive"]
-
-Ints = npt.NDArray[np.int64]
 
 
 class Naive(LiveSynopsis):

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.checks import nan_mask, null_mask, plain_key
 from skyband.contract.runs import offsets_of
 from skyband.data.columns import native_dtype, output_type, plain, to_numpy
@@ -23,7 +23,6 @@ from skyband.kernels.skyline.dominance import skyline_runs
 
 __all__ = ["Preferences", "skylines"]
 
-Ints = npt.NDArray[np.int64]
 Read = Callable[[str], pa.Array]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import native_dtype, to_numpy
 from skyband.data.keys import hash_columns
@@ -17,7 +18,6 @@ from skyband.data.packing import under
 
 __all__ = ["RowStore", "ranks_by_value", "value_ranks"]
 
-Ints = npt.NDArray[np.int64]
 Arrays = dict[str, npt.NDArray[Any]]
 
 

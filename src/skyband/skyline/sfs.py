@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.contract.pane_by_pane import PaneByPane
 from skyband.contract.runs import Runs
 from skyband.data.packing import under
@@ -16,8 +17,6 @@ from skyband.skyline.points import skylines
 from skyband.skyline.single import SkylineSynopsis
 
 __all__ = ["Sfs"]
-
-Ints = npt.NDArray[np.int64]
 
 
 class Sfs(PaneByPane, SkylineSynopsis):

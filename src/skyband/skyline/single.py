@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.checks import faults, null_mask
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, offsets_of
@@ -17,8 +17,6 @@ from skyband.skyline.points import Preferences, skylines
 from skyband.skyline.rows import RowStore, ranks_by_value
 
 __all__ = ["SkylineSynopsis"]
-
-Ints = npt.NDArray[np.int64]
 
 
 class SkylineSynopsis(SkylineFamily[Skyline]):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.packing import under
@@ -17,7 +18,6 @@ from skyband.skyline.single import SkylineSynopsis
 
 __all__ = ["StabSky"]
 
-Ints = npt.NDArray[np.int64]
 _SPARE = 1024
 """Up to this many slots may be unused before a store is compacted."""
 

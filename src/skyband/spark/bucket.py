@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
 from skyband.answers.changes import changes
+from skyband.arrays import Ints
 from skyband.contract.rows import Faults
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
@@ -38,7 +38,6 @@ from skyband.spark.promises import of_changes, of_rows
 
 __all__ = ["Bucket", "Outcome", "Store", "answers_table", "finish"]
 
-Ints = npt.NDArray[np.int64]
 _MARKED = 8 * 4096
 """Bits in one of Spark's bitmaps."""
 _KEPT_FOLDS = 64

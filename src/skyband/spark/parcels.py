@@ -20,8 +20,6 @@ from skyband.data.keys import hash_columns
 
 __all__ = ["by_bucket", "pack_runs", "unpack_runs"]
 
-Ints = npt.NDArray[np.int64]
-
 
 def pack_runs(runs: Runs, groups: GroupTable, **extra: npt.NDArray[Any]) -> bytes:
     """Pack runs with the keys of their groups; ``extra`` arrays are packed with them."""

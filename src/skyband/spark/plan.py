@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -60,6 +60,12 @@ class Plan:
     """Whether rows carry their answer's guarantees; not part of the state's identity."""
     letters: bool = False
     """Whether bad rows are emitted as dead letters along with the answers."""
+    registered: registry.Algorithm = field(init=False)
+    """The query's algorithm, so that workers know one that the driver registered."""
+
+    def __post_init__(self) -> None:
+        name = registry.choose(self.query)
+        object.__setattr__(self, "registered", registry.registered(self.query.kind, name))
 
     @property
     def buckets(self) -> int:
@@ -80,6 +86,9 @@ class Plan:
 
     def intake(self) -> Intake:
         """A reader of rows, bound to every source."""
+        kind, name = self.query.kind, registry.choose(self.query)
+        if name not in registry.algorithms(kind):
+            registry.register(kind, name, *self.registered)
         intake = Intake(self.query, make_synopsis(self.query))
         if self.streaming:
             assert intake.limits is not None

@@ -12,18 +12,16 @@ greatest over the groups.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.answer import Answers, Promises
+from skyband.arrays import Ints
 from skyband.data.keys import hash_columns
 
 __all__ = ["PROMISE", "of_changes", "of_rows"]
 
 PROMISE = pa.schema([("exact", pa.bool_()), ("bounds", pa.map_(pa.string(), pa.float64()))])
 """The same columns for every query and algorithm; exact algorithms leave ``bounds`` empty."""
-
-Ints = npt.NDArray[np.int64]
 
 
 def of_rows(answers: Answers) -> list[pa.Array]:

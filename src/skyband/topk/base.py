@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.checks import faults, nan_mask, null_mask, numeric, plain_key
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
@@ -27,7 +28,6 @@ from skyband.window import CountWindow
 
 __all__ = ["TopKSynopsis"]
 
-Ints = npt.NDArray[np.int64]
 _BY_POSITION = np.zeros(0, np.int64)
 _ALL = 1 << 31
 

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
+from skyband.arrays import Ints
 from skyband.contract.rows import Rows
 from skyband.contract.runs import offsets_of
 from skyband.data.order import sortable
@@ -36,7 +37,6 @@ from skyband.window import CountWindow
 
 __all__ = ["Lasting"]
 
-Ints = npt.NDArray[np.int64]
 _LOWEST = np.iinfo(np.int64).min
 
 _BLOCKS = 8  # blocks per window, roughly

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.kernels.topk import mintopk as kernel
@@ -16,8 +17,6 @@ from skyband.query.topk import TopK
 from skyband.topk.single import SingleGroup
 
 __all__ = ["MinTopK"]
-
-Ints = npt.NDArray[np.int64]
 
 
 class MinTopK(SingleGroup):

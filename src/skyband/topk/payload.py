@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.runs import Part
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import is_bare, native_dtype, output_type, to_numpy
 
 __all__ = ["Payload", "Value", "payload_for"]
 
-Ints = npt.NDArray[np.int64]
 _SLACK = 4096
 """How many dropped rows may stay before the columns are compacted."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
 from skyband.query.topk import TopK
@@ -16,8 +17,6 @@ from skyband.topk.base import TopKSynopsis
 from skyband.topk.payload import Payload
 
 __all__ = ["SingleGroup"]
-
-Ints = npt.NDArray[np.int64]
 
 
 class SingleGroup(TopKSynopsis):

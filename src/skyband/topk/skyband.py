@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, pick
 from skyband.kernels.core.borrow import frozen
@@ -20,7 +21,6 @@ from skyband.topk.payload import Payload, Value, payload_for
 
 __all__ = ["Skyband"]
 
-Ints = npt.NDArray[np.int64]
 _NONE = np.zeros(0, np.int64)
 _NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 _MOST_TO_INSERT = 64  # the greatest k for which panes are sorted by insertion

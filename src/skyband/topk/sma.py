@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.columns import native_dtype
@@ -20,7 +21,6 @@ from skyband.topk.single import SingleGroup
 
 __all__ = ["Sma"]
 
-Ints = npt.NDArray[np.int64]
 
 # Kernels call ``rebuild`` too and cannot call a patient function, so it is wrapped only here.
 rebuild = patient(kernel.rebuild)
@@ -132,7 +132,7 @@ class Sma(SingleGroup):
         queued: list[int] = []
         for cell, at in enumerate(self.state.cells[:, 0].tolist()):
             while at >= 0:
-                assert kernel._cell(self.state, self.state.live[at, kernel.KEY]) == cell
+                assert kernel.cell_of(self.state, self.state.live[at, kernel.KEY]) == cell
                 queued.append(at)
                 at = int(self.state.live[at, kernel.NEXT])  # noqa: PLW2901  along the queue
         assert sorted(queued) == sorted(self._live().tolist())

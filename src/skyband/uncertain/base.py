@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Floats, Ints
 from skyband.contract.checks import faults, nan_mask, null_mask, numeric, plain_key
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of
@@ -30,8 +31,6 @@ from skyband.window import CountWindow
 
 __all__ = ["CHANCE", "UncertainSynopsis"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 CHANCE = "topk_probability"
 _BY_POSITION = np.zeros(0, np.int64)
 _FIRST_LOOK = 3

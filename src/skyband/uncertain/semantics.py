@@ -11,13 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Floats
 from skyband.kernels.uncertain.compact import KINDS, answer, compact_end
 from skyband.kernels.uncertain.types import READ, Rule
 from skyband.query.uncertain import UncertainTopK
 
 __all__ = ["Semantics"]
-
-Floats = npt.NDArray[np.float64]
 
 
 class Semantics:

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.runs import Part, Runs
 from skyband.data.column_store import ColumnStore
 from skyband.kernels.uncertain.types import Rows
 
 __all__ = ["RowStore"]
 
-Ints = npt.NDArray[np.int64]
 _COLUMNS = {"key": np.int64, "tie": np.int64, "prob": np.float64, "pane": np.int64}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Floats, Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.packing import under
@@ -22,8 +23,6 @@ from skyband.uncertain.store import RowStore
 
 __all__ = ["WindowedSynopsis"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 _SPARE = 4096
 """How many dead rows are not worth a clean-up."""
 _NONE = np.zeros(0, np.int64)

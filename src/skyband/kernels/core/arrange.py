@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Codes, Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
 __all__ = ["arrival_numbers", "counting_order", "split_by_code"]
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
 
 
 @patient

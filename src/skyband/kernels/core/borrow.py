@@ -52,7 +52,7 @@ def _ownerless(_context: Any, array: Any) -> Any:
         owner: Any = types.MemInfoPointer
         view.meminfo = context.get_constant_null(owner(types.voidptr))
         view.parent = context.get_constant_null(types.pyobject)
-        return view._getvalue()
+        return view._getvalue()  # noqa: SLF001 - numba's own way to build a value
 
     return array(array), generate
 

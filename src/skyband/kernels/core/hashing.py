@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.arrays import Hashes
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 from skyband.kernels.core.strings import Bytes, Words, bytes_and_words
 
-Hashes = NDArray[np.uint64]
 Offsets = NDArray[np.int32] | NDArray[np.int64]
 
 NULL_HASH = np.uint64(0x6E756C6C5F6B6579)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
 __all__ = ["tied_runs"]
 
-Ints = npt.NDArray[np.int64]
 _FEW = 16
 
 

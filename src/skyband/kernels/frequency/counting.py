@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.arrays import Hashes, Ints
 from skyband.kernels.core.hashing import mix
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
@@ -14,8 +15,6 @@ from skyband.kernels.core.strings import Bytes
 
 __all__ = ["count_runs", "grouped_keys", "prefix_keys", "sum_runs"]
 
-Hashes = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 
 _ONE = np.uint64(1)
 _EMPTY = np.uint64(0)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.arrays import Hashes, Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 from skyband.kernels.frequency.fsw_rows import (
@@ -24,8 +25,6 @@ from skyband.kernels.frequency.item_heap import sift, table_remove
 
 __all__ = ["best", "fold_fsw"]
 
-Hashes = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 Values = NDArray[Any]
 
 

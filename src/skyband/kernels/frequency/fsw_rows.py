@@ -18,14 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.arrays import Hashes, Ints
 from skyband.kernels.core.hashing import mix
 from skyband.kernels.core.jit import jit
 from skyband.kernels.frequency.item_heap import heapify, least, sift, table_add, table_remove
 
 __all__ = ["CONTROLS", "Sketch", "cell_of", "feed"]
 
-Hashes = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 Values = NDArray[Any]
 
 NEVER = np.iinfo(np.int64).min

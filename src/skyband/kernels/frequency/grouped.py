@@ -14,15 +14,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skyband.arrays import Codes, Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
 __all__ = ["fold_groups"]
 
-Ints = NDArray[np.int64]
-Codes = NDArray[np.int32]
 
 HEAD, TAIL, TOP, LIVE = 0, 1, 2, 3
 PLACES = 4

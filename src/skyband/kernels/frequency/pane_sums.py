@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.arrays import Codes, Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
 __all__ = ["dead_codes", "fold_lists", "recount"]
 
-Ints = NDArray[np.int64]
-Codes = NDArray[np.int32]
 Values = NDArray[Any]
 
 HEAD, FLIP, TAIL = 0, 1, 2

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.arrays import Hashes, Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 from skyband.kernels.frequency.fsw import best
@@ -20,8 +21,6 @@ from skyband.kernels.frequency.item_heap import heapify, least, sift, table_add,
 
 __all__ = ["COUNTS", "fold_instances", "list_panes"]
 
-Hashes = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 Slots = NDArray[np.int32]
 Values = NDArray[Any]
 

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
 __all__ = ["best_of_runs"]
-
-Ints = NDArray[np.int64]
 
 
 @patient

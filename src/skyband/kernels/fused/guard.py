@@ -7,18 +7,14 @@ overwrites, which is the oldest of the m; with m = 1 there is but one and nobody
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Codes, Hashes, Ints, Mask
 from skyband.kernels.core.hashing import mix
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
 __all__ = ["guard_keys", "live_slots", "remember"]
 
-Ints = npt.NDArray[np.int64]
-Hashes = npt.NDArray[np.uint64]
-Codes = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 Table = tuple[Hashes, Codes, Ints]
 
 _NEVER = np.iinfo(np.int64).min

@@ -12,14 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Codes, Floats, Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
 __all__ = ["first_of_lists", "move_in_lists"]
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
 
 
 @jit

@@ -21,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Codes, Floats, Ints, Mask
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
@@ -36,10 +37,6 @@ __all__ = [
     "values_of",
 ]
 
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 Octets = npt.NDArray[np.uint8]
 
 VIEW, LIVE, LIMIT, REFILLS = 0, 1, 2, 3

@@ -12,17 +12,14 @@ which add up.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Codes, Hashes, Ints
 from skyband.kernels.core.hashing import mix
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
 __all__ = ["bits_since", "count_reports", "stamp_bits"]
 
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Hashes = npt.NDArray[np.uint64]
 
 _ONE = np.uint64(1)
 _SALT = np.uint64(0xD1B54A32D192ED03)

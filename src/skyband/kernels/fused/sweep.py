@@ -13,18 +13,13 @@ newer ones. An instance whose best score stands after the last of the board can 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Codes, Floats, Ints, Mask
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 from skyband.kernels.fused.reports import _before
 
 __all__ = ["best_values", "compact", "dominated", "instances", "live_streams", "most_likely"]
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 
 @patient

@@ -8,14 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
 
 __all__ = ["dominates", "mixed", "relation", "skyline_runs", "sort_keys"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 BETTER, WORSE, EQUAL, NEITHER = 1, -1, 2, 0
 _ODD = np.int64(-7046029254386353131)

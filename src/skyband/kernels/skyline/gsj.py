@@ -10,8 +10,8 @@ the pane up to which that pair, or a better one in its place, is sure to live.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 from skyband.kernels.skyline.dominance import BETTER, EQUAL, WORSE, mixed, relation, sort_keys
@@ -19,7 +19,6 @@ from skyband.kernels.skyline.stabsky import ALWAYS
 
 __all__ = ["ASLEEP", "AWAKE", "DEAD", "FIELDS", "FREE", "pairs_fold"]
 
-Ints = npt.NDArray[np.int64]
 
 PANE, SINCE, KEY, NEXT, STATE, SEGMENT, FIELDS = 0, 1, 2, 3, 4, 5, 6
 FREE, ASLEEP, AWAKE, FRESH, DEAD = 0, 1, 2, 3, 4

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 from skyband.kernels.skyline.dominance import (
@@ -24,7 +25,6 @@ from skyband.kernels.skyline.dominance import (
 
 __all__ = ["common", "join_layer", "local_update"]
 
-Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 COMPARISONS, JOINED, PRUNED, LAYERS = 0, 1, 2, 3

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 from skyband.kernels.skyline.dominance import (
@@ -26,7 +27,6 @@ from skyband.kernels.skyline.dominance import (
 
 __all__ = ["ALWAYS", "Members", "stab_fold", "stab_follow", "stab_read"]
 
-Ints = npt.NDArray[np.int64]
 ALWAYS = np.int64(-(2**62))
 """``since`` of a row that nothing older dominates."""
 

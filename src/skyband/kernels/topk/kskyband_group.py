@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
-Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 Scratch = tuple[Ints32, Ints, Ints]  # see the rows of the first two below; rows that are kept
 

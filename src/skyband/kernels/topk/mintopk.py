@@ -11,14 +11,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
 __all__ = ["Predicted", "fold_predicted", "new_predicted"]
 
-Ints = npt.NDArray[np.int64]
 
 KEY, TIE, SLOT, START, END = range(5)
 LENGTH, NEXT_WINDOW, KNOWN_WINDOW, INSERTED, UPDATES = range(5)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.arrays import Ints
 from skyband.kernels.core.borrow import borrowed
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
 __all__ = ["sorted_panes"]
 
-Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 
 

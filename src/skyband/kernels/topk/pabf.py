@@ -7,8 +7,8 @@ are merged into the buckets when they have become a few times k, or when the res
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 from skyband.kernels.topk.pabf_levels import LOWEST
@@ -33,7 +33,6 @@ from skyband.kernels.topk.pabf_tahm import expire, insert, refill
 
 __all__ = ["fold_candidates", "new_candidates", "room_for"]
 
-Ints = npt.NDArray[np.int64]
 _ROOM = 32
 """Fresh rows, in multiples of k, that wait for a Local-Merge."""
 

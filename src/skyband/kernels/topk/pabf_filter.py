@@ -20,14 +20,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 from skyband.kernels.topk.select import kth_greatest
 
 __all__ = ["AUTO", "NONE_KNOWN", "STATIONARY", "TIME", "filter_runs", "new_learned"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 STATIONARY, TIME, NONE_KNOWN, AUTO = range(4)
 

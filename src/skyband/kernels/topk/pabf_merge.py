@@ -18,14 +18,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.topk.pabf_levels import level_of
 
 __all__ = ["BUCKETS", "Candidates", "before", "local_merge", "reserve"]
 
-Ints = npt.NDArray[np.int64]
 
 KEY, TIE, SLOT, PANE, LEVEL, DOMINATORS = range(6)
 (

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.topk.pabf_levels import LOWEST, least_key, level_of
 from skyband.kernels.topk.pabf_merge import (
@@ -39,7 +39,6 @@ from skyband.kernels.topk.pabf_merge import (
 
 __all__ = ["expire", "insert", "refill"]
 
-Ints = npt.NDArray[np.int64]
 _CHUNK = 8
 
 

@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.arrays import Ints
 from skyband.kernels.core.borrow import borrowed, frozen
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
 __all__ = ["kth_greatest", "select_runs"]
 
-Ints = NDArray[np.int64]
 
 _SMALL = 16  # rows that are compared each with each, or sorted by insertion
 _MARGIN = 3.0  # standard deviations of the number of rows that reach a cut

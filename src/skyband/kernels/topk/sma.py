@@ -13,15 +13,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
 
 __all__ = ["Monitored", "fold_monitored", "new_monitored", "rebuild"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 KEY, TIE, SLOT, PANE, NEXT = range(5)  # columns of live rows; NEXT is the next row of the cell
 DOMINATORS = 4  # column of the skyband in place of NEXT
@@ -70,7 +68,7 @@ def _distance(meta: Ints, key: int) -> float:
 
 
 @jit
-def _cell(state: Monitored, key: int) -> int:
+def cell_of(state: Monitored, key: int) -> int:
     cell = _distance(state.meta, key) / state.step[0]
     if cell >= CELLS:
         return CELLS - 1
@@ -80,7 +78,7 @@ def _cell(state: Monitored, key: int) -> int:
 @jit
 def _link(state: Monitored, at: int) -> None:
     live, cells = state.live, state.cells
-    cell = _cell(state, live[at, KEY])
+    cell = cell_of(state, live[at, KEY])
     live[at, NEXT] = -1
     if cells[cell, 0] < 0:
         cells[cell, 0] = at
@@ -156,7 +154,7 @@ def _expire(state: Monitored, first: int) -> None:
     live, cells, band, meta, _ = state
     while meta[LIVE] and live[meta[HEAD], PANE] < first:
         at = meta[HEAD]
-        cell = _cell(state, live[at, KEY])
+        cell = cell_of(state, live[at, KEY])
         cells[cell, 0] = live[at, NEXT]  # queues are in order of arrival: it is the first of its
         meta[HEAD] = (at + 1) % len(live)
         meta[LIVE] -= 1

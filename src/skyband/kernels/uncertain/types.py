@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
 
 __all__ = [
@@ -28,8 +28,6 @@ __all__ = [
     "without",
 ]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 # How much a compact set must exceed its condition. What is kept exceeds it by more than rounding
 # can ever take back, so that a reader, who asks for none, always finds its own end inside.

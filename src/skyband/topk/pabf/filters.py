@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.contract.rows import Rows
 from skyband.contract.runs import expand, offsets_of
 from skyband.errors import QueryError
@@ -17,7 +18,6 @@ from skyband.kernels.topk.select import select_runs
 
 __all__ = ["FILTERS", "Filter", "zeta"]
 
-Ints = npt.NDArray[np.int64]
 
 FILTERS = {
     "auto": kernel.AUTO,

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, expand
 from skyband.data.columns import native_dtype
@@ -25,8 +26,6 @@ from skyband.topk.pabf.levels import steps
 from skyband.topk.single import SingleGroup
 
 __all__ = ["Pabf"]
-
-Ints = npt.NDArray[np.int64]
 
 
 class Pabf(SingleGroup):

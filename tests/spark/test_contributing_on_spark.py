@@ -1,0 +1,27 @@
+"""The algorithm that CONTRIBUTING.md shows, on Spark: workers get the class from the driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import clusters
+import contributed
+import skyband as sb
+import streams
+from skyband import registry
+from skyband.spark import rank
+
+pytestmark = pytest.mark.spark
+
+
+def test_an_algorithm_of_ones_own(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._ALGORITHMS, "TopK", dict(registry._ALGORITHMS["TopK"]))
+    registry.register("TopK", "all-panes", contributed.algorithm())
+    table = streams.stream(5, 200, step=2).table
+    window = sb.TimeWindow(30, slide=7)
+    settings = {"score": "score", "id": "id", "time": "ts", "algorithm": "all-panes"}
+    query = sb.TopK(k=3, window=window, **settings)
+    got = rank(spark.createDataFrame(table.to_pandas()), query, shards=2).toArrow()
+    assert clusters.rows(got) == clusters.rows(sb.rank(table, query))
