@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def resolves(name: str) -> bool:
     parts = name.split(".")
     for upto in range(len(parts), 0, -1):
         try:
-            found = import_module(".".join(parts[:upto]))
+            found: Any = import_module(".".join(parts[:upto]))
         except ModuleNotFoundError:
             continue
         for part in parts[upto:]:

@@ -21,7 +21,12 @@ def test_an_algorithm_of_ones_own(spark: Any, monkeypatch: pytest.MonkeyPatch) -
     registry.register("TopK", "all-panes", contributed.algorithm())
     table = streams.stream(5, 200, step=2).table
     window = sb.TimeWindow(30, slide=7)
-    settings = {"score": "score", "id": "id", "time": "ts", "algorithm": "all-panes"}
+    settings: dict[str, Any] = {
+        "score": "score",
+        "id": "id",
+        "time": "ts",
+        "algorithm": "all-panes",
+    }
     query = sb.TopK(k=3, window=window, **settings)
     got = rank(spark.createDataFrame(table.to_pandas()), query, shards=2).toArrow()
     assert clusters.rows(got) == clusters.rows(sb.rank(table, query))

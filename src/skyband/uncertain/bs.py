@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.kernels.uncertain import ordered as o
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.ordered import Sorted, sorted_fold, sorted_read
 from skyband.kernels.uncertain.types import KEEP
 from skyband.query.uncertain import UncertainTopK
-from skyband.uncertain.windowed import Ints, WindowedSynopsis
+from skyband.uncertain.windowed import WindowedSynopsis
 
 __all__ = ["BaseSynopsis"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from skyband.arrays import Ints
 from skyband.kernels.uncertain import queue
 from skyband.kernels.uncertain.ccsq import ccsq_fold, ccsq_read, ccsq_set
 from skyband.uncertain.queue import Kernels, QueueSynopsis
-from skyband.uncertain.windowed import Ints
 
 __all__ = ["CompressedQueue"]
 

@@ -9,12 +9,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints
 from skyband.kernels.uncertain import queue as q
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.queue import Queue
 from skyband.kernels.uncertain.types import KEEP, Rows, Rule, before, sort_slots
 from skyband.query.uncertain import UncertainTopK
-from skyband.uncertain.windowed import Ints, WindowedSynopsis
+from skyband.uncertain.windowed import WindowedSynopsis
 
 __all__ = ["Kernels", "QueueSynopsis"]
 

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.arrays import Ints
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk.kskyband_fold import (
     GARBAGE,
@@ -62,7 +63,6 @@ from skyband.kernels.topk.kskyband_group import (
     SLOT,
     TIE,
     TOP,
-    Ints,
     Ints32,
     compact,
     make_scratch,

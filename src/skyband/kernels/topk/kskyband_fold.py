@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from skyband.arrays import Ints
 from skyband.kernels.core.borrow import borrowed, touch
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import patient
@@ -27,7 +28,6 @@ from skyband.kernels.topk.kskyband_group import (
     SLOT,
     TIE,
     TOP,
-    Ints,
     Ints32,
     Scratch,
     copy_row,
