@@ -76,7 +76,7 @@ def test_benchmarks_are_found_in_a_checkout(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(root / "src")
     assert "topk" in lab.modules("benchmarks", "run")
     assert "fsw" in lab.modules("experiments", "reproduce")
-    with pytest.raises(EngineError, match="no benchmark 'nothing'; there are: approximate"):
+    with pytest.raises(EngineError, match="no benchmark 'nothing'; choose one of: approximate"):
         lab.load("benchmarks", "run", "nothing")
 
 
@@ -137,7 +137,7 @@ def test_reproduce(small_checkout: Path) -> None:
 
     result = CliRunner().invoke(app, ["reproduce", "nothing"])
     assert result.exit_code == 2
-    assert "no experiment 'nothing'; there are: tiny" in result.stderr
+    assert "no experiment 'nothing'; choose one of: tiny" in result.stderr
 
 
 @pytest.mark.slow

@@ -105,6 +105,7 @@ def read_only_install(tmp_path: Path) -> Path:
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(PACKAGE / "kernels", copy / "kernels", ignore=ignore)
     (copy / "__init__.py").touch()
+    shutil.copy(PACKAGE / "arrays.py", copy)
     (copy / "kernels" / "__pycache__").touch()
     return copy.parent
 
@@ -115,6 +116,7 @@ def test_caches_in_the_package_by_default(tmp_path: Path) -> None:
         PACKAGE / "kernels", copy / "kernels", ignore=shutil.ignore_patterns("__pycache__")
     )
     (copy / "__init__.py").touch()
+    shutil.copy(PACKAGE / "arrays.py", copy)
     folder, value = run(HASH_ONE, {"HOME": NO_HOME}, tmp_path).split()
     assert value == EXPECTED
     assert Path(folder) == copy / "kernels" / "__pycache__" / "numba"

@@ -107,7 +107,7 @@ def test_an_error_changes_nothing() -> None:
     before, stats = monitor.snapshot(), monitor.stats()
     with pytest.raises(sb.DataError, match=r"'x', row 1: the score is not a number"):
         monitor.push(rows((99, "b", 5.0), (100, "c", float("nan"))))
-    with pytest.raises(sb.SchemaError, match="'x' was there"):
+    with pytest.raises(sb.SchemaError, match="'x' was present"):
         monitor.push(rows((99, "b", 5.0)).drop_columns(["x"]))
     assert monitor.snapshot() == before
     assert monitor.stats() == stats
