@@ -117,6 +117,9 @@ wheel: | $(BIN)/python  ## Build the wheel, install it elsewhere and run README'
 	$(PYTHON) -m venv --clear $(TRIAL)
 	$(TRIAL)/bin/python $(INSTALL) "$$(echo dist/*.whl)[cli]"
 	cd $(TRIAL) && bin/skyband --version && bin/python -m doctest ../README.md
+
+# --- looking for what tests miss ------------------------------------------------------------------
+
 fuzz: setup  ## Drive interface and command line with random inputs; FUZZ_ARGS="--count 10000 ..."
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ_ARGS)
 
