@@ -215,7 +215,8 @@ class TestRuns:
         run(told, spark)
         clusters.write_batches(tmp_path / "in", [*batches, broken.cast(batches[0].schema)])
         run(told, spark)
-        want, _ = clusters.embedded(told.query, batches)
+        # The bad row moves the watermark, so that all windows before it are answered.
+        want, _ = clusters.embedded(told.query, [*batches, broken], on_bad="skip")
         got = spark.read.parquet(str(tmp_path / "out")).toArrow()
         assert clusters.rows(got) == clusters.rows(want)
         letters = spark.read.json(str(tmp_path / "bad")).collect()
