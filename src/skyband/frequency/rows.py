@@ -96,7 +96,7 @@ class SketchSynopsis(FrequencySynopsis):
 
     def combine(self, runs: Runs) -> Runs:
         fresh = np.flatnonzero(~runs.repeats)
-        rows, known = runs.parts["rows"], _part(runs, "known")
+        rows, known = runs.parts["rows"], runs.part("known")
         many = np.add.reduceat((known.lengths > 0).astype(np.int64), fresh) > 1
         missing = np.add.reduceat(runs.scalars["missing"], fresh)
         merged_known = Part(np.append(known.offsets[fresh], len(known)), known.columns)
@@ -135,7 +135,7 @@ class SketchSynopsis(FrequencySynopsis):
         long = np.flatnonzero(rows.lengths >= self.raw_rows)
         if not len(long):
             return runs
-        known = _part(runs, "known")
+        known = runs.part("known")
         missing = runs.scalars["missing"].copy()
         pieces, blocks = [], rows.lengths // self.raw_rows
         for run in range(len(runs)):
@@ -160,7 +160,7 @@ class SketchSynopsis(FrequencySynopsis):
 
         With ``raw``, items of rows that are 64-bit integers are passed on without hashing.
         """
-        rows, known = _part(runs, "rows"), _part(runs, "known")
+        rows, known = runs.part("rows"), runs.part("known")
         weighted = self.query.weight is not None and len(rows)
         some = len(known) > 0
         return Pushed(
@@ -202,7 +202,7 @@ class SketchSynopsis(FrequencySynopsis):
 
     def item_columns(self, runs: Runs, rows: Ints) -> dict[str, pa.Array]:
         """Item columns of rows, numbered as kernels number them: known items first."""
-        part, known = _part(runs, "rows"), _part(runs, "known")
+        part, known = runs.part("rows"), runs.part("known")
         early = rows < len(known)
         found = {}
         for name in self.items:
@@ -234,11 +234,6 @@ class CounterSketch(SketchSynopsis):
         for name in self.kept:
             setattr(self, name, arrays[name].copy())
         self.store.restore(arrays)
-
-
-def _part(runs: Runs, name: str) -> Part:
-    part = runs.parts.get(name)
-    return Part(np.zeros(len(runs) + 1, np.int64), {}) if part is None else part
 
 
 def _joined(pieces: list[Part]) -> Part:
