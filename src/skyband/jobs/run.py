@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,6 +29,8 @@ _ATTEMPTS = 5
 _LOOK = 0.25
 """Seconds between checks whether the job should end."""
 _STOP = "spark.sql.streaming.stopTimeout"
+_FINISH = 10.0
+"""Seconds that the batch in progress has to finish when a job is stopped."""
 _PATIENCE = "spark.python.authenticate.socketTimeout"
 """How long Spark and a worker wait for each other; the default is too short on a busy machine."""
 
@@ -69,6 +72,10 @@ def _run(job: Job, session: Any, stop: Stop) -> None:
                 ) from problem
             log.warning("%s: a Python worker was too slow to start; trying again", job.name)
         finally:
+            if stop.asked():
+                running.finish_batch()
+                with suppress(Exception):  # Spark logs what its own interrupts cause
+                    session.sparkContext.setLogLevel("OFF")
             running.close()
 
 
@@ -127,6 +134,15 @@ class Running:
     def problem(self, found: Exception) -> str:
         """The error that stopped it."""
         return str(self.writer.problem) if self.writer.problem is not None else cause_of(found)
+
+    def finish_batch(self) -> None:
+        """Wait some seconds for the current batch, so that its commit is not interrupted."""
+        until = time.monotonic() + _FINISH
+        while time.monotonic() < until:
+            status = self.query.status
+            if not (status["isTriggerActive"] and status["isDataAvailable"]):
+                return
+            time.sleep(0.05)
 
     def close(self) -> None:
         """Stop it; the current batch is either finished, or abandoned and redone on restart."""
