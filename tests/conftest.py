@@ -1,6 +1,61 @@
-"""Property tests have no deadline: kernels may be compiled in the middle of an example."""
+"""What pytest needs in every folder of tests: settings, a Spark session, a PostgreSQL server."""
 
+from __future__ import annotations
+
+import faulthandler
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
+from support import postgres_server, spark_session
+
+# No deadline: kernels may be compiled in the middle of an example.
 settings.register_profile("skyband", deadline=None)
 settings.load_profile("skyband")
+
+
+@pytest.fixture(autouse=True)
+def patience(request: pytest.FixtureRequest) -> None:
+    """Cancel the timer that would end the whole test run, for tests on Spark.
+
+    These tests wait for other processes, so pytest-timeout can interrupt them one by one.
+    """
+    if request.node.get_closest_marker("spark"):
+        faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One small local session for all tests: a JVM takes seconds to start."""
+    reason = spark_session.missing()
+    if reason:
+        pytest.skip(reason)
+    session = spark_session.local_session()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def dsn() -> Iterator[str]:
+    """The address of a PostgreSQL server; skips the test if there is none."""
+    pytest.importorskip("psycopg", reason="the PostgreSQL sink needs psycopg")
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    initdb = str(found[-1]) if found else shutil.which("initdb")
+    if initdb is None:
+        pytest.skip("no PostgreSQL server is installed (initdb)")
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        server = postgres_server.Server(Path(folder), Path(initdb).resolve().parent)
+        try:
+            address = server.start()
+        except (subprocess.CalledProcessError, PermissionError, LookupError) as problem:
+            pytest.skip(f"PostgreSQL could not be started: {problem}")
+        try:
+            yield address
+        finally:
+            server.stop()

@@ -6,12 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import conformance
-import contributed
 import oracle
-import simulated
-import streams
 from skyband import registry
+from support import conformance, contributed, spark_simulator, streams
 
 NAME = "all-panes"
 
@@ -42,7 +39,7 @@ def test_on_spark_s_parts() -> None:
         got, want = (
             [job.push({"": batch}) for batch in stream.batches]
             for job in (
-                simulated.Job(simulated.plan_of(query, {"": stream.table}, shards=2))
+                spark_simulator.Job(spark_simulator.plan_of(query, {"": stream.table}, shards=2))
                 for query in (mine, plain)
             )
         )

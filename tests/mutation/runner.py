@@ -110,9 +110,9 @@ def _cover(target: Target, full: bool) -> None:
 
 def _longer(target: Target) -> None:
     """Streams of a few hundred rows, in which synopses grow, shrink and merge."""
-    import conformance
     import oracle
     from skyband import registry
+    from support import conformance
 
     for kind, names in target.algorithms.items():
         for name in names:

@@ -34,16 +34,23 @@ ANY = {
 }
 
 TARGETS = (
-    Target("core", "skyband.data.order", ANY, ("test_order.py",)),
-    Target("core", "skyband.window", ANY, ("test_windows.py", "test_found_by_fuzz.py -k window")),
-    Target("core", "skyband.engine.clocks", ANY, ("test_monitor.py",)),
-    Target("core", "skyband.engine.fold", ANY, ("test_monitor.py",)),
+    Target("core", "skyband.data.order", ANY, ("data/test_order.py",)),
+    Target(
+        "core",
+        "skyband.window",
+        ANY,
+        ("query/test_windows.py", "fuzz/test_found_by_fuzz.py -k window"),
+    ),
+    Target("core", "skyband.engine.clocks", ANY, ("embedded/test_monitor.py",)),
+    Target("core", "skyband.engine.fold", ANY, ("embedded/test_monitor.py",)),
     Target("core", "skyband.kernels.core.arrange", ANY),
-    Target("topk", "skyband.kernels.topk.select", TOPK, ("test_kernels_topk.py -k select",)),
+    Target(
+        "topk", "skyband.kernels.topk.select", TOPK, ("kernels/test_kernels_topk.py -k select",)
+    ),
     Target("topk", "skyband.kernels.topk.kskyband", {"TopK": ("skyband",)}),
     Target("topk", "skyband.kernels.topk.mintopk", {"TopK": ("mintopk",)}),
     Target("topk", "skyband.kernels.topk.sma", {"TopK": ("sma",)}),
-    Target("topk", "skyband.kernels.topk.pabf_merge", {"TopK": ("pabf",)}, ("test_pabf.py",)),
+    Target("topk", "skyband.kernels.topk.pabf_merge", {"TopK": ("pabf",)}, ("topk/test_pabf.py",)),
     Target("topk", "skyband.topk.mintopk", {"TopK": ("mintopk",)}),
     Target("frequency", "skyband.kernels.frequency.counting", {"HeavyHitters": ("exact",)}),
     Target("frequency", "skyband.kernels.frequency.spacesaving", {"HeavyHitters": ("ss", "fss")}),
@@ -54,7 +61,10 @@ TARGETS = (
     Target("frequency", "skyband.frequency.exact", {"HeavyHitters": ("exact",)}),
     Target("uncertain", "skyband.kernels.uncertain.compact", UNCERTAIN),
     Target(
-        "uncertain", "skyband.kernels.uncertain.poisson", UNCERTAIN, ("test_uncertain_numbers.py",)
+        "uncertain",
+        "skyband.kernels.uncertain.poisson",
+        UNCERTAIN,
+        ("uncertain/test_uncertain_numbers.py",),
     ),
     Target("uncertain", "skyband.kernels.uncertain.csq", {"UncertainTopK": ("csq",)}),
     Target("uncertain", "skyband.kernels.uncertain.queue", {"UncertainTopK": ("csq", "ccsq")}),
@@ -63,9 +73,9 @@ TARGETS = (
         "fused",
         "skyband.kernels.fused.sweep",
         {"FusedTopK": ("eaa", "eaa-approx")},
-        ("test_fused_sketches.py", "test_fused_dominance.py"),
+        ("fused/test_fused_sketches.py", "fused/test_fused_dominance.py"),
     ),
-    Target("fused", "skyband.kernels.fused.guard", FUSED, ("test_fused_rows.py",)),
+    Target("fused", "skyband.kernels.fused.guard", FUSED, ("fused/test_fused_rows.py",)),
     Target("fused", "skyband.kernels.fused.lists", {"FusedTopK": ("sla",)}),
     Target("fused", "skyband.fused.eaa", {"FusedTopK": ("eaa",)}),
     Target("skyline", "skyband.kernels.skyline.dominance", {**SKYLINE, **JOIN}),

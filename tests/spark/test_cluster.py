@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import clusters
+from support import on_cluster, spark_session
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(1800)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    reason = clusters.missing()
+    reason = spark_session.missing()
     if reason:
         pytest.skip(reason)
     import pyspark
@@ -106,7 +106,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_all_queries_with_the_package_shipped(master: str, archive: Path, tmp_path: Path) -> None:
     path = os.pathsep.join(p for p in sys.path if p)
-    script = Path(__file__).with_name("on_cluster.py")
+    script = Path(on_cluster.__file__)
     done = subprocess.run(
         [sys.executable, str(script), master, str(archive), str(tmp_path)],
         env=os.environ | {"PYTHONPATH": path, "SPARK_LOCAL_IP": "127.0.0.1"},

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-import clusters
-import contributed
 import skyband as sb
-import streams
 from skyband import registry
 from skyband.spark import rank
+from support import contributed, spark_session, streams
 
 pytestmark = pytest.mark.spark
 
@@ -29,4 +27,4 @@ def test_an_algorithm_of_ones_own(spark: Any, monkeypatch: pytest.MonkeyPatch) -
     }
     query = sb.TopK(k=3, window=window, **settings)
     got = rank(spark.createDataFrame(table.to_pandas()), query, shards=2).toArrow()
-    assert clusters.rows(got) == clusters.rows(sb.rank(table, query))
+    assert spark_session.rows(got) == spark_session.rows(sb.rank(table, query))

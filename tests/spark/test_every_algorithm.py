@@ -3,7 +3,7 @@
 Exact algorithms give equal tables; approximate ones keep the bounds that their answers carry
 (``approximate``). Starting a stateful query takes Spark seconds, so algorithms that read the same
 stream run side by side in one query, each with its own output column. One setting of each algorithm
-always runs; ``make slow`` runs all of them. ``tests/test_spark_parts.py`` compares far more
+always runs; ``make slow`` runs all of them. ``tests/spark/test_spark_parts.py`` compares far more
 streams, without Spark.
 """
 
@@ -18,13 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import approximate
-import clusters
-import conformance
 import oracle
 import skyband as sb
-import test_spark_parts as parts
 from skyband import registry
+from support import approximate, conformance, spark_cases, spark_session
 
 pytestmark = pytest.mark.spark
 WINDOW = oracle.TimeWindow(30, 10, lateness=3)  # some rows of the streams are later than that
@@ -41,7 +38,7 @@ class Case:
 
     @property
     def settings(self) -> dict[str, Any]:
-        chosen = parts.settings_of(self.kind, self.name, self.number)
+        chosen = spark_cases.settings_of(self.kind, self.name, self.number)
         return chosen | approximate.EXTRA.get(self.name, {})
 
     @property
@@ -55,7 +52,7 @@ class Case:
     def query(self, stream: conformance.Sent) -> sb.Query | None:
         """The query; None if it refuses the combination."""
         try:
-            return parts.query_of(self.kind, WINDOW, self.settings, stream)
+            return spark_cases.query_of(self.kind, WINDOW, self.settings, stream)
         except sb.QueryError:
             return None
 
@@ -128,13 +125,13 @@ def test_streaming(spark: Any, tmp_path: Path, cases: list[Case]) -> None:
     import_module("pyspark.cloudpickle").register_pickle_by_value(conformance)
     kind = cases[0].kind
     stream = conformance.long_stream(kind, cases[0].settings, WINDOW, "uniform")
-    pushes = with_late_rows(thirds(parts.pushes_of(stream, cases[0].settings)))
+    pushes = with_late_rows(thirds(spark_cases.pushes_of(stream, cases[0].settings)))
     sources: dict[str, list[pa.Table]] = {}
     for push in pushes:
         for source, table in by_source(push).items():
             sources.setdefault(source, []).append(table)
     frames = {
-        source: clusters.stream_of(spark, tmp_path / f"in-{source}", tables)
+        source: spark_session.stream_of(spark, tmp_path / f"in-{source}", tables)
         for source, tables in sources.items()
     }
     given = frames if set(frames) != {""} else frames[""]
@@ -143,11 +140,11 @@ def test_streaming(spark: Any, tmp_path: Path, cases: list[Case]) -> None:
     for case, query in zip(cases, queries, strict=True):
         assert query is not None
         answers.append(rank(given, query, shards=case.shards, bounds=True))
-    got, progress = clusters.collect_all(answers, tmp_path)
+    got, progress = spark_session.collect_all(answers, tmp_path)
     late = 0
     for case, query, mine in zip(cases, queries, got, strict=True):
         assert query is not None
-        want, stats = clusters.embedded(query, pushes)
+        want, stats = spark_session.embedded(query, pushes)
         late += stats["rows_late"]
         assert mine.num_rows > 5, case.name
         if case.exact:
@@ -155,7 +152,7 @@ def test_streaming(spark: Any, tmp_path: Path, cases: list[Case]) -> None:
             assert not any(mine["bounds"].to_pylist())
             shown = mine.drop_columns(["exact", "bounds"])
             problem = oracle.difference(
-                parts.ranked(shown, query), parts.ranked(want, query), oracle.SUMS[kind]
+                spark_cases.ranked(shown, query), spark_cases.ranked(want, query), oracle.SUMS[kind]
             )
             assert problem is None, f"{case.name}: {problem}"
         else:

@@ -11,13 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import faulty
-import kills
 import pyarrow as pa
 import pytest
 
-import clusters
 import skyband as sb
+from support import faulty, kills, spark_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
 
@@ -74,11 +72,11 @@ def log_offset(line: str) -> int:
 def check_output(spark: Any, folder: Path, name: str, batches: int) -> None:
     shape = faulty.SHAPES[name]
     made = batches_run(folder / "checkpoint" / name, faulty.pushes(shape, batches))
-    want, stats = clusters.embedded(shape.query, made, changes=shape.changes)
+    want, stats = spark_session.embedded(shape.query, made, changes=shape.changes)
     assert stats["rows_late"] > 0
     assert want.num_rows > 5 * batches
     got = spark.read.parquet(str(folder / "out" / name)).toArrow()
-    assert clusters.rows(got) == clusters.rows(want), name
+    assert spark_session.rows(got) == spark_session.rows(want), name
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes through /proc")
@@ -142,19 +140,19 @@ def test_stopped_and_started_again_then_changed_and_damaged(
 ) -> None:
     batches = faulty.flows(6)
     for upto in (2, 4, 6):
-        clusters.write_batches(tmp_path / "in-flows", batches[:upto])
-        clusters.run_out(lambda: faulty.start(spark, tmp_path, "one"))
+        spark_session.write_batches(tmp_path / "in-flows", batches[:upto])
+        spark_session.run_out(lambda: faulty.start(spark, tmp_path, "one"))
     check_output(spark, tmp_path, "one", 6)
     # Another query over the same checkpoint is refused, and so is a damaged state.
     more = pa.concat_tables([batches[-1]] * 2)
-    clusters.write_batches(tmp_path / "in-flows", [*batches, more])
+    spark_session.write_batches(tmp_path / "in-flows", [*batches, more])
     changed = sb.TopK(k=2, score="score", id="id", time="ts", by=("g",), window=faulty.WINDOW)
     with monkeypatch.context() as patch:
         patch.setitem(faulty.SHAPES, "one", faulty.Shape(changed))
         with pytest.raises(Exception, match="belongs to another query"):
-            clusters.run_out(lambda: faulty.start(spark, tmp_path, "one"))
+            spark_session.run_out(lambda: faulty.start(spark, tmp_path, "one"))
     for path in (tmp_path / "checkpoint" / "one" / "state").rglob("*"):
         if path.is_file() and path.suffix in (".zip", ".changelog", ".sst"):
             path.write_bytes(b"nothing")
     with pytest.raises(Exception, match=r"CANNOT_LOAD_STATE_STORE|CHECKPOINT|CHECKSUM"):
-        clusters.run_out(lambda: faulty.start(spark, tmp_path, "one"))
+        spark_session.run_out(lambda: faulty.start(spark, tmp_path, "one"))

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-import clusters
 import skyband as sb
-import streams
+from support import spark_session, streams
 
 pytestmark = pytest.mark.spark
 
@@ -23,14 +22,14 @@ def test_progress_metrics_and_state(spark: Any, tmp_path: Path) -> None:
     stream = streams.stream(3, 300, lateness=30, step=4, batches=4, groups=6, start=1_000)
     window = sb.TimeWindow(40, slide=10, lateness=10)
     query = sb.TopK(k=2, score="score", id="id", time="ts", by=("g",), window=window)
-    _, stats = clusters.embedded(query, stream.batches)
+    _, stats = spark_session.embedded(query, stream.batches)
     assert stats["rows_late"] > 0
-    frame = clusters.stream_of(spark, tmp_path / "in", stream.batches)
+    frame = spark_session.stream_of(spark, tmp_path / "in", stream.batches)
     listener = Progress()
     spark.streams.addListener(listener)
     server = serve(listener, 0)
     try:
-        clusters.collect(rank(frame, query), tmp_path)
+        spark_session.collect(rank(frame, query), tmp_path)
         # The listener is informed after a batch is done; the last reports may not have arrived yet.
         spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
         (told,) = listener.snapshot().values()

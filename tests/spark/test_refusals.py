@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import clusters
 import skyband as sb
-import streams
+from support import spark_session, streams
 
 pytestmark = pytest.mark.spark
 SECONDS = sb.TimeWindow("10 s", slide="5 s")
@@ -24,7 +23,7 @@ def topk(window: Any = SECONDS, **settings: Any) -> sb.TopK:
 @pytest.fixture(scope="module")
 def stream(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     made = streams.stream(1, 20, time_type=pa.timestamp("us", tz="UTC"), unit=1_000_000)
-    return clusters.stream_of(spark, tmp_path_factory.mktemp("refused") / "in", [made.table])
+    return spark_session.stream_of(spark, tmp_path_factory.mktemp("refused") / "in", [made.table])
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +96,14 @@ def test_bad_rows_stop_a_stream_or_are_left_out(spark: Any, tmp_path: Path) -> N
     nan = float("nan")
     table = pa.table({"ts": [-5, 3, 4, 60], "id": list("abcd"), "score": [9.0, nan, 1.0, 1.0]})
     window = sb.TimeWindow(10)
-    frame = clusters.stream_of(spark, tmp_path / "in", [table])
-    got, progress = clusters.collect(rank(frame, topk(window), on_bad="skip"), tmp_path / "one")
+    frame = spark_session.stream_of(spark, tmp_path / "in", [table])
+    got, progress = spark_session.collect(
+        rank(frame, topk(window), on_bad="skip"), tmp_path / "one"
+    )
     assert got["id"].to_pylist() == ["c"]
     assert sum((read_progress(each) or {}).get("rows_bad", 0) for each in progress) == 2
     with pytest.raises(Exception, match=r"DataError.*column 'ts', row 0: before 1970.*\(-5\)"):
-        clusters.collect(rank(frame, topk(window)), tmp_path / "two")
+        spark_session.collect(rank(frame, topk(window)), tmp_path / "two")
     good = rank(spark.createDataFrame(table), topk(window), on_bad="skip").toArrow()
     assert good["id"].to_pylist() == ["a", "c", "d"]
 

@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import clusters
 import skyband as sb
-import streams
+from support import spark_session, streams
 
 pytestmark = pytest.mark.spark
 MOMENT = pa.timestamp("us", tz="UTC")
@@ -73,22 +72,22 @@ def test_streaming_is_monitor(spark: Any, tmp_path: Path) -> None:
     from skyband.spark import rank
 
     stream = flows(lateness=12)  # more than the window's, so some rows are late
-    frame = clusters.stream_of(spark, tmp_path / "in", stream.batches, parts=2)
+    frame = spark_session.stream_of(spark, tmp_path / "in", stream.batches, parts=2)
     cases = list(product(((), ("g",)), (None, 3), (False, True)))
     answers = [
         rank(frame, topk(by=by), shards=shards, changes=changes, bounds=changes)
         for by, shards, changes in cases
     ]
-    found, _ = clusters.collect_all(answers, tmp_path)
+    found, _ = spark_session.collect_all(answers, tmp_path)
     for (by, shards, changes), got in zip(cases, found, strict=True):
-        want, stats = clusters.embedded(topk(by=by), stream.batches, changes=changes)
+        want, stats = spark_session.embedded(topk(by=by), stream.batches, changes=changes)
         assert stats["rows_late"] > 0
         if changes:  # the algorithm is exact, and says so
             assert set(got["exact"].to_pylist()) == {True}
             assert not any(got["bounds"].to_pylist())
             got = got.drop_columns(["exact", "bounds"])  # noqa: PLW2901
         assert got.column_names == want.column_names
-        assert clusters.rows(got) == clusters.rows(want), (by, shards, changes)
+        assert spark_session.rows(got) == spark_session.rows(want), (by, shards, changes)
 
 
 @pytest.mark.parametrize("kind", [MOMENT, pa.timestamp("us"), pa.date32()], ids=str)
@@ -106,5 +105,5 @@ def test_window_edges_have_the_type_of_the_time_column(spark: Any, kind: pa.Data
         found = dict(rank(frame, query, changes=changes).dtypes)
         assert (found["window_start"], found["window_end"]) == (want, want)
     got = rank(frame, query).toArrow()
-    assert clusters.rows(got) == clusters.rows(sb.rank(table, query))
+    assert spark_session.rows(got) == spark_session.rows(sb.rank(table, query))
     assert got.schema.field("window_end").type.tz is None or kind == MOMENT

@@ -14,13 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import clusters
 import skyband as sb
-import streams
+from support import spark_session, streams
 
 pytest.importorskip("typer")
 
-from command_line import TIMED, bad, good, table
+from support.command_line import TIMED, bad, good, table
 
 pytestmark = pytest.mark.spark
 WINDOW = ("--time", "ts", "--window", "30", "--slide", "10")
@@ -113,8 +112,8 @@ def test_state_shows_buckets_and_shards(
     stream = streams.stream(3, 200, step=4, batches=2, groups=6, start=1_000)
     window = sb.TimeWindow(40, slide=10)
     query = sb.TopK(k=2, score="score", id="id", time="ts", by=("g",), window=window)
-    frame = clusters.stream_of(spark, tmp_path / "in", stream.batches)
-    clusters.collect(rank(frame, query, shards=2), tmp_path)
+    frame = spark_session.stream_of(spark, tmp_path / "in", stream.batches)
+    spark_session.collect(rank(frame, query, shards=2), tmp_path)
     told = good("state", tmp_path / "checkpoint", "--format", "json")
     rows = [json.loads(line) for line in told.splitlines()]
     assert {row["shard"] for row in rows} == {0, 1}
@@ -159,7 +158,7 @@ def other_python() -> str | None:
 def test_the_wrong_python_on_the_workers(tmp_path: Path, python: str | None) -> None:
     if python is None:
         pytest.skip("no interpreter of another version is installed")
-    reason = clusters.missing()
+    reason = spark_session.missing()
     if reason:
         pytest.skip(reason)
     (flows,) = written(tmp_path, flows=table()).values()

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import clusters
 import skyband as sb
+from support import spark_session
 
 pytestmark = pytest.mark.spark
 ZONE = "America/Sao_Paulo"
@@ -105,13 +105,13 @@ def in_utc(table: pa.Table) -> list[dict[str, Any]]:
         if pa.types.is_timestamp(field.type):
             moment = table.column(at).cast(pa.timestamp("us", tz=field.type.tz)).cast(pa.int64())
             table = table.set_column(at, field.name, moment.cast(pa.timestamp("us", tz="UTC")))
-    return clusters.rows(table)
+    return spark_session.rows(table)
 
 
 def check(spark: Any, folder: Path, tables: dict[str, pa.Table]) -> None:
     from skyband.jobs import load_job
 
-    want, _ = clusters.embedded(load_job(folder / "job.toml").query, [tables])
+    want, _ = spark_session.embedded(load_job(folder / "job.toml").query, [tables])
     got = spark.read.parquet(str(folder / "out")).toArrow()
     assert want.num_rows > 20
     assert in_utc(got) == in_utc(want)
@@ -162,13 +162,14 @@ def test_columns_with_and_without_a_zone(spark: Any, tmp_path: Path) -> None:
         k=2, id="car", value="v", time="ts", streams=("a", "b"), bounds=(0.0, 100.0), window=window
     )
     frames = {
-        name: clusters.stream_of(spark, tmp_path / name, tables) for name, tables in sides.items()
+        name: spark_session.stream_of(spark, tmp_path / name, tables)
+        for name, tables in sides.items()
     }
     kinds = {name: dict(frame.dtypes)["ts"] for name, frame in frames.items()}
     assert kinds == {"a": "timestamp_ntz", "b": "timestamp"}
     pushes = [dict(zip(sides, tables, strict=True)) for tables in zip(*sides.values(), strict=True)]
-    want, _ = clusters.embedded(query, pushes)
-    got, _ = clusters.collect(rank(frames, query), tmp_path)
+    want, _ = spark_session.embedded(query, pushes)
+    got, _ = spark_session.collect(rank(frames, query), tmp_path)
     assert want.num_rows > 20
     assert in_utc(got) == in_utc(want)
     batch = {name: spark.read.parquet(str(tmp_path / name)) for name in sides}
@@ -182,7 +183,7 @@ def test_verbs_read_text_as_utc(
 ) -> None:
     """In the tests' session, with the settings that the command line asks for."""
     pytest.importorskip("typer", reason="the command line is an extra")
-    from command_line import good
+    from support.command_line import good
 
     before: dict[str, str] = {}
 

@@ -1,0 +1,291 @@
+"""The command line: formats, sources, live views, and deliberate mistakes."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skyband as sb
+
+pytest.importorskip("typer")
+
+from support.command_line import FIVE_MINUTES, TERMINAL, TIMED, TOP, bad, good, run, table
+
+
+@pytest.fixture
+def flows(tmp_path: Path) -> Path:
+    path = tmp_path / "flows.parquet"
+    pq.write_table(table(), path)
+    return path
+
+
+def expected(**settings: Any) -> pa.Table:
+    query = sb.TopK(k=2, score="bytes", id="flow", time="ts", window=FIVE_MINUTES, **settings)
+    return sb.rank(table(), query)
+
+
+class TestFormats:
+    def test_parquet_is_the_table_of_rank(self, flows: Path, tmp_path: Path) -> None:
+        out = tmp_path / "out.parquet"
+        good("topk", flows, *TIMED, "-o", out)
+        assert pq.read_table(out).equals(expected())
+
+    def test_csv_reads_back(self, flows: Path, tmp_path: Path) -> None:
+        from pyarrow import csv
+
+        out = tmp_path / "out.csv"
+        good("topk", flows, *TIMED, "-o", out)
+        back = csv.read_csv(out).cast(expected().schema)
+        assert back.equals(expected())
+
+    def test_json_reads_back_line_by_line(self, flows: Path) -> None:
+        lines = good("topk", flows, *TIMED, "--format", "json").splitlines()
+        rows = [json.loads(line) for line in lines]
+        wanted = expected().to_pylist()
+        assert [row["flow"] for row in rows] == [row["flow"] for row in wanted]
+        assert rows[0]["window_end"] == wanted[0]["window_end"].isoformat()
+
+    def test_a_written_file_is_a_source_again(self, flows: Path, tmp_path: Path) -> None:
+        for ending in ("csv", "jsonl", "parquet"):
+            out = tmp_path / f"out.{ending}"
+            good("topk", flows, *TIMED, "-o", out)
+            again = good("topk", out, "-k", 1, "--score", "bytes", "--count", 5, "-f", "csv")
+            assert again.startswith('"window_start","window_end","rank","bytes"')
+
+    def test_infinite_scores_are_words_in_json(self, tmp_path: Path) -> None:
+        path = tmp_path / "scores.parquet"
+        pq.write_table(pa.table({"s": [float("inf"), 1.0, float("-inf")]}), path)
+        text = good("topk", path, "-k", 3, "--score", "s", "--count", 3, "-f", "json")
+        assert [json.loads(line)["s"] for line in text.splitlines()] == [
+            "Infinity", 1.0, "-Infinity",
+        ]  # fmt: skip
+
+    def test_the_table_is_whole_for_few_windows(self, flows: Path) -> None:
+        text = good("topk", flows, *TOP, "--count", 4)
+        assert text.count("flow-") == 6
+        assert "[0, 4)" in text
+        assert "[8, 12)" in text
+
+    def test_the_table_says_what_it_leaves_out(self, flows: Path) -> None:
+        text = good("topk", flows, *TIMED)
+        windows = len(set(expected()["window_end"].to_pylist()))
+        assert f"… {windows - 6} more windows …" in text
+        assert f"{windows} windows; --format csv, json or parquet writes them all" in text
+
+    def test_no_rows_at_all(self, tmp_path: Path) -> None:
+        path = tmp_path / "empty.parquet"
+        pq.write_table(table().slice(0, 0), path)
+        assert "no window has any rows" in good("topk", path, *TIMED)
+        assert good("topk", path, *TIMED, "-f", "csv").startswith('"window_start"')
+        assert good("topk", path, *TIMED, "-f", "json") == ""
+
+    def test_limit_stops_early(self, flows: Path) -> None:
+        rows = good("topk", flows, *TIMED, "--limit", 2, "-f", "json").splitlines()
+        assert len({json.loads(row)["window_end"] for row in rows}) == 2
+
+    def test_limit_of_an_empty_source(self, tmp_path: Path) -> None:
+        path = tmp_path / "empty.parquet"
+        pq.write_table(table().slice(0, 0), path)
+        for extra in (("--limit", 2), ("--changes",)):
+            assert "no window has any rows" in good("topk", path, *TIMED, *extra)
+        header = good("topk", path, *TIMED, "--changes", "-f", "csv")
+        names = ("window_start", "window_end", "change", "flow", "from_rank", "to_rank")
+        assert header.strip() == ",".join(f'"{name}"' for name in names)
+
+    def test_changes(self, flows: Path) -> None:
+        rows = [
+            json.loads(line)
+            for line in good("topk", flows, *TIMED, "--changes", "-f", "json").splitlines()
+        ]
+        query = sb.TopK(k=2, score="bytes", id="flow", time="ts", window=FIVE_MINUTES)
+        wanted = [
+            (answer.end.isoformat(), row["change"], row["flow"], row["from_rank"], row["to_rank"])
+            for answer in sb.watch(table(), query)
+            for row in answer.changes.to_pylist()
+        ]
+        names = ("window_end", "change", "flow", "from_rank", "to_rank")
+        assert [tuple(row[name] for name in names) for row in rows] == wanted
+
+
+class TestWatch:
+    def test_a_line_a_window_without_a_terminal(self, flows: Path) -> None:
+        lines = good("topk", flows, *TIMED, "--watch").splitlines()
+        assert len(lines) == len(set(expected()["window_end"].to_pylist()))
+        assert "1. flow-" in lines[0]
+        assert "in" in lines[0]
+
+    def test_changes_a_line_each(self, flows: Path) -> None:
+        lines = good("topk", flows, *TIMED, "--watch", "--changes", "--limit", 1).splitlines()
+        assert [line.split()[4] for line in lines] == ["enter"]
+
+    def test_json_as_it_comes(self, flows: Path) -> None:
+        text = good("topk", flows, *TIMED, "--watch", "-f", "json")
+        assert text == good("topk", flows, *TIMED, "-f", "json")
+
+    def test_csv_has_one_header(self, flows: Path) -> None:
+        text = good("topk", flows, *TIMED, "--watch", "-f", "csv")
+        assert text == good("topk", flows, *TIMED, "-f", "csv")
+
+    def test_parquet_cannot_be_watched(self, flows: Path, tmp_path: Path) -> None:
+        assert "--watch" in bad("topk", flows, *TIMED, "--watch", "-o", tmp_path / "x.parquet")
+
+    def test_live_table_marks_what_moved(self) -> None:
+        from rich.console import Console
+
+        from skyband.cli.view import answer_table
+
+        query = sb.TopK(k=3, score="bytes", id="flow", window=sb.CountWindow(6, slide=3))
+        answers = list(sb.watch(table(), query))
+        console = Console(width=100, record=True, file=io.StringIO())
+        for answer in answers:
+            console.print(answer_table(answer, query, rows=2))
+        text = console.export_text()
+        assert "new" in text
+        assert re.search(r"[▲▼]\d", text)
+        assert "1 more not shown" in text
+        assert "exact" in text
+
+
+class TestTerminal:
+    def test_watch_draws_in_place(self, flows: Path) -> None:
+        text = good("topk", flows, *TIMED, "--watch", "--pace", 0, env=TERMINAL)
+        assert "\x1b[?25l" in text  # the cursor is hidden while a table is redrawn
+        assert "▼" in text
+        assert "new" in text
+
+    def test_watch_of_nothing(self, tmp_path: Path) -> None:
+        path = tmp_path / "empty.parquet"
+        pq.write_table(table().slice(0, 0), path)
+        assert "no window has any rows" in good("topk", path, *TIMED, "--watch", env=TERMINAL)
+
+    def test_demo(self) -> None:
+        text = good("demo", "--seconds", 0, env=TERMINAL)
+        assert "Largest flows" in text
+        assert "Try next:" in text
+
+    def test_progress_and_a_remark(self, flows: Path) -> None:
+        result = run("topk", flows, *TIMED, "-f", "csv", env=TERMINAL)
+        assert result.exit_code == 0
+        assert "reading" in result.stderr
+        assert "12 rows" in result.stderr
+
+    def test_a_mistake_is_red(self) -> None:
+        result = run("topk", "nowhere.parquet", *TIMED, env=TERMINAL)
+        assert "\x1b[31mno file matches" in result.stderr
+
+
+class TestSources:
+    def test_several_files_and_globs(self, tmp_path: Path) -> None:
+        for part, start in (("a", 0), ("b", 6)):
+            pq.write_table(table().slice(start, 6), tmp_path / f"{part}.parquet")
+        one = good("topk", tmp_path / "a.parquet", tmp_path / "b.parquet", *TIMED, "-f", "csv")
+        assert one == good("topk", tmp_path / "*.parquet", *TIMED, "-f", "csv")
+        assert one == good("topk", tmp_path, *TIMED, "-f", "csv")
+        assert one.count("\n") == expected().num_rows + 1
+
+    def test_integer_time(self, flows: Path) -> None:
+        words = (*TOP, "--time", "seq", "--window", 5, "--slide", 1, "-f", "csv")
+        assert good("topk", flows, *words).splitlines()[1].startswith("-4,1,1,")
+
+    def test_groups_and_the_other_direction(self, flows: Path, tmp_path: Path) -> None:
+        out = tmp_path / "out.parquet"
+        good("topk", flows, *TIMED, "--by", "service", "--no-largest", "-o", out)
+        assert pq.read_table(out).equals(expected(by=("service",), largest=False))
+
+    def test_late_rows_are_told(self, tmp_path: Path) -> None:
+        path = tmp_path / "late.csv"
+        shuffled = tmp_path / "early.csv"
+        from pyarrow import csv
+
+        csv.write_csv(table().slice(6), shuffled)
+        csv.write_csv(table().slice(0, 6), path)
+        line = bad("topk", shuffled, path, *TIMED)
+        needed = re.search(r"--lateness '([^']+)'", line)
+        assert needed is not None, line
+        assert "--on-bad skip" in line
+        good("topk", shuffled, path, *TIMED, "--lateness", needed[1])
+        result = run("topk", shuffled, path, *TIMED, "--on-bad", "skip")
+        assert result.exit_code == 0
+        assert "6 late rows left out" in result.stderr
+
+
+class TestMistakes:
+    def test_missing_column(self, flows: Path) -> None:
+        line = bad("topk", flows, "-k", 2, "--score", "byts", "--count", 3)
+        assert "'byts'" in line
+        assert "bytes" in line
+
+    def test_missing_file(self) -> None:
+        assert "no file matches 'nowhere.parquet'" in bad("topk", "nowhere.parquet", *TIMED)
+
+    def test_not_the_format_its_name_says(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.parquet"
+        path.write_text("a,b\n1,2\n")
+        assert "could not be read as parquet" in bad("topk", path, *TIMED)
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            ((), "--window '10 minutes'"),
+            (("--window", "5 minutes", "--count", 3), "--window '10 minutes'"),
+            (("--window", "5 parsecs"), "--window '5 parsecs': unknown unit"),
+            (("--window", "5 months"), "months and years"),
+            (("--window", "5 minutes"), "needs --time"),
+            (("--window", "5 minutes", "--slide", 3), "all durations or all integers"),
+            (("--count", 0), "--count must be positive"),
+            (("--count", 5, "--slide", "1 minute"), "--slide"),
+            (("--count", 5, "--lateness", "1 s"), "--lateness"),
+        ],
+    )
+    def test_bad_window(self, flows: Path, words: tuple[Any, ...], said: str) -> None:
+        assert said in bad("topk", flows, *TOP, *words)
+
+    def test_unknown_algorithm(self, flows: Path) -> None:
+        line = bad("topk", flows, *TIMED, "--algorithm", "bogus")
+        assert "'bogus'" in line
+        assert "skyband" in line
+
+    def test_unknown_option_of_an_algorithm(self, flows: Path) -> None:
+        assert "wheels" in bad("topk", flows, *TIMED, "--option", "wheels=4")
+        assert "name=value" in bad("topk", flows, *TIMED, "--option", "wheels")
+
+    def test_output_that_cannot_be(self, flows: Path, tmp_path: Path) -> None:
+        assert "no folder" in bad("topk", flows, *TIMED, "-o", tmp_path / "none" / "out.csv")
+        assert "--format" in bad("topk", flows, *TIMED, "-o", tmp_path / "out.xyz")
+        (tmp_path / "folder.csv").mkdir()
+        assert "folder.csv" in bad("topk", flows, *TIMED, "-o", tmp_path / "folder.csv")
+
+    def test_several_streams_where_one_was_given(self, flows: Path) -> None:
+        line = bad(
+            "skyline-join", flows, "--left", "a", "--right", "b", "--on", "flow",
+            "--prefer", "bytes=min", "--time", "ts", "--window", "5 minutes",
+        )  # fmt: skip
+        assert "a=PATH b=PATH" in line or "no algorithm" in line
+
+    def test_spark_without_spark(self, flows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from skyband.cli import with_spark
+
+        monkeypatch.setattr(with_spark, "find_spec", lambda name: None)
+        line = bad("topk", flows, *TIMED, "--engine", "spark")
+        assert "pip install 'skyband[spark]'" in line
+
+    def test_bad_rows_are_told_or_counted(self, tmp_path: Path) -> None:
+        path = tmp_path / "nan.parquet"
+        pq.write_table(pa.table({"flow": ["a", "b"], "bytes": [1.0, float("nan")]}), path)
+        line = bad("topk", path, *TOP, "--count", 1)
+        assert "'bytes'" in line
+        result = run("topk", path, *TOP, "--count", 1, "--on-bad", "skip", "-f", "csv")
+        assert result.exit_code == 0
+        assert "1 bad row left out" in result.stderr
+
+    def test_required_words(self, flows: Path) -> None:
+        result = run("topk", flows, "--score", "bytes", "--count", 3)
+        assert result.exit_code == 2
+        assert "--k" in result.stderr

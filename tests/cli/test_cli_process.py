@@ -1,0 +1,167 @@
+"""The command line in a separate process: standard input, the demo, Spark."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skyband as sb
+
+pytest.importorskip("typer")
+
+from support.command_line import TIMED, good, run, table
+
+
+@pytest.fixture
+def flows(tmp_path: Path) -> Path:
+    path = tmp_path / "flows.parquet"
+    pq.write_table(table(), path)
+    return path
+
+
+class Trickle(io.RawIOBase):
+    """A stream that gives a few bytes at a time, as a pipe may."""
+
+    def __init__(self, data: bytes, step: int) -> None:
+        self.data = data
+        self.step = step
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        taken = len(self.data) if size < 0 else min(size, self.step)
+        found, self.data = self.data[:taken], self.data[taken:]
+        return found
+
+
+class TestStandardInput:
+    @pytest.mark.parametrize("step", [1, 7, 1 << 20])
+    @pytest.mark.parametrize("ended", [True, False])
+    def test_lines_in_any_pieces(self, step: int, ended: bool) -> None:
+        from skyband.cli.stdin import stdin_batches
+
+        rows = [{"a": n, "b": f"x{n}"} for n in range(5)]
+        lines = "\n".join(json.dumps(row) for row in rows) + "\n" * ended
+        comma = "a,b\n" + "\n".join(f"{row['a']},{row['b']}" for row in rows) + "\n" * ended
+        for text in (lines, comma):
+            tables = list(stdin_batches(Trickle(text.encode(), step)))  # type: ignore[arg-type]
+            assert pa.concat_tables(tables).to_pylist() == rows
+            assert len(tables) <= 2 or step < 100
+
+    def test_an_arrow_stream(self) -> None:
+        from skyband.cli.stdin import stdin_batches
+
+        sink = io.BytesIO()
+        with pa.ipc.new_stream(sink, table().schema) as stream:
+            stream.write_table(table(), max_chunksize=5)
+        found = pa.concat_tables(stdin_batches(io.BytesIO(sink.getvalue())))
+        assert found.equals(table())
+
+    @pytest.mark.parametrize("text", ["", "a,b", "a,b\n", "\n"])
+    def test_no_rows(self, text: str) -> None:
+        from skyband.cli.stdin import stdin_batches
+
+        assert list(stdin_batches(io.BytesIO(text.encode()))) == []
+
+    def test_text_that_is_no_table(self) -> None:
+        from skyband.cli.stdin import stdin_batches
+
+        with pytest.raises(sb.SchemaError, match="standard input could not be read"):
+            list(stdin_batches(io.BytesIO(b"a,b\n1,2\n1,2,3\n")))
+
+
+class TestDemo:
+    def test_without_a_terminal(self) -> None:
+        text = good("demo")
+        assert text.count("1. ") >= 10
+        assert "Try next:" in text
+        assert "M rows/s" in text
+
+    def test_what_it_suggests_works(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        lines = good("demo").partition("Try next:")[2].splitlines()
+        commands = [line.strip() for line in lines if line.strip() and "#" not in line]
+        assert len(commands) >= 4
+        for command in commands:
+            words = command.partition("skyband ")[2].split()
+            result = run(*words)
+            assert result.exit_code == 0, (command, result.output)
+
+    def test_the_same_stream_for_the_same_seed(self) -> None:
+        from skyband.cli.flows import flows
+
+        first, again, other = (flows(rows=2_000, minutes=10, seed=seed) for seed in (3, 3, 4))
+        assert first.equals(again)
+        assert not first.equals(other)
+        assert first.num_rows == 2_000
+        moments = first["ts"].to_pylist()
+        assert moments == sorted(moments)
+        assert len(set(first["flow"].to_pylist())) == 2_000
+
+
+class TestProcess:
+    def test_a_mistake_in_a_process_of_its_own(self, flows: Path) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "skyband", "topk", str(flows), "-k", "1", "--score", "x",
+             "--count", "3"],
+            capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert done.stderr.startswith("error: column 'x' is missing")
+        assert "Traceback" not in done.stderr
+
+    def test_answers_into_a_pipe(self, flows: Path) -> None:
+        command = [sys.executable, "-m", "skyband", "topk", str(flows), "-k", "1", "--score"]
+        done = subprocess.run(
+            [*command, "bytes", "--count", "6", "-f", "csv"],
+            capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines()[1:] == ["0,6,1,11", "6,12,1,10"]
+
+    def test_answers_while_standard_input_is_open(self) -> None:
+        command = [sys.executable, "-m", "skyband", "topk", "-", "-k", "1", "--score", "a"]
+        with subprocess.Popen(
+            [*command, "--count", "2", "--watch", "-f", "json"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as process:  # fmt: skip
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("a\n3\n8\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["a"] == 8
+            process.stdin.write("5\n4\n")
+            process.stdin.close()
+            assert json.loads(process.stdout.readline())["a"] == 5
+            assert process.wait(timeout=100) == 0
+
+    def test_without_the_extra(self) -> None:
+        code = "import sys; sys.modules['typer'] = None\nfrom skyband.__main__ import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False
+        )
+        assert done.returncode == 2
+        assert done.stderr == "skyband: the command line needs typer: pip install 'skyband[cli]'\n"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_spark_writes_what_the_embedded_engine_writes(flows: Path) -> None:
+    pytest.importorskip("pyspark")
+    pytest.importorskip("skyband.spark")
+    words = [sys.executable, "-m", "skyband", "topk", str(flows), *map(str, TIMED), "-f", "csv"]
+    done = subprocess.run(
+        [*words, "--engine", "spark", "--master", "local[1]"],
+        capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == good("topk", flows, *TIMED, "-f", "csv")

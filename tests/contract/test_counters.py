@@ -1,0 +1,188 @@
+"""Counters show that an algorithm does what it should: LSJ shares, PABF merges and refills."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+import skyband as sb
+from support import conformance, streams
+
+# LSJ ----------------------------------------------------------------------------------------------
+
+SHARING = {"on": {"share_from": 0}, "off": {"share_from": 10**9}}
+
+
+def lsj(number: int, sharing: str, **more: Any) -> dict[str, Any]:
+    chosen = {"algorithm": "lsj", "options": SHARING[sharing]}
+    return conformance.SETTINGS["SkylineJoin"][number] | chosen | more
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("number", range(len(conformance.SETTINGS["SkylineJoin"])))
+@pytest.mark.parametrize("sharing", SHARING)
+@given(data=st.data())
+@settings(max_examples=15)
+def test_lsj_is_right_with_sharing_on_and_off(
+    number: int, sharing: str, data: st.DataObject
+) -> None:
+    window = data.draw(streams.time_windows())
+    stream = data.draw(streams.sides(max_rows=14, lateness=window.lateness))
+    restarts = data.draw(st.booleans())
+    conformance.compare("SkylineJoin", window, lsj(number, sharing), stream, restarts)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("sharing", SHARING)
+def test_lsj_shares_where_told_to_and_nowhere_else(restarts: bool, sharing: str) -> None:
+    window = oracle.TimeWindow(30, 7, lateness=5)
+    chosen = lsj(0, sharing)
+    stream = conformance.long_stream("SkylineJoin", chosen, window, "uniform")
+    conformance.compare("SkylineJoin", window, chosen, stream, restarts)
+    tables, _, table = conformance.sent(stream, chosen)
+    query = conformance.query_of("SkylineJoin", window, chosen, table)
+    stats = conformance.run(query, tables, restarts).stats
+    if sharing == "off":
+        assert not stats["graph_reads"] + stats["layers_shared"] + stats["graph_rows"]
+        assert stats["layers_recomputed"] > 0
+    else:
+        # Both sides of every window with pairs read the graph: layer 1 is never recomputed.
+        assert stats["graph_reads"] >= 2 * (stats["windows_out"] - 4) > 0
+        assert stats["graph_edges"] > 0
+
+
+def test_lsj_saves_comparisons_by_sharing() -> None:
+    """Two attributes per side give layers above the first, where rows are parked."""
+    rng = np.random.default_rng(4)
+    sides = {
+        name: pa.table({
+            "ts": np.arange(600), "key": rng.integers(0, 20, 600),
+            f"{name}_x": rng.random(600), f"{name}_y": rng.random(600),
+        })
+        for name in ("a", "b")
+    }  # fmt: skip
+    prefer = {f"{name}_{axis}": "min" for name in "ab" for axis in "xy"}
+    found: dict[str, dict[str, Any]] = {}
+    answers = []
+    for sharing, options in SHARING.items():
+        monitor = sb.Monitor(
+            sb.SkylineJoin(
+                left="a",
+                right="b",
+                on="key",
+                time="ts",
+                prefer=prefer,
+                window=sb.TimeWindow(300, slide=10),
+                algorithm="lsj",
+                options=options,
+            )
+        )
+        answers.append([answer.table for answer in monitor.push(sides)])
+        monitor._check()
+        found[sharing] = monitor.stats()
+    assert answers[0] == answers[1]
+    assert found["on"]["layers_shared"] > 10 * found["off"]["layers_shared"] == 0
+    assert found["on"]["local_comparisons"] < 0.5 * found["off"]["local_comparisons"]
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, True, "all"])
+def test_share_from_is_a_number_of_rows(bad: Any) -> None:
+    query = sb.SkylineJoin(
+        left="a",
+        right="b",
+        on="k",
+        time="t",
+        prefer={"x": "min", "y": "min"},
+        window=sb.TimeWindow(5),
+        algorithm="lsj",
+        options={"share_from": bad},
+    )
+    with pytest.raises(sb.QueryError, match="share_from"):
+        sb.Monitor(query)
+
+
+# PABF ---------------------------------------------------------------------------------------------
+
+K, SLIDE, SIZE = 10, 20, 2_000
+
+
+def pabf(scores: np.ndarray[Any, Any], epsilon: float = 0.01) -> dict[str, int | float]:
+    query = sb.TopK(
+        k=K,
+        score="x",
+        window=sb.CountWindow(SIZE, slide=SLIDE),
+        algorithm="pabf",
+        epsilon=epsilon,
+        delta=0.9,
+    )
+    monitor = sb.Monitor(query)
+    for start in range(0, len(scores), 700):
+        monitor.push(pa.table({"x": scores[start : start + 700]}))
+        monitor._check()
+    return monitor.stats()
+
+
+def test_pabf_merges_when_its_fresh_rows_are_too_many() -> None:
+    """Each pane adds its best K rows; once 32 K of them are waiting, they are merged."""
+    panes = 300
+    stats = pabf(np.random.default_rng(1).random(panes * SLIDE))
+    assert stats["local_merges"] == (panes - 1) // 32
+    assert stats["rows_merged"] > 0
+    assert 0 < stats["fresh"] <= 32 * K
+    assert stats["fresh"] == K * (panes - 32 * stats["local_merges"])
+
+
+def test_pabf_empties_full_buckets_into_the_next() -> None:
+    """With falling scores nothing is dominated: a merge fills the first bucket beyond e K rows."""
+    falling = -np.arange(300 * SLIDE) / 100.0
+    stats = pabf(falling)
+    assert stats["global_merges"] >= stats["local_merges"] > 0
+    assert stats["buckets"] >= 1
+    rising = pabf(-falling)
+    assert rising["global_merges"] == 0  # newer rows dominate: one small bucket
+    assert rising["retained"] < stats["retained"]
+
+
+def test_pabf_refills_its_results_when_they_expire() -> None:
+    falling = -np.arange(300 * SLIDE) / 100.0
+    stats = pabf(falling)
+    # The best rows are the oldest. A refill finds 2 K results, the rows of two panes.
+    assert stats["refills"] == (300 - SIZE // SLIDE) // 2
+    assert stats["rows_refilled"] > 0
+    assert pabf(-falling)["refills"] == 0
+
+
+def test_pabf_counts_what_its_filter_does() -> None:
+    rng = np.random.default_rng(2)
+    stats = pabf(rng.random(200 * SLIDE))
+    assert stats["filter_panes"] == 200
+    assert sum(stats[f"filter_by_{way}"] for way in ("stationary", "time", "sample")) <= 200
+
+
+def test_the_counts_of_a_filter_cover_all_groups() -> None:
+    """One synopsis summarises the rows of all groups, so its counts cover the whole query."""
+    rng = np.random.default_rng(2)
+    n = 4_000
+    query = sb.TopK(
+        k=2,
+        score="x",
+        by=("g",),
+        time="t",
+        window=sb.TimeWindow(400, slide=200),
+        algorithm="pabf",
+        epsilon=0.01,
+        delta=0.9,
+    )
+    table = pa.table({"t": np.arange(n), "g": np.arange(n) % 2, "x": rng.random(n)})
+    monitor = sb.Monitor(query)
+    monitor.push(table)
+    stats = monitor.stats()
+    assert stats["filter_panes"] == 2 * n // 200
+    again = sb.Monitor.restore(monitor.snapshot())
+    assert again.stats()["filter_panes"] == stats["filter_panes"]

@@ -1,0 +1,275 @@
+"""Sketches of HeavyHitters: the guarantees of answers against exact counts at every window."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+import skyband as sb
+from skyband import registry
+from skyband.contract.runs import Runs
+from skyband.data.group_table import GroupTable
+from skyband.engine.clocks import NEVER
+from skyband.engine.fold import Fold
+from skyband.engine.intake import Intake, refuse
+from skyband.engine.session import make_synopsis
+from support import conformance, streams
+
+SKETCHES = [
+    name
+    for name in registry.algorithms("HeavyHitters")
+    if not registry.load("HeavyHitters", name).exact
+]
+RANKED_BY_COUNT = ("ss", "fss", "fsw", "fsw-r")
+"""Algorithms whose answers show the estimate that decides the rank."""
+
+
+def truth(rows: list[oracle.Row], weight: str | None, by: tuple[str, ...] = ()) -> Counter[Any]:
+    counts: Counter[Any] = Counter()
+    for row in rows:
+        key = (*(row[name] for name in by), row["item"])
+        counts[key] += 1 if weight is None else row[weight]
+    return counts
+
+
+def check_promises(
+    query: sb.HeavyHitters, window: Any, stream: streams.Stream, restarts: bool = False
+) -> int:
+    """Assert the guarantees of every answer; returns how many answers were proven exact."""
+    asked = {"k": query.k, "item": "item", "time": "ts", "weight": query.weight, "by": query.by}
+    everything = oracle.answers(
+        "HeavyHitters", window, stream.row_batches, **asked | {"k": 10**6}
+    ).answers
+    wanted = oracle.answers("HeavyHitters", window, stream.row_batches, **asked).answers
+    monitor = sb.Monitor(query)
+    answers: list[sb.Answer] = []
+    for batch in stream.batches:
+        if restarts:
+            monitor = sb.Monitor.restore(monitor.snapshot())
+        answers += monitor.push(batch)
+        monitor._check()
+    answers += monitor.flush()
+    monitor._check()
+    assert len(answers) == len(everything)
+    proven = 0
+    for got, all_items, want in zip(answers, everything, wanted, strict=True):
+        counts = {
+            (*(row[name] for name in query.by), row["item"]): row["count"]
+            for row in all_items.table
+        }
+        rows = streams.rows_of(got.table)
+        for row in rows:
+            true = counts.get((*(row[name] for name in query.by), row["item"]), 0)
+            assert row["count"] - row["error"] <= true <= row["count"], (row, true)
+        if query.algorithm in RANKED_BY_COUNT:
+            order = [
+                (*(row[n] for n in query.by), -row["count"], row["error"], row["item"])
+                for row in rows
+            ]
+            assert order == sorted(order)
+        assert got.total == want.total
+        if got.exact:
+            proven += 1
+            assert oracle.difference(rows, want.table, ("count",)) is None
+    return proven
+
+
+def small(algorithm: str, k: int, capacity: int, window: Any, table: pa.Table, **more: Any) -> Any:
+    given = {"capacity": capacity, "cells": 2 * capacity}
+    taken = registry.takes("HeavyHitters", algorithm)
+    sizes = {name: size for name, size in given.items() if name in taken} | more
+    if algorithm in ("fsw-r", "fsw-f"):
+        sizes["ratio"] = 2
+    if algorithm == "fsw-f":
+        sizes["filter_bits"] = 16
+    return sb.HeavyHitters(
+        k=k, item="item", time="ts", window=conformance.window_of(window, table),
+        algorithm=algorithm, **sizes,
+    )  # fmt: skip
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("algorithm", SKETCHES)
+@given(data=st.data())
+@settings(max_examples=60)
+def test_bounds_hold_over_time_windows(algorithm: str, data: st.DataObject) -> None:
+    window = data.draw(streams.time_windows())
+    stream = data.draw(streams.streams(max_rows=20, lateness=window.lateness))
+    capacity = data.draw(st.integers(1, 4))
+    more: dict[str, Any] = {}
+    if algorithm != "fsw-f" and data.draw(st.booleans()):
+        more["weight"] = "weight"
+    if data.draw(st.booleans()):
+        more["by"] = ("g",)
+    more["options"] = {"raw_rows": data.draw(st.sampled_from((2, 5, 100)))}
+    query = small(
+        algorithm, data.draw(st.integers(1, capacity)), capacity, window, stream.table, **more
+    )
+    check_promises(query, window, stream, data.draw(st.booleans()))
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("algorithm", SKETCHES)
+@given(data=st.data())
+@settings(max_examples=40)
+def test_bounds_hold_over_count_windows(algorithm: str, data: st.DataObject) -> None:
+    window = data.draw(streams.count_windows())
+    stream = data.draw(streams.streams(max_rows=20))
+    capacity = data.draw(st.integers(1, 4))
+    more: dict[str, Any] = {"by": ("g",)} if data.draw(st.booleans()) else {}
+    more["options"] = {"raw_rows": data.draw(st.sampled_from((2, 5, 100)))}
+    query = small(algorithm, 1, capacity, window, stream.table, **more)
+    check_promises(query, window, stream, data.draw(st.booleans()))
+
+
+def made(items: list[str], ts: list[int], weights: list[int] | None = None) -> streams.Stream:
+    """A stream of these items, pushed in batches of odd sizes."""
+    rng = random.Random(len(items))
+    rows = [
+        {"ts": time, "item": item, "weight": 1 if weights is None else weights[i]}
+        for i, (item, time) in enumerate(zip(items, ts, strict=True))
+    ]
+    schema = {"ts": pa.int64(), "item": pa.string(), "weight": pa.int64()}
+    return streams.from_rows(rows, schema, streams.random_cuts(len(rows), rng, 7))
+
+
+def adversarial() -> dict[str, streams.Stream]:
+    rng = random.Random(3)
+    n = 1500
+    steady = [i // 10 for i in range(n)]
+    zipf = [f"i{min(int(rng.paretovariate(0.7)), 400)}" for _ in range(n)]
+    burst = ["hot" if 400 <= i < 1000 else f"i{i}" for i in range(n)]
+    drift = [f"i{i // 40 + min(int(rng.expovariate(0.5)), 9)}" for i in range(n)]
+    back = [f"i{rng.randrange(6)}" if i % 600 < 100 else f"x{i}" for i in range(n)]
+    once = [f"x{i}" if i < 300 else f"i{i % 4}" for i in range(n)]
+    silent = [i // 10 + (0 if i < 700 else 400) for i in range(n)]
+    return {
+        "all distinct": made([f"i{i}" for i in range(n)], steady),
+        "one item": made(["same"] * n, steady),
+        "zipf": made(zipf, steady),
+        "drift": made(drift, steady),
+        "burst longer than a window": made(burst, steady),
+        "items that return": made(back, steady),
+        "overflow in one pane only": made(once, steady),
+        "silent panes": made(zipf, silent),
+        "weights": made(zipf, steady, [rng.choice((0, 1, 1, 7, 1000)) for _ in range(n)]),
+    }
+
+
+STREAMS = adversarial()
+
+
+@pytest.mark.parametrize("raw_rows", [100, 10_000])
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("algorithm", SKETCHES)
+def test_adversarial_streams(algorithm: str, name: str, raw_rows: int) -> None:
+    stream, window = STREAMS[name], oracle.TimeWindow(40, 10)
+    more = {"weight": "weight"} if name == "weights" and algorithm != "fsw-f" else {}
+    options = {"raw_rows": raw_rows}
+    query = small(algorithm, 5, 12, window, stream.table, options=options, **more)
+    proven = check_promises(query, window, stream)
+    if name == "one item" and algorithm != "fsw-f":
+        assert proven
+    roomy = small(algorithm, 5, 2000, window, stream.table, **more)
+    if algorithm != "fsw-f":
+        answers = len(list(sb.watch(stream.table, roomy)))
+        assert check_promises(roomy, window, stream) == answers
+
+
+@pytest.mark.parametrize("algorithm", SKETCHES)
+def test_answers_do_not_depend_on_batches(algorithm: str) -> None:
+    stream = STREAMS["zipf"]
+    for raw_rows in (50, 100_000):
+        query = small(
+            algorithm,
+            5,
+            12,
+            oracle.TimeWindow(40, 10),
+            stream.table,
+            options={"raw_rows": raw_rows},
+        )
+        whole = sb.rank(stream.table, query)
+        one_by_one = sb.rank((stream.table.slice(i, 37) for i in range(0, 1500, 37)), query)
+        assert whole.equals(one_by_one)
+
+
+# Summaries made separately -----------------------------------------------------------------------
+
+
+def apart(query: sb.HeavyHitters, batches: list[pa.Table], parts: int, shards: int) -> list[Any]:
+    """Answers from partitions that are summarised and packed separately, then merged by shard."""
+    reader = make_synopsis(query)
+    intake = Intake(query, reader)
+    schema = intake.take("", batches[0]).batch.schema
+    groups = GroupTable(query.groups, schema)
+    folds = []
+    for _ in range(shards):
+        worker = make_synopsis(query)
+        worker.bind("", schema)
+        folds.append(Fold(query, worker, groups, refuse, query.sources or ("",)))
+    table = pa.concat_tables(batches)
+    rng = np.random.default_rng(table.num_rows)
+    part_of = rng.integers(0, parts, table.num_rows)
+    for part in range(parts):
+        taken = intake.take("", table.take(pa.array(np.flatnonzero(part_of == part))))
+        where = reader.shard("", taken.batch, shards)
+        for shard, fold in enumerate(folds):
+            mine = intake.take("", taken.batch.take(pa.array(np.flatnonzero(where == shard))))
+            placed = intake.place(mine, groups, NEVER)
+            if placed.rows is not None:
+                runs = reader.combine(reader.summarise(placed.rows))
+                fold.take(Runs.unpack(runs.pack())[0])
+    panes = query.window.panes
+    found = []
+    for number in range(panes.last_window_ending_by(max(table["ts"].to_pylist())) + 2):
+        steps = [fold.seal(int(panes.end_of(number))) for fold in folds]
+        partials = [step.partial for step in steps if step is not None and step.partial is not None]
+        if partials:
+            windows = folds[0].windows(np.array([number]))
+            found.append(folds[0].answer(partials, windows).views()[0])
+    return found
+
+
+@pytest.mark.parametrize("name", ["zipf", "all distinct", "drift", "weights", "silent panes"])
+@pytest.mark.parametrize("algorithm", registry.algorithms("HeavyHitters"))
+def test_summaries_made_apart_keep_true_bounds(algorithm: str, name: str) -> None:
+    stream, window = STREAMS[name], oracle.TimeWindow(40, 10)
+    more: dict[str, Any] = {} if algorithm == "exact" else {"options": {"raw_rows": 30}}
+    if name == "weights" and algorithm != "fsw-f":
+        more["weight"] = "weight"
+    query = small(algorithm, 5, 12, window, stream.table, **more)
+    asked = {"k": 5, "item": "item", "time": "ts", "weight": query.weight}
+    for parts, shards in ((1, 3), (3, 1), (3, 2)):
+        want = oracle.answers("HeavyHitters", window, [stream.rows], **asked).answers
+        every = oracle.answers("HeavyHitters", window, [stream.rows], **asked | {"k": 9999}).answers
+        counts = {a.end: {row["item"]: row["count"] for row in a.table} for a in every}
+        tables = {a.end: a.table for a in want}
+        for answer in apart(query, stream.batches, parts, shards):
+            rows = streams.rows_of(answer.table)
+            for row in rows:
+                true = counts[answer.end].get(row["item"], 0)
+                assert row["count"] - row["error"] <= true <= row["count"], (row, true)
+            if answer.exact:
+                assert oracle.difference(rows, tables[answer.end], ("count",)) is None
+            if algorithm == "exact":
+                assert answer.exact
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "fsp"])
+@pytest.mark.parametrize("name", ["zipf", "silent panes", "all distinct"])
+def test_a_long_push_is_taken_in_stretches(
+    algorithm: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, window = STREAMS[name], oracle.TimeWindow(40, 10)
+    query = small(algorithm, 5, 12, window, stream.table)
+    whole = sb.rank(stream.table, query)
+    monkeypatch.setattr("skyband.frequency.lists._STRETCH", 7)
+    assert sb.rank(stream.table, query).equals(whole)

@@ -1,0 +1,224 @@
+"""The PostgreSQL sink: each window once, and the newest run's rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import skyband as sb
+from support import spark_session
+
+SCHEMA = pa.schema(
+    [
+        ("window_start", pa.timestamp("us", tz="UTC")),
+        ("window_end", pa.timestamp("us", tz="UTC")),
+        ("id", pa.string()),
+        ("score", pa.float64()),
+        ("n", pa.int32()),
+    ]
+)
+
+
+def rows(end: int, names: str) -> pa.Table:
+    """A window that ends at this second, with one row per letter."""
+    moment = [end * 1_000_000] * len(names)
+    columns = [moment, moment, list(names), [1.5] * len(names), [None] * len(names)]
+    arrays = [
+        pa.array(c) if i > 1 else pa.array(c).cast(SCHEMA.field(0).type)
+        for i, c in enumerate(columns)
+    ]
+    return pa.table(arrays, names=SCHEMA.names).cast(SCHEMA)
+
+
+def stored(dsn: str, table: str) -> str:
+    """What a table holds, window by window."""
+    import psycopg
+
+    with psycopg.connect(dsn) as connection:
+        found = connection.execute(
+            f"SELECT extract(epoch FROM window_end)::int, string_agg(id, '' ORDER BY id) "
+            f"FROM {table} GROUP BY window_end ORDER BY window_end"
+        ).fetchall()
+    return " ".join(f"{end}:{names}" for end, names in found)
+
+
+def sink(dsn: str, table: str, run: str, query: str = "job") -> Any:
+    from skyband.jobs.postgres import Postgres
+
+    made = Postgres(dsn, None, table, query)
+    made.open(run)
+    return made
+
+
+class TestRuns:
+    def test_a_batch_tried_again_changes_nothing(self, dsn: str) -> None:
+        run = sink(dsn, "again", "a")
+        batch = [rows(1, "ab"), rows(2, "c")]
+        assert run.write_tables(7, batch) == 3
+        assert run.write_tables(7, batch) == 0
+        assert sink(dsn, "again", "a").write_tables(7, batch) == 0
+        assert run.write_tables(8, [rows(3, "d")]) == 1
+        assert stored(dsn, "again") == "1:ab 2:c 3:d"
+
+    def test_a_checkpoint_restored_from_a_copy_goes_on(self, dsn: str) -> None:
+        run = sink(dsn, "copy", "a")
+        run.write_tables(0, [rows(1, "a")])
+        run.write_tables(1, [rows(2, "b")])
+        # The same windows in other batches, and one more.
+        assert run.write_tables(1, [rows(2, "b"), rows(3, "c")]) == 1
+        assert stored(dsn, "copy") == "1:a 2:b 3:c"
+
+    def test_a_newer_run_replaces_and_empties(self, dsn: str) -> None:
+        old = sink(dsn, "anew", "a")
+        old.write_tables(0, [rows(1, "ab"), rows(2, "c"), rows(3, "d")])
+        old.write_tables(1, [rows(4, "e")])
+        new = sink(dsn, "anew", "b")
+        # The same batch number as the old run's; its window 2 has become empty.
+        new.write_tables(0, [rows(1, "xyz"), rows(3, "v")])
+        assert stored(dsn, "anew") == "1:xyz 3:v 4:e"
+        new.write_tables(1, [rows(5, "w")])
+        assert stored(dsn, "anew") == "1:xyz 3:v 5:w"
+
+    def test_an_older_run_leaves_what_a_newer_one_wrote(self, dsn: str) -> None:
+        old, new = sink(dsn, "pair", "a"), sink(dsn, "pair", "b")
+        old.write_tables(0, [rows(1, "a")])
+        new.write_tables(0, [rows(1, "x"), rows(3, "y")])
+        assert old.write_tables(1, [rows(2, "b"), rows(3, "c"), rows(4, "d")]) == 1
+        assert stored(dsn, "pair") == "1:x 3:y 4:d"
+
+    def test_a_failure_leaves_nothing(self, dsn: str) -> None:
+        run = sink(dsn, "whole", "a")
+        run.write_tables(0, [rows(1, "a")])
+        wrong = rows(2, "b").append_column("more", pa.array([1]))
+        with pytest.raises(Exception, match="more"):
+            run.write_tables(1, [wrong])
+        assert run.write_tables(1, [rows(2, "b")]) == 1
+        assert stored(dsn, "whole") == "1:a 2:b"
+
+    def test_the_ledger_of_0_1_is_an_older_run(self, dsn: str) -> None:
+        import psycopg
+
+        with psycopg.connect(dsn) as connection:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS skyband_windows (query text, target text, "
+                "window_end text, batch bigint, PRIMARY KEY (query, target, window_end))"
+            )
+            connection.execute(
+                "INSERT INTO skyband_windows VALUES ('job', 'old', '1', 0), "
+                "('them', 'their', '1', 0)"
+            )
+            connection.execute(
+                "CREATE TABLE old (window_start timestamptz, window_end timestamptz, id text, "
+                "score double precision, n integer)"
+            )
+            for end, name in ((1, "a"), (2, "b"), (9, "c")):
+                connection.execute(
+                    "INSERT INTO old VALUES (to_timestamp(%s), to_timestamp(%s), %s, 1, 1)",
+                    [end, end, name],
+                )
+        sink(dsn, "old", "a").write_tables(0, [rows(1, "x"), rows(3, "y")])
+        assert stored(dsn, "old") == "1:x 3:y 9:c"
+        with pytest.raises(sb.EngineError, match="is written by the job 'them'"):
+            sink(dsn, "their", "a")
+
+    def test_two_jobs_do_not_share_a_table(self, dsn: str) -> None:
+        sink(dsn, "mine", "a", "one").write_tables(0, [rows(1, "a")])
+        with pytest.raises(sb.EngineError, match="written by the job 'one'"):
+            sink(dsn, "mine", "b", "two")
+
+    def test_ends_of_other_types(self, dsn: str) -> None:
+        import psycopg
+
+        naive = dt.datetime(2024, 1, 1)
+        for name, ends in (("numbers", [10, 20]), ("naive", [naive, naive.replace(hour=1)])):
+            first = pa.table({"window_end": [ends[0]], "id": ["a"]})
+            both = pa.table({"window_end": ends, "id": ["b", "c"]})
+            sink(dsn, name, "a").write_tables(0, [first])
+            sink(dsn, name, "b").write_tables(0, [both])
+            with psycopg.connect(dsn) as connection:
+                found = connection.execute(f"SELECT window_end, id FROM {name} ORDER BY 1")
+                assert found.fetchall() == list(zip(ends, "bc", strict=True))
+
+
+def test_addresses(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from skyband.jobs.postgres import Postgres
+
+    with pytest.raises(sb.QueryError, match="either dsn, or dsn_env"):
+        Postgres(None, None, "t", "job")
+    with pytest.raises(sb.QueryError, match="no variable 'NOWHERE'"):
+        Postgres(None, "NOWHERE", "t", "job")
+    with pytest.raises(sb.QueryError, match="plain name"):
+        Postgres(dsn, None, "t; drop table t", "job")
+    with pytest.raises(sb.EngineError, match="cannot be reached"):
+        Postgres("host=127.0.0.1 port=1 connect_timeout=2", None, "t", "job").open("a")
+    monkeypatch.setenv("HERE", dsn)
+    Postgres(None, "HERE", "t", "job").open("a")
+
+
+JOB = """
+name = "best"
+checkpoint = "{state}"
+master = "local[2]"
+[source]
+kind = "files"
+path = "{folder}"
+[query]
+kind = "TopK"
+k = 2
+score = "score"
+id = "id"
+time = "ts"
+window = {{ size = 10 }}
+[sink]
+kind = "postgres"
+table = "best"
+dsn_env = "BEST_DSN"
+[trigger]
+once = true
+[spark]
+"spark.ui.enabled" = false
+"spark.sql.shuffle.partitions" = 1
+"""
+
+
+@pytest.mark.spark
+def test_two_runs_of_the_verb_the_second_corrected(dsn: str, tmp_path: Path) -> None:
+    import psycopg
+
+    reason = spark_session.missing()
+    if reason:
+        pytest.skip(reason)
+    times = list(range(1_000, 1_060))
+    first = pa.table({"ts": times, "id": [f"i{t}" for t in times], "score": [1.0] * 60})
+    # The corrected input has other scores, and no rows between 1,020 and 1,040.
+    kept = [t for t in times if not 1_020 <= t < 1_040]
+    second = pa.table(
+        {"ts": kept, "id": [f"i{t}" for t in kept], "score": [-float(t) for t in kept]}
+    )
+    for number, table in enumerate((first, second)):
+        spark_session.write_batches(tmp_path / f"in{number}", [table])
+        path = tmp_path / "job.toml"
+        path.write_text(JOB.format(state=f"state{number}", folder=f"in{number}"))
+        done = subprocess.run(
+            [sys.executable, "-m", "skyband", "pipeline", str(path)],
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "BEST_DSN": dsn},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        query = sb.TopK(k=2, score="score", id="id", time="ts", window=sb.TimeWindow(10))
+        want, _ = spark_session.embedded(query, [table])
+        with psycopg.connect(dsn) as connection:
+            cursor = connection.execute("SELECT * FROM best ORDER BY window_end, rank")
+            names = [column.name for column in cursor.description or ()]
+            assert names == want.column_names
+            assert cursor.fetchall() == [tuple(row.values()) for row in want.to_pylist()]

@@ -1,0 +1,283 @@
+"""The parts of the Spark engine compared with the embedded engine, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+import skyband as sb
+from skyband import registry
+from skyband.data.ipc import table_from, table_to_bytes
+from skyband.spark.bucket import FOLDS, Bucket, check_identity
+from skyband.spark.parcels import unpack_runs
+from support import approximate, conformance, spark_session, spark_simulator, streams, suites
+from support.spark_cases import (
+    modern,
+    pushes_of,
+    query_of,
+    ranked,
+    settings_of,
+    some_rows,
+    topk,
+)
+
+CASES = [
+    pytest.param(kind, name, number, id=f"{kind}-{name}-{number}")
+    for kind in registry.kinds()
+    for name in registry.algorithms(kind)
+    if registry.load(kind, name).exact
+    for number in range(len(conformance.SETTINGS.get(kind, ())))
+]
+
+
+def compare(
+    kind: str,
+    query: sb.Query,
+    pushes: Sequence[Any],
+    *,
+    shards: int,
+    parts: int,
+    changes: bool,
+    forgetful: bool,
+    least: int = 0,
+) -> None:
+    """Compare the answers of both engines, which must have at least ``least`` rows."""
+    sources = spark_simulator.first_tables(pushes)
+    if set(sources) != {""} and set(sources) != set(query.sources):
+        return  # the engines treat a mapping that lacks a source as different queries
+    plan = spark_simulator.plan_of(query, sources, shards=shards, changes=changes)
+    job = spark_simulator.Job(plan, parts, forgetful)
+    got = pa.concat_tables([job.push(spark_simulator.by_source(push)) for push in pushes])
+    want, stats = spark_session.embedded(query, pushes, changes=changes)
+    wanted = ranked(want, query) if want.num_rows else []
+    assert len(wanted) >= least
+    problem = oracle.difference(ranked(got, query), wanted, oracle.SUMS[kind])
+    assert problem is None, problem
+    for name in ("rows_in", "rows_late", "rows_unused"):
+        assert job.stats[name] == stats[name], name
+
+
+@pytest.mark.parametrize(("kind", "name", "number"), CASES)
+@given(data=st.data())
+@settings(max_examples=12)
+def test_streaming_is_monitor(kind: str, name: str, number: int, data: st.DataObject) -> None:
+    window = data.draw(streams.time_windows())
+    chosen = settings_of(kind, name, number)
+    lateness = window.lateness * data.draw(st.integers(1, 2))
+    stream = data.draw(conformance.small_streams(kind, chosen, window, lateness))
+    pushes = pushes_of(stream, chosen)
+    query = query_of(kind, window, chosen, stream)
+    compare(
+        kind,
+        query,
+        pushes,
+        shards=data.draw(st.sampled_from((1, 1, 2, 3))),
+        parts=data.draw(st.integers(1, 2)),
+        changes=data.draw(st.booleans()),
+        forgetful=data.draw(st.booleans()),
+    )
+
+
+@pytest.mark.parametrize(("kind", "name", "number"), CASES)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_longer_streams_and_batches(kind: str, name: str, number: int, shards: int) -> None:
+    window = oracle.TimeWindow(30, 7, lateness=3)  # some rows of the stream are later than that
+    chosen = settings_of(kind, name, number)
+    stream = conformance.long_stream(kind, chosen, window, "crowded")
+    pushes = pushes_of(stream, chosen)
+    query = query_of(kind, window, chosen, stream)
+    for forgetful in (False, True):
+        how = {"changes": forgetful, "forgetful": forgetful}
+        compare(kind, query, pushes, shards=shards, parts=2, **how, least=10)
+    sources: dict[str, list[pa.Table]] = {}
+    for push in pushes:
+        for source, table in spark_simulator.by_source(push).items():
+            sources.setdefault(source, []).append(table)
+    whole = {source: pa.concat_tables(tables) for source, tables in sources.items()}
+    plan = spark_simulator.plan_of(query, whole, shards=shards, streaming=False)
+    got = spark_simulator.run_batch(plan, whole, parts=2)
+    want = sb.rank(whole if set(whole) != {""} else whole[""], query)
+    assert want.num_rows > 10
+    problem = oracle.difference(streams.rows_of(got), streams.rows_of(want), oracle.SUMS[kind])
+    assert problem is None, problem
+
+
+APPROXIMATE = [
+    pytest.param(kind, name, number, id=f"{kind}-{name}-{number}")
+    for kind in registry.kinds()
+    for name in registry.algorithms(kind)
+    if not registry.load(kind, name).exact
+    for number in range(len(conformance.SETTINGS.get(kind, ())))
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "number"), APPROXIMATE)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_approximate_answers_keep_their_bounds(
+    kind: str, name: str, number: int, shards: int
+) -> None:
+    window = oracle.TimeWindow(30, 7, lateness=3)
+    chosen = settings_of(kind, name, number) | approximate.EXTRA.get(name, {})
+    stream = conformance.long_stream(kind, chosen, window, "uniform")
+    pushes = pushes_of(stream, chosen)
+    try:
+        query = query_of(kind, window, chosen, stream)
+    except sb.QueryError as refused:
+        pytest.skip(f"no such query: {refused}")
+    for forgetful in (False, True):
+        plan = spark_simulator.plan_of(
+            query, spark_simulator.first_tables(pushes), shards=shards, bounds=True
+        )
+        job = spark_simulator.Job(plan, parts=2, forgetful=forgetful)
+        got = pa.concat_tables([job.push(spark_simulator.by_source(push)) for push in pushes])
+        approximate.check(kind, query, got, pushes)
+
+
+class TestState:
+    def test_another_query_finds_that_it_is_not_its_state(self) -> None:
+        table = some_rows()
+        job = spark_simulator.Job(spark_simulator.plan_of(topk(), {"": table}))
+        job.push({"": table})
+        (store,) = job.stores.values()
+        for other in (
+            spark_simulator.plan_of(topk(k=2), {"": table}),
+            spark_simulator.plan_of(topk(), {"": table}, shards=2),
+            spark_simulator.plan_of(topk(), {"": table}, changes=True),
+            spark_simulator.plan_of(
+                topk(), {"": table.set_column(1, "id", pa.nulls(40, pa.int64()))}
+            ),
+        ):
+            with pytest.raises(sb.EngineError, match="another query"):
+                Bucket(other, store)
+        Bucket(spark_simulator.plan_of(topk(), {"": table}), store)
+
+    def test_another_version_says_so(self) -> None:
+        wanted = spark_simulator.plan_of(topk(), {"": some_rows()}).identity
+        with pytest.raises(sb.EngineError, match="version 0"):
+            check_identity(wanted | {"version": 0}, wanted)
+        with pytest.raises(sb.EngineError, match="version None"):
+            check_identity(None, wanted)
+
+    def test_damage_is_found(self) -> None:
+        table = some_rows()
+        plan = spark_simulator.plan_of(topk(), {"": table})
+        job = spark_simulator.Job(plan, forgetful=True)
+        job.push({"": table})
+        (store,) = job.stores.values()
+        assert store.blob is not None
+        store.blob = store.blob[:-1] + bytes([store.blob[-1] ^ 1])
+        with pytest.raises(sb.EngineError, match="damaged"):
+            Bucket(plan, store)
+
+    def test_a_process_keeps_its_folds_while_nothing_else_writes(self) -> None:
+        table = some_rows()
+        plan = spark_simulator.plan_of(topk(), {"": table})
+        job = spark_simulator.Job(plan)
+        FOLDS.kept.clear()
+        job.push({"": table})
+        (store,) = job.stores.values()
+        (kept,) = FOLDS.kept.values()
+        idle = Bucket(plan, store)
+        assert not len(idle.step(job.watermark, []).windows)
+        idle.save(idle.head["timer"])
+        assert list(FOLDS.kept.values()) == [kept]
+
+    def test_a_stored_pane_has_one_run_a_group(self) -> None:
+        table = some_rows()
+        plan = spark_simulator.plan_of(topk(by=("g",)), {"": table})
+        job = spark_simulator.Job(plan, parts=3)
+        job.push({"": table})
+        for store in job.stores.values():
+            for blob in store.kept.values():
+                runs, _ = unpack_runs(blob, plan.groups())
+                assert not runs.ordered().repeats.any()
+
+    def test_expired_panes_leave_the_store(self) -> None:
+        table = some_rows()
+        job = spark_simulator.Job(spark_simulator.plan_of(topk(), {"": table}))
+        job.push({"": table})
+        (store,) = job.stores.values()
+        late = pa.table({"ts": [9_000], "id": ["z"], "score": [1.0]})
+        job.push({"": late.select(["ts", "id", "score"])})
+        assert list(store.kept) == [9_000 // 5]
+
+    def test_a_retried_batch_starts_from_what_was_stored(self) -> None:
+        first, second = some_rows(), modern(streams.stream(4, 40, start=60).table)
+        query = topk(by=("g",))
+        plan = spark_simulator.plan_of(query, {"": first})
+        job, again = spark_simulator.Job(plan), spark_simulator.Job(plan)
+        for each in (job, again):
+            each.push({"": first})
+        saved = {key: (s.blob, dict(s.kept)) for key, s in again.stores.items()}
+        timers, seen, mark = dict(again.timers), dict(again.seen), again.watermark
+        again.push({"": second})  # its writes are lost, and so are the folds it cached
+        for key in list(again.stores):
+            again.stores[key].blob, again.stores[key].kept = saved.get(key, (None, {}))
+        again.timers, again.seen, again.watermark = timers, seen, mark
+        assert again.push({"": second}) == job.push({"": second})
+
+
+def test_bad_rows_are_counted_and_left_out() -> None:
+    table = pa.table(
+        {"ts": [5_000, 5_001, 5_900], "id": ["a", None, "c"], "score": [1.0, 2.0, 3.0]}
+    )
+    plan = spark_simulator.plan_of(topk(), {"": table}, on_bad="skip")
+    job = spark_simulator.Job(plan)
+    got = job.push({"": table})
+    assert job.stats["rows_bad"] == 1
+    assert got["id"].to_pylist() == ["a", "a"]
+    with pytest.raises(sb.DataError, match="id"):
+        spark_simulator.Job(spark_simulator.plan_of(topk(), {"": table})).push({"": table})
+
+
+def test_a_time_that_the_watermark_cannot_hold_makes_a_bad_row() -> None:
+    """A time before 1970, or too late to be shifted by a century, does not stop the stream."""
+    good = pa.table({"ts": [5_000, 5_900], "id": ["a", "c"], "score": [1.0, 3.0]})
+    wrong = pa.table({"ts": [-5, 2**62], "id": ["b", "d"], "score": [9.0, 9.0]})
+    null = pa.table({"ts": [5_001, -7], "id": [None, None], "score": [1.0, 1.0]}).cast(good.schema)
+    table = pa.concat_tables([good.slice(0, 1), null, wrong, good.slice(1)])
+    job = spark_simulator.Job(spark_simulator.plan_of(topk(), {"": table}, on_bad="skip"))
+    got = job.push({"": table})
+    assert job.stats["rows_bad"] == 4
+    assert job.stats["rows_in"] == 6
+    assert job.watermark == 5_900
+    alone = spark_simulator.Job(spark_simulator.plan_of(topk(), {"": good}))
+    assert got["id"].to_pylist() == ["a", "a"]
+    assert got == alone.push({"": good})
+    # A push of only such rows does not move the watermark.
+    assert job.push({"": wrong}).num_rows == 0
+    assert (job.stats["rows_bad"], job.watermark) == (6, 5_900)
+    for row, told in ((0, "before 1970"), (1, "too far ahead")):
+        plan = spark_simulator.plan_of(topk(), {"": table})
+        both = pa.concat_tables([good, wrong.slice(row, 1)])
+        with pytest.raises(
+            sb.DataError, match=rf"column 'ts', row 2: {told}.*\({wrong['ts'][row]}\)"
+        ):
+            spark_simulator.Job(plan).push({"": both})
+    batch = spark_simulator.plan_of(topk(), {"": wrong}, streaming=False)
+    assert spark_simulator.run_batch(batch, {"": wrong})["id"].to_pylist() == ["b", "b", "d"]
+
+
+def test_rows_that_no_window_covers_still_move_the_watermark() -> None:
+    window = sb.TimeWindow(2, slide=10)
+    table = pa.table({"ts": [1_008, 1_013], "id": ["a", "b"], "score": [1.0, 2.0]})
+    job = spark_simulator.Job(spark_simulator.plan_of(topk(window=window), {"": table}))
+    assert job.push({"": table})["window_end"].to_pylist() == [1_010]
+    assert job.stats["rows_unused"] == 1
+
+
+def test_tables_survive_the_journey() -> None:
+    table = streams.stream(1, 5).table
+    assert table_from(table_to_bytes(table)) == table
+
+
+def test_every_algorithm_runs_here() -> None:
+    """Exact and approximate algorithms have separate tests."""
+    found = [suites.pairs_of(test) for name, test in globals().items() if name[:5] == "test_"]
+    assert set().union(*found) == suites.registered()

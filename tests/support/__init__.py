@@ -1,0 +1,1 @@
+"""What tests share: streams, comparisons with the oracle, Spark, servers, the command line."""

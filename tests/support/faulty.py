@@ -1,0 +1,123 @@
+"""Streaming jobs in a separate process, meant to be killed: python faulty.py FOLDER SHAPE...
+
+The jobs of several shapes run side by side, each with its own sink and checkpoint, so that one kill
+hits all of them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import skyband as sb
+from support import spark_session, streams
+
+WINDOW = sb.TimeWindow(30, slide=7, lateness=5)
+QUERY = sb.TopK(k=3, score="score", id="id", time="ts", by=("g",), window=WINDOW)
+JOIN = sb.SkylineJoin(
+    left="trades",
+    right="risks",
+    on="stock",
+    prefer={"price": "min", "risk": "min"},
+    time="ts",
+    window=WINDOW,
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A query and how it is run."""
+
+    query: sb.Query = QUERY
+    shards: int | None = None
+    changes: bool = False
+
+    def folders(self, folder: Path) -> dict[str, Path]:
+        return {name: folder / f"in-{name or 'flows'}" for name in self.query.sources or ("",)}
+
+
+SHAPES = {
+    "one": Shape(),
+    "shards": Shape(shards=3),
+    "changes": Shape(changes=True),
+    "sharded-changes": Shape(shards=2, changes=True),
+    "join": Shape(JOIN),
+    "sharded-join": Shape(JOIN, shards=2),
+}
+
+
+def flows(batches: int) -> list[pa.Table]:
+    made = streams.stream(
+        5, 40 * batches, lateness=30, step=3, gap=40, batches=batches, groups=4, start=1_000
+    )
+    return made.batches
+
+
+def sides(batches: int) -> list[dict[str, pa.Table]]:
+    """The same number of pushes of trades and of risks, with some late rows."""
+    made = streams.two_sides(5, 20 * batches, lateness=30)
+    late = {name: side.table for name, side in made.items()}
+    modern = {
+        name: table.set_column(0, "ts", pc.add(table["ts"], 1_000)) for name, table in late.items()
+    }
+    return [
+        {name: table.slice(20 * n, 20) for name, table in modern.items()} for n in range(batches)
+    ]
+
+
+def pushes(shape: Shape, batches: int) -> list[Any]:
+    return sides(batches) if shape.query.sources else flows(batches)
+
+
+def write_inputs(folder: Path, shapes: list[str], batches: int) -> None:
+    for name in shapes:
+        shape = SHAPES[name]
+        made = pushes(shape, batches)
+        for source, path in shape.folders(folder).items():
+            spark_session.write_batches(path, [push[source] if source else push for push in made])
+
+
+def start(session: Any, folder: Path, name: str) -> Any:
+    from skyband.spark import rank
+
+    shape = SHAPES[name]
+    frames = {
+        source: spark_session.read_stream(session, path, session.read.parquet(str(path)).schema)
+        for source, path in shape.folders(folder).items()
+    }
+    answers = rank(frames.get("", frames), shape.query, shards=shape.shards, changes=shape.changes)
+    writer = answers.writeStream.format("parquet").outputMode("append")
+    writer = writer.option("path", str(folder / "out" / name))
+    return writer.option("checkpointLocation", str(folder / "checkpoint" / name)).start()
+
+
+def main(folder: Path, shapes: list[str]) -> None:
+    # A task that lost its worker is retried, as on a cluster.
+    session = spark_session.local_session(master="local[2,4]")
+    alone = Lock()
+
+    def begun(name: str) -> Any:
+        # One after another: Spark gives a worker ten seconds to start, however many start at once.
+        with alone:
+            query = start(session, folder, name)
+            while query.isActive and query.lastProgress is None:
+                if query.status["message"] == "Waiting for data to arrive":
+                    break
+                time.sleep(0.1)
+            return query
+
+    with ThreadPoolExecutor(len(shapes)) as pool:
+        list(pool.map(lambda name: spark_session.run_out(lambda: begun(name), attempts=20), shapes))
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

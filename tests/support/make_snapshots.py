@@ -1,0 +1,118 @@
+"""Write snapshots of every algorithm: python tests/support/make_snapshots.py
+
+Each file is a zip with a snapshot taken halfway through a stream, the remaining batches (Arrow) and
+the answers to them from the version that wrote the file (JSON). Files of a released version are
+never rewritten.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import oracle
+import skyband as sb
+from skyband import registry
+from support import conformance, streams
+
+FOLDER = Path(__file__).parents[1] / "contract" / "snapshots"
+WINDOWS = (oracle.TimeWindow(30, 7, lateness=6), oracle.CountWindow(40, 7))
+SKETCHED = {"capacity": 6}
+MORE: dict[str, dict[str, Any]] = {
+    "pabf": {"epsilon": 2.0, "delta": 0.9},
+    **dict.fromkeys(("ss", "fss", "fsp", "fsw", "fsw-r", "fsw-f"), SKETCHED),
+}
+
+
+def main() -> None:
+    folder = FOLDER / version("skyband")
+    if folder.exists():
+        sys.exit(f"{folder} is there: snapshots of a version are written once")
+    folder.mkdir(parents=True)
+    for name, query, batches in cases():
+        write(folder / f"{name}.zip", query, batches)
+
+
+def cases() -> Iterator[tuple[str, sb.Query, list[Any]]]:
+    """Every algorithm over time and count windows, with and without groups."""
+    for kind in registry.kinds():
+        for algorithm in registry.algorithms(kind):
+            for number, (window, settings) in enumerate(_shapes(kind, algorithm)):
+                stream = conformance.long_stream(kind, settings, window, "uniform")
+                batches, _, table = conformance.sent(stream, settings)
+                query = conformance.query_of(kind, window, settings, table)
+                yield f"{kind}-{algorithm}-{number}", query, batches
+
+
+def _shapes(kind: str, algorithm: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    more = MORE.get(algorithm, {}) | {"algorithm": algorithm}
+    if algorithm in conformance.OPTIONS:
+        more |= {"options": conformance.OPTIONS[algorithm]}
+    refused = {"weight"} if algorithm == "fsw-f" else set()
+    for given in (conformance.SETTINGS[kind][0], conformance.SETTINGS[kind][-1]):
+        settings = {name: value for name, value in given.items() if name not in refused}
+        for window in WINDOWS:
+            if conformance.fits(settings, window):
+                yield window, settings | more
+
+
+def write(path: Path, query: sb.Query, batches: list[Any]) -> None:
+    half = len(batches) // 2
+    monitor = sb.Monitor(query)
+    for batch in batches[:half]:
+        monitor.push(batch)
+    blob = monitor.snapshot()
+    rest = batches[half:]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("snapshot", blob)
+        for number, batch in enumerate(rest):
+            for source, table in (batch if isinstance(batch, dict) else {"": batch}).items():
+                out.writestr(f"{number}/{source}", _bytes(table))
+        out.writestr("answers.json", json.dumps(answers(monitor, rest), indent=0))
+
+
+def read(path: Path) -> tuple[bytes, list[Any], list[Any]]:
+    """A snapshot, the batches that follow it, and the answers to them."""
+    with zipfile.ZipFile(path) as found:
+        rest: dict[int, dict[str, pa.Table]] = {}
+        for name in found.namelist():
+            number, _, source = name.partition("/")
+            if number.isdigit():
+                rest.setdefault(int(number), {})[source] = _table(found.read(name))
+        batches = [b.get("") if list(b) == [""] else b for _, b in sorted(rest.items())]
+        return found.read("snapshot"), batches, json.loads(found.read("answers.json"))
+
+
+def answers(monitor: sb.Monitor, batches: list[Any]) -> list[Any]:
+    """A monitor's answers to these batches and to the end of the stream, as plain values."""
+    got = [answer for batch in batches for answer in monitor.push(batch)]
+    return [_plain(answer) for answer in [*got, *monitor.flush()]]
+
+
+def _plain(answer: sb.Answer) -> Any:
+    tables = [streams.rows_of(answer.table), streams.rows_of(answer.changes)]
+    return json.loads(json.dumps([*tables, answer.total, answer.exact], default=str))
+
+
+def _bytes(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _table(data: bytes) -> pa.Table:
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
+
+
+if __name__ == "__main__":
+    main()

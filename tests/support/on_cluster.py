@@ -1,0 +1,80 @@
+"""All queries on a cluster, against the embedded engine: on_cluster.py MASTER ARCHIVE FOLDER."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import oracle
+from skyband import registry
+from skyband.embedded import run as local
+from support import conformance, spark_cases, spark_session, streams
+
+
+def main(master: str, archive: str, folder: Path) -> None:
+    from skyband.spark import rank
+
+    session = spark_session.local_session(
+        master,
+        **{
+            "spark.submit.pyFiles": archive,
+            "spark.executor.memory": "1g",
+            "spark.executor.cores": "1",
+            "spark.cores.max": "2",
+        },
+    )
+    home = session.range(0, 2, 1, 2).mapInArrow(where, "path string, host string").collect()
+    assert all(archive.rsplit("/", 1)[-1] in row.path for row in home), home
+    assert len({row.host for row in home}) == 2, "both workers must take part"
+    window = oracle.TimeWindow(30, 10, lateness=5)
+    for kind in registry.kinds():
+        chosen = dict(conformance.SETTINGS[kind][0])
+        stream = conformance.long_stream(kind, chosen, window, "uniform")
+        pushes = spark_cases.pushes_of(stream, chosen)
+        query = spark_cases.query_of(kind, window, chosen, stream)
+        tables: dict[str, list[pa.Table]] = {}
+        for push in pushes:
+            for source, table in push.items() if isinstance(push, dict) else [("", push)]:
+                tables.setdefault(source, []).append(table)
+        whole = {source: pa.concat_tables(many) for source, many in tables.items()}
+        frames = {source: session.createDataFrame(table) for source, table in whole.items()}
+        want = local.rank(whole if set(whole) != {""} else whole[""], query)
+        assert want.num_rows > 10, kind
+        for shards in (None, 2):
+            given = frames if set(frames) != {""} else frames[""]
+            got = rank(given, query, shards=shards).toArrow()
+            problem = oracle.difference(
+                streams.rows_of(got), streams.rows_of(want), oracle.SUMS[kind]
+            )
+            assert problem is None, f"{kind}: {problem}"
+        print(f"{kind}: {want.num_rows} rows, equal", flush=True)
+    stream = conformance.long_stream("TopK", {}, window, "uniform")
+    pushes = spark_cases.pushes_of(stream, {})
+    query = spark_cases.query_of("TopK", window, conformance.SETTINGS["TopK"][2], stream)
+    frame = spark_session.stream_of(session, folder / "in", pushes[:4])
+    got, _ = spark_session.collect(rank(frame, query, shards=2), folder)
+    want, _ = spark_session.embedded(query, pushes[:4])
+    assert spark_session.rows(got) == spark_session.rows(want)
+    print("TopK, streaming: equal", flush=True)
+    session.stop()
+
+
+def where(batches: Iterator[Any]) -> Iterator[Any]:
+    """Where a worker found the package, and which worker it was."""
+    import os
+    import time
+
+    import skyband
+
+    for _ in batches:
+        time.sleep(2)  # long enough for the other executor to take the other row
+    path, host = str(skyband.__file__), str(os.getppid())
+    yield pa.record_batch([pa.array([path]), pa.array([host])], names=["path", "host"])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -1,0 +1,26 @@
+"""Checks the guarantees of one approximate answer against the definition over the same rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oracle
+from support import approximate
+
+Rows = list[oracle.Row]
+
+
+def check(kind: str, query: Any, got: Any, want: Rows, every: Rows) -> None:
+    """Assert that an answer keeps its bounds, and equals the definition's if it says it is exact.
+
+    ``want`` is the definition's answer; ``every`` has all its items or objects, not only k.
+    """
+    shown = approximate.answers(query, got.table)
+    truth = approximate.answers(query, want if kind == "TopK" else every)
+    assert shown.keys() == truth.keys()  # the groups of the window, all of them and no others
+    for place, rows in shown.items():
+        assert len(rows) <= query.k
+        approximate.CHECKS[kind](query, rows, truth[place], got.bounds)
+    if got.exact:
+        problem = oracle.difference(got.table, want, oracle.SUMS[kind])
+        assert problem is None, f"it says it is exact, but: {problem}"

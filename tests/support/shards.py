@@ -1,0 +1,54 @@
+"""Answers made as on a cluster: rows are distributed to shards, summaries are packed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import skyband as sb
+from skyband.contract.runs import Runs
+from skyband.data.group_table import GroupTable
+from skyband.engine.clocks import NEVER
+from skyband.engine.fold import Fold
+from skyband.engine.intake import Intake, refuse
+from skyband.engine.session import make_synopsis
+from support import conformance
+
+
+def sharded(query: sb.Query, batches: list[Any], shards: int) -> list[conformance.Seen]:
+    """The answers of every window, from as many folds as there are shards."""
+    reader = make_synopsis(query)
+    intake = Intake(query, reader)
+    workers = [make_synopsis(query) for _ in range(shards)]
+    taken = [
+        intake.take(source, part)
+        for batch in batches
+        for source, part in (batch.items() if isinstance(batch, dict) else [("", batch)])
+    ]
+    groups = GroupTable(query.groups, next(iter(intake.bound.values())))
+    folds = []
+    for worker in workers:
+        for source, schema in intake.bound.items():
+            worker.bind(source, schema)
+        folds.append(Fold(query, worker, groups, refuse, query.sources or ("",)))
+    for each in taken:
+        where = reader.shard(each.source, each.batch, shards)
+        for shard, fold in enumerate(folds):
+            mine = np.flatnonzero(where == shard)
+            part = intake.take(each.source, each.batch.take(pa.array(mine)))
+            placed = intake.place(part, groups, NEVER)
+            if placed.rows is not None:
+                runs, _ = Runs.unpack(reader.summarise(placed.rows).pack())
+                fold.take(runs)
+    last = max(each.greatest for each in taken if each.greatest is not None)
+    panes = query.window.panes
+    found = []
+    for number in range(panes.last_window_ending_by(last) + 2):
+        steps = [fold.seal(int(panes.end_of(number))) for fold in folds]
+        partials = [step.partial for step in steps if step is not None and step.partial is not None]
+        if partials:
+            windows = folds[0].windows(np.array([number]))
+            found.append(conformance._seen(folds[0].answer(partials, windows).views()[0]))
+    return found
