@@ -7,9 +7,11 @@ import random
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from mutation import report, runner
 from mutation.changes import Change, changes_of
+from mutation.log import Log
 from mutation.targets import FAMILIES, TARGETS, Target
 
 
@@ -22,42 +24,62 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="time limit")
     parser.add_argument("--dry", action="store_true", help="do not write docs/mutation.md")
     parser.add_argument("--known", type=Path, help="only mutants in this file; all must die")
-    parser.add_argument("--cases", type=int, default=runner.CASES, help="random queries per mutant")
+    parser.add_argument("--cases", type=int, default=runner.CASES, help="random queries per module")
+    parser.add_argument("--log", type=Path, help="write each result here, and skip those in it")
+    parser.add_argument("--skip-explained", action="store_true", help="skip explained survivors")
     given = parser.parse_args(words)
-    runner.cases = given.cases
-    runner.prepare()
     if given.known:
         return known(given.known)
     chosen = [t for t in TARGETS if given.family in (None, t.family)]
     chosen = [t for t in chosen if given.module in (None, t.module)]
     # Alternate between the families, so that a run that is out of time has covered each of them.
     chosen.sort(key=lambda t: [other for other in TARGETS if other.family == t.family].index(t))
+    return runner.with_tests(chosen, lambda items: run(chosen, items, given))
+
+
+def run(chosen: list[Target], items: list[Any], given: argparse.Namespace) -> int:
+    """Try the mutants of all targets until the time is up."""
     results: list[report.Result] = []
-    began = time.monotonic()
+    until = time.monotonic() + given.seconds
+    log = Log(given.log)
     for target in chosen:
-        if time.monotonic() - began > given.seconds:
+        if time.monotonic() > until:
             print(f"out of time before {target.module}")
             break
-        results += tried(target, given.sample, given.seed)
+        results += tried(target, items, given, log, until)
     print(report.summary(results))
     if not given.dry:
         report.write(results, given)
     return 0
 
 
-def tried(target: Target, size: int | None, seed: str) -> list[report.Result]:
+def tried(
+    target: Target, items: list[Any], given: argparse.Namespace, log: Log, until: float
+) -> list[report.Result]:
     """Try a module's mutants, or a sample of them."""
     changes = changes_of(runner.path_of(target.module))
-    took = runner.baseline(target)
-    picked = sample(changes, size, f"{seed}:{target.module}")
+    picked = sample(changes, given.sample, f"{given.seed}:{target.module}")
+    explained = report.looked_at() if given.skip_explained else {}
+    bench: runner.Bench | None = None
+    began = time.process_time()
     found = []
     for change in picked:
-        fate, _ = runner.try_one(target, change, 4 * took + 5)
+        fate = log.fate(target.module, change)
+        if fate is None:
+            if (target.module, change.name) in explained or time.monotonic() > until:
+                continue
+            bench = bench or runner.Bench(target, items, given.cases)
+            fate, _ = bench.fate(change)
+            log.add(target.module, change, fate)
+            if fate in runner.ALIVE:
+                print(f"  {fate}: {target.module}:{change.line} {change.name}", flush=True)
         found.append(report.Result(target, change, fate, len(changes)))
-        if fate == runner.SURVIVED:
-            print(f"  survived: {target.module}:{change.line} {change.name}", flush=True)
-    killed = sum(result.fate != runner.SURVIVED for result in found)
-    print(f"{target.module}: {killed} of {len(found)} killed ({took:.1f} s per run)", flush=True)
+    killed = sum(result.killed for result in found)
+    said = f"{target.module}: {killed} of {len(found)} killed"
+    if bench is not None:
+        took = time.process_time() - began
+        said += f" ({len(bench.checks)} checks of {bench.seconds:.1f} s, measured in {took:.1f} s)"
+    print(said, flush=True)
     return found
 
 
@@ -69,13 +91,16 @@ def known(path: Path) -> int:
     killed, survived = 0, 0
     for target in TARGETS:
         names = {name for module, name in lines if module == target.module}
-        for change in changes_of(runner.path_of(target.module)):
-            if change.name not in names:
-                continue
-            fate, took = runner.try_one(target, change, 60, full=False)
-            killed += fate != runner.SURVIVED
-            survived += fate == runner.SURVIVED
-            print(f"{fate} in {took:.1f} s: {target.module} {change.name}", flush=True)
+        changes = [c for c in changes_of(runner.path_of(target.module)) if c.name in names]
+        if not changes:
+            continue
+        runner.load()
+        bench = runner.Bench(target, [], cases=12, longer=False)
+        for change in changes:
+            fate, noticed = bench.fate(change)
+            killed += fate not in runner.ALIVE
+            survived += fate in runner.ALIVE
+            print(f"{fate} {noticed}: {target.module} {change.name}", flush=True)
     print(f"{killed} killed, {survived} survived")
     return 1 if survived else 0
 

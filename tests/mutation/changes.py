@@ -47,6 +47,10 @@ class Change:
     place: int
     """Which node of the tree, in the order of ``ast.walk``."""
     choice: int
+    last_line: int
+    outermost: str
+    """The outermost function around the change, which may be the function itself."""
+    function_lines: tuple[int, int]
 
     @property
     def name(self) -> str:
@@ -58,6 +62,7 @@ def changes_of(path: Path) -> list[Change]:
     """All changes of a module, in the order of its lines."""
     tree = ast.parse(path.read_text())
     owners = _owners(tree)
+    functions = _functions(tree)
     found: list[Change] = []
     seen: dict[tuple[str, str, str], int] = {}
     for place, node in enumerate(ast.walk(tree)):
@@ -67,8 +72,13 @@ def changes_of(path: Path) -> list[Change]:
         for choice, (before, after) in enumerate(_alternatives(node)):
             key = (owner, before, after)
             seen[key] = seen.get(key, 0) + 1
-            line = getattr(node, "lineno", 0)
-            found.append(Change(owner, line, before, after, seen[key], place, choice))
+            line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+            outermost = next(name for name in functions if f"{owner}.".startswith(f"{name}."))
+            around = functions[outermost]
+            lines = (around.lineno, around.end_lineno or around.lineno)
+            found.append(
+                Change(owner, line, before, after, seen[key], place, choice, last, outermost, lines)
+            )
     return sorted(found, key=lambda change: (change.line, change.place, change.choice))
 
 
@@ -80,6 +90,26 @@ def changed(path: Path, change: Change) -> ast.Module:
             _apply(node, change.choice)
             break
     return ast.fix_missing_locations(tree)
+
+
+def function_of(tree: ast.Module, name: str) -> ast.FunctionDef:
+    """A function that is not inside another one, by its qualified name."""
+    return _functions(tree)[name]
+
+
+def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
+    """The functions that are not inside another one, by their qualified names."""
+    found: dict[str, ast.FunctionDef] = {}
+
+    def visit(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, ast.FunctionDef):
+                found[f"{prefix}{node.name}"] = node
+            elif isinstance(node, ast.ClassDef):
+                visit(node.body, f"{prefix}{node.name}.")
+
+    visit(tree.body, "")
+    return found
 
 
 def _owners(tree: ast.Module) -> dict[int, str]:

@@ -23,6 +23,10 @@ class Result:
     all: int
     """Number of mutants that the module has."""
 
+    @property
+    def killed(self) -> bool:
+        return self.fate not in runner.ALIVE
+
 
 def summary(results: list[Result]) -> str:
     """One line per family."""
@@ -66,7 +70,7 @@ def write(results: list[Result], given: argparse.Namespace) -> None:
     for module in sorted({result.target.module for result in results}):
         mine = [result for result in results if result.target.module == module]
         lines.append(f"| `{module}` | {mine[0].all:,} | {len(mine):,} | {_percent(mine)} |")
-    survivors = [result for result in results if result.fate == "survived"]
+    survivors = [result for result in results if not result.killed]
     lines += ["", "## Survivors", ""]
     lines += ["Each is a missing test, dead code, or means the same (equivalent).", ""]
     lines += ["| where | change | what it is |", "|---|---|---|"]
@@ -89,10 +93,10 @@ def looked_at() -> dict[tuple[str, str], str]:
 
 
 def _share(results: list[Result]) -> str:
-    killed = sum(result.fate != "survived" for result in results)
+    killed = sum(result.killed for result in results)
     return f"{killed:>5,} of {len(results):>5,} killed, {_percent(results)}"
 
 
 def _percent(results: list[Result]) -> str:
-    killed = sum(result.fate != "survived" for result in results)
+    killed = sum(result.killed for result in results)
     return f"{100 * killed / len(results):.0f} %"

@@ -1,45 +1,74 @@
-"""One process per mutant: import the changed module before anything else does, run its tests."""
+"""One process per mutant: put the changed code into the loaded module, run the checks.
+
+Everything is loaded once, and each mutant is a fork of that process in which one function has got
+other code. So a mutant costs the checks up to the first that notices it and nothing else.
+"""
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
+import importlib
 import os
+import resource
 import signal
+import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType
 from typing import Any
 
-from mutation.changes import Change, changed
-from mutation.targets import Target
+from mutation.changes import Change, changed, function_of
+from mutation.targets import TARGETS, Target
 
 TESTS = Path(__file__).parent.parent
 SOURCE = TESTS.parent / "src"
-CASES = 120
+CASES = 60
 """Default number of random queries, of the covering algorithms, compared with the oracle."""
-cases = CASES
-"""How many random queries this run uses."""
+MEMORY = 4 << 30
+"""Bytes that a mutant may allocate beyond what is loaded."""
 
-SURVIVED, KILLED, TIMEOUT = "survived", "killed", "timeout"
+SURVIVED, KILLED, TIMEOUT, UNSEEN = "survived", "killed", "timeout", "unseen"
+"""Unseen: no check runs the changed function, so that the mutant survives without a run."""
+ALIVE = (SURVIVED, UNSEEN)
 
 
-def prepare() -> None:
-    """Load the modules that every mutant needs and none changes, so that forks share them."""
+def load() -> None:
+    """Load all modules, uncompiled."""
     os.environ["NUMBA_DISABLE_JIT"] = "1"
-    import hypothesis  # noqa: F401
-    import numba  # noqa: F401
-    import pandas as pd  # noqa: F401
-    import pyarrow.compute
-    import pyarrow.csv
-    import pyarrow.parquet  # noqa: F401
-    import pytest  # noqa: F401
+    for target in TARGETS:
+        importlib.import_module(target.module)
 
-    assert not any(name.partition(".")[0] == "skyband" for name in sys.modules)
+
+def with_tests(targets: Sequence[Target], body: Callable[[list[Any]], int]) -> int:
+    """Load everything, let pytest collect the targets' tests, and call ``body`` with them."""
+    load()
+    import pytest
+    from hypothesis import Phase, settings
+
+    settings.register_profile("mutants", deadline=None, derandomize=True, database=None,
+                              max_examples=30, phases=(Phase.explicit, Phase.generate))  # fmt: skip
+    result = [1]
+
+    class Collected:
+        def pytest_runtestloop(self, session: Any) -> bool:
+            result[0] = body(session.items)
+            return True
+
+    files = dict.fromkeys(
+        str(TESTS / path) for target in targets for path, _ in target.own_tests
+    )
+    given = ["-q", "-s", "-p", "no:cacheprovider", "--hypothesis-profile=mutants"]
+    # Integer overflow raises warnings when kernels run uncompiled.
+    given += ["--assert=plain", "-W", "ignore:overflow encountered:RuntimeWarning"]
+    given += ["-m", "not slow and not spark and not cluster", "--no-summary"]
+    none = [str(TESTS / "mutation" / "targets.py")]  # pytest must not collect all tests
+    with contextlib.chdir(TESTS.parent):
+        code = pytest.main([*(files or none), *given], plugins=[Collected()])
+    if code not in (0, 5):
+        raise RuntimeError(f"pytest could not collect the tests: exit code {code}")
+    return result[0] if files else body([])
 
 
 def path_of(module: str) -> Path:
@@ -47,44 +76,77 @@ def path_of(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def try_one(
-    target: Target, change: Change | None, seconds: float, full: bool = True
-) -> tuple[str, float]:
-    """The fate of a mutant (None: the unchanged module), and the CPU time it took.
+class Bench:
+    """A module with the checks that cover it."""
 
-    More than ``seconds`` of CPU time counts as an endless loop.
-    """
-    child = os.fork()
-    if child == 0:
-        _child(target, change, seconds, full)
-    _, status, used = os.wait4(child, 0)
-    took = used.ru_utime + used.ru_stime
-    if os.WIFSIGNALED(status):
-        return TIMEOUT if os.WTERMSIG(status) == signal.SIGPROF else KILLED, took
-    return SURVIVED if os.WEXITSTATUS(status) == 0 else KILLED, took
+    def __init__(self, target: Target, items: list[Any], cases: int, longer: bool = True) -> None:
+        from mutation import checks
+
+        self.target, self.path = target, path_of(target.module)
+        found = checks.queries_of(target, cases)
+        self.checks = found if longer else found[:cases]
+        self.checks += checks.tests_of(target, items)
+        loaded = str(importlib.import_module(target.module).__file__)
+        for check in self.checks:
+            try:
+                check.measure(loaded)
+            except BaseException as problem:
+                raise RuntimeError(
+                    f"{check.name} fails without any change of {target.module}"
+                ) from problem
+
+    @property
+    def seconds(self) -> float:
+        """CPU seconds that all checks take together."""
+        return sum(check.seconds for check in self.checks)
+
+    def covering(self, change: Change) -> list[Any]:
+        """The checks that run the changed line, or else the changed function, quick ones first."""
+        for first, last in ((change.line, change.last_line), change.function_lines):
+            lines = frozenset(range(first, last + 1))
+            found = [check for check in self.checks if check.lines & lines]
+            if found:
+                return sorted(found, key=lambda check: -check.promise)
+        return []
+
+    def fate(self, change: Change) -> tuple[str, str]:
+        """What became of a mutant, and the name of the check that noticed it."""
+        chosen = self.covering(change)
+        if not chosen:
+            return UNSEEN, ""
+        inlet, outlet = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(inlet)
+            _child(self.target, change, chosen, outlet)
+        os.close(outlet)
+        _, status = os.waitpid(child, 0)
+        with os.fdopen(inlet, "rb") as numbers:
+            begun = numbers.read()
+        last = struct.unpack("i", begun[-4:])[0] if begun else 0
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
+            return SURVIVED, ""
+        chosen[last].kills += 1
+        late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF
+        return TIMEOUT if late else KILLED, chosen[last].name
 
 
-def baseline(target: Target, full: bool = True) -> float:
-    """CPU seconds that the tests of a target take without a change; they must pass."""
-    result, took = try_one(target, None, 1800, full)
-    if result != SURVIVED:
-        raise RuntimeError(f"the tests of {target.module} fail without any change: {result}")
-    return took
-
-
-def _child(target: Target, change: Change | None, seconds: float, full: bool) -> None:
-    """Run the tests and exit; the exit code says whether the change was noticed."""
+def _child(target: Target, change: Change, checks: list[Any], outlet: int) -> None:
+    """Run the checks and exit; the exit code says whether the change was noticed."""
     code = 1
     try:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process, whatever it is doing
-        signal.setitimer(signal.ITIMER_PROF, seconds)
+        with Path("/proc/self/statm").open() as numbers:
+            used = int(numbers.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
-        if change is not None:
-            path = path_of(target.module)
-            sys.meta_path.insert(0, Mutated(target.module, path, changed(path, change)))
-        _cover(target, full)
+        put(target, change)
+        for number, check in enumerate(checks):
+            os.write(outlet, struct.pack("i", number))
+            signal.setitimer(signal.ITIMER_PROF, check.limit)
+            check.again()
         code = 0
     except BaseException:  # noqa: BLE001  any exception means that it was noticed
         pass
@@ -92,77 +154,43 @@ def _child(target: Target, change: Change | None, seconds: float, full: bool) ->
         os._exit(code)
 
 
-def _cover(target: Target, full: bool) -> None:
-    """Compare answers with the oracle, then run the module's own tests."""
-    import numpy as np
-
-    import fuzz
-    from fuzz import queries
-
-    queries.CHOICES = dict(target.algorithms)
-    with np.errstate(all="ignore"):
-        for number in range(cases if full else CASES // 2):
-            fuzz.run("answers", f"mutant-{number}")
-        _longer(target)
-        if full and target.tests:
-            _pytest(target.tests)
-
-
-def _longer(target: Target) -> None:
-    """Streams of a few hundred rows, in which synopses grow, shrink and merge."""
-    import oracle
-    from skyband import registry
-    from support import conformance
-
-    for kind, names in target.algorithms.items():
-        for name in names:
-            if not registry.load(kind, name).exact:
-                continue
-            few = conformance.SETTINGS[kind][: 2 if len(target.algorithms) > 2 else None]
-            for number, settings in enumerate(few):
-                chosen = settings | {
-                    "algorithm": name,
-                    "options": conformance.OPTIONS.get(name, {}),
-                }
-                patterns = ("uniform", "falling", "crowded")
-                windows = (oracle.TimeWindow(30, 7, lateness=5), oracle.CountWindow(40, 9))
-                window = windows[number % 2]
-                if conformance.fits(chosen, window):
-                    pattern = patterns[number % 3]
-                    stream = conformance.long_stream(kind, chosen, window, pattern)
-                    conformance.compare(kind, window, chosen, stream, restarts=number == 0)
+def put(target: Target, change: Change) -> None:
+    """Give the loaded function the code of the mutant."""
+    path = path_of(target.module)
+    tree = changed(path, change)
+    module = sys.modules[target.module]
+    function = _loaded(module, change.outermost)
+    function.__code__ = _code(compile(tree, str(path), "exec"), change.outermost)
+    given = function_of(tree, change.outermost).args
+    if given.defaults:
+        function.__defaults__ = tuple(_value(node, module) for node in given.defaults)
+    if given.kw_defaults:
+        names = [each.arg for each in given.kwonlyargs]
+        values = zip(names, given.kw_defaults, strict=True)
+        function.__kwdefaults__ = {n: _value(v, module) for n, v in values if v is not None}
 
 
-def _pytest(tests: Sequence[str]) -> None:
-    import pytest
-    from hypothesis import Phase, settings
-
-    settings.register_profile("mutants", deadline=None, derandomize=True, database=None,
-                              max_examples=15, phases=(Phase.explicit, Phase.generate))  # fmt: skip
-    for test in tests:
-        name, *words = test.split()
-        given = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=mutants"]
-        # Integer overflow raises warnings when kernels run uncompiled.
-        given += ["--assert=plain", "-W", "ignore:overflow encountered:RuntimeWarning"]
-        quick = ["-m", "not slow and not spark", *words]
-        with contextlib.chdir(TESTS.parent):
-            if pytest.main([str(TESTS / name), *given, *quick]) not in (0, 5):
-                raise AssertionError(test)
+def _value(node: ast.expr, module: Any) -> Any:
+    return eval(compile(ast.Expression(node), "default", "eval"), dict(vars(module)))
 
 
-class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """An importer that provides one module in its changed form."""
+def _loaded(module: Any, name: str) -> FunctionType:
+    """The function that runs under a qualified name: below decorators and properties."""
+    found: Any = module
+    for part in name.split("."):
+        found = vars(found)[part]
+    while not isinstance(found, FunctionType) or hasattr(found, "__wrapped__"):
+        for way in ("__wrapped__", "fget", "func", "__func__"):
+            if getattr(found, way, None) is not None:
+                found = getattr(found, way)
+                break
+        else:
+            raise TypeError(f"{name} is not a function")
+    return found
 
-    def __init__(self, name: str, path: Path, tree: ast.Module) -> None:
-        self.name, self.path = name, path
-        self.code: CodeType = compile(tree, str(path), "exec")
 
-    def find_spec(
-        self, name: str, path: Any = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != self.name:
-            return None
-        return importlib.util.spec_from_file_location(name, self.path, loader=self)
-
-    def exec_module(self, module: ModuleType) -> None:
-        exec(self.code, module.__dict__)
+def _code(code: CodeType, name: str) -> CodeType:
+    for part in name.split("."):
+        inner = [c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == part]
+        code = inner[0]
+    return code

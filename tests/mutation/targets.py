@@ -15,7 +15,12 @@ class Target:
     algorithms: Mapping[str, tuple[str, ...]]
     """Algorithms, by kind of query, whose answers are compared with the oracle's."""
     tests: tuple[str, ...] = field(default=())
-    """Tests of the module itself, for mutants that do not show in answers."""
+    """Tests of the module itself: a file under tests/, and a word in the name to choose some."""
+
+    @property
+    def own_tests(self) -> list[tuple[str, str]]:
+        """The files of ``tests``, each with its word or an empty text."""
+        return [(file, word) for file, _, word in (each.partition(" ") for each in self.tests)]
 
 
 TOPK = {"TopK": ("skyband", "mintopk", "sma")}
@@ -39,18 +44,18 @@ TARGETS = (
         "core",
         "skyband.window",
         ANY,
-        ("query/test_windows.py", "fuzz/test_found_by_fuzz.py -k window"),
+        ("query/test_windows.py", "fuzz/test_found_by_fuzz.py window"),
     ),
     Target("core", "skyband.engine.clocks", ANY, ("embedded/test_monitor.py",)),
     Target("core", "skyband.engine.fold", ANY, ("embedded/test_monitor.py",)),
     Target("core", "skyband.kernels.core.arrange", ANY),
     Target(
-        "topk", "skyband.kernels.topk.select", TOPK, ("kernels/test_kernels_topk.py -k select",)
+        "topk", "skyband.kernels.topk.select", TOPK, ("kernels/test_kernels_topk.py select",)
     ),
     Target("topk", "skyband.kernels.topk.kskyband", {"TopK": ("skyband",)}),
     Target("topk", "skyband.kernels.topk.mintopk", {"TopK": ("mintopk",)}),
     Target("topk", "skyband.kernels.topk.sma", {"TopK": ("sma",)}),
-    Target("topk", "skyband.kernels.topk.pabf_merge", {"TopK": ("pabf",)}, ("topk/test_pabf.py",)),
+    Target("topk", "skyband.kernels.topk.pabf_merge", {"TopK": ("pabf",)}),
     Target("topk", "skyband.topk.mintopk", {"TopK": ("mintopk",)}),
     Target("frequency", "skyband.kernels.frequency.counting", {"HeavyHitters": ("exact",)}),
     Target("frequency", "skyband.kernels.frequency.spacesaving", {"HeavyHitters": ("ss", "fss")}),
@@ -64,7 +69,7 @@ TARGETS = (
         "uncertain",
         "skyband.kernels.uncertain.poisson",
         UNCERTAIN,
-        ("uncertain/test_uncertain_numbers.py",),
+        ("uncertain/test_uncertain_numbers.py unlikely", "uncertain/test_uncertain_numbers.py tiny"),
     ),
     Target("uncertain", "skyband.kernels.uncertain.csq", {"UncertainTopK": ("csq",)}),
     Target("uncertain", "skyband.kernels.uncertain.queue", {"UncertainTopK": ("csq", "ccsq")}),
@@ -73,7 +78,7 @@ TARGETS = (
         "fused",
         "skyband.kernels.fused.sweep",
         {"FusedTopK": ("eaa", "eaa-approx")},
-        ("fused/test_fused_sketches.py", "fused/test_fused_dominance.py"),
+        ("fused/test_fused_dominance.py dominance",),
     ),
     Target("fused", "skyband.kernels.fused.guard", FUSED, ("fused/test_fused_rows.py",)),
     Target("fused", "skyband.kernels.fused.lists", {"FusedTopK": ("sla",)}),
