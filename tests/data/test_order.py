@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.data.order import row_order
+from skyband.data.order import id_ranks, order_by_value, row_order, sortable, unsortable
 
 pytestmark = pytest.mark.nojit
 
@@ -32,3 +32,54 @@ def test_of_rows_alike_the_likelier_stands_first(algorithm: str) -> None:
         k=1, score="x", probability="p", time="t", window=sb.TimeWindow(2), algorithm=algorithm
     )
     assert sb.rank(table, query)["topk_probability"].to_pylist() == [0.75]
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("kind", ["f8", "f4", "u8", "i8", "i2"])
+def test_sortable_integers_are_in_the_order_of_the_values(kind: str, largest: bool) -> None:
+    dtype = np.dtype(kind)
+    if dtype.kind == "f":
+        infinity = float("inf")
+        values = np.array([-infinity, -2.5, -1.0, -0.0, 0.5, 1.0, 2.5, infinity], dtype)
+    else:
+        limits = np.iinfo(kind)
+        values = np.array([limits.min, limits.min + 1, 3, 4, limits.max - 1, limits.max], dtype)
+    keys = sortable(values, largest)
+    steps = np.diff(keys.astype(object))
+    assert (steps > 0).all() if largest else (steps < 0).all()
+    back = unsortable(keys, dtype, largest)
+    assert back.dtype == dtype
+    assert back.tolist() == values.tolist()
+
+
+def test_zeros_of_either_sign_are_equal() -> None:
+    first, second = sortable(np.array([0.0, -0.0]))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array([3, -1, 3, 2], pa.int32()),
+        pa.array([3, 1 << 63, 3, 2], pa.uint64()),
+        pa.array(["b", "ab", "b", "é"]),
+        pa.array(["b", "ab", "b", "é"], pa.string_view()),
+        pa.array([b"b", b"ab", b"b", b"c"], pa.binary_view()),
+        pa.array([b"bb", b"ab", b"bb", b"cc"], pa.binary(2)),
+        pa.array([True, False, True, True]),
+        pa.array([1.5, -2.0, 1.5, 9.0], pa.float16()),
+        pa.array(["b", "ab", "b", "c"]).dictionary_encode(),
+    ],
+)  # fmt: skip
+def test_ranks_are_in_the_order_of_the_ids(ids: pa.Array) -> None:
+    ranks, plain = id_ranks(ids), ids.to_pylist()
+    for i, one in enumerate(plain):
+        for j, other in enumerate(plain):
+            assert (ranks[i] < ranks[j]) == (one < other)
+            assert (ranks[i] == ranks[j]) == (one == other)
+
+
+def test_nulls_come_last_in_the_order_of_columns() -> None:
+    columns = [pa.array(["b", None, "a", "b"]), pa.array([2.0, 0.0, 0.0, 1.0], pa.float16())]
+    assert order_by_value(columns).tolist() == [2, 3, 0, 1]
+    assert order_by_value([columns[0].dictionary_encode()]).tolist()[-1] == 1

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from skyband.arrays import Ints
 from skyband.kernels.topk.kskyband import Skyband, Tops
-from skyband.kernels.topk.select import select_runs
+from skyband.kernels.topk.select import kth_greatest, select_runs
 
 DTYPES = ("f8", "f4", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1")
 NO_TIE = np.empty(0, np.int64)
@@ -118,6 +118,45 @@ def test_long_runs_in_every_order(pattern: str, dtype: str, largest: bool) -> No
     for tie in (NO_TIE, by_time, anyhow):
         for k in (1, 10, 200):
             check_selection(score, tie, offsets, k, largest)
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_runs_just_long_enough_for_a_cut(pattern: str) -> None:
+    """From 128 rows on a run is scanned with a cut: guessed, or from a sample of 64 rows."""
+    rng = random.Random(pattern)
+    lengths = [128, 300, 200, 127, 129, *(rng.choice([0, 3, 128, 160]) for _ in range(16)), 192]
+    made = [PATTERNS[pattern](rng, i) for i in range(sum(lengths))]
+    offsets = [0, *itertools.accumulate(lengths)]
+    anyhow = np.array([rng.randint(0, 2) for _ in made])
+    for number, dtype in enumerate(("f8", "u8", "f4", "i8")):
+        kind = np.dtype(dtype)
+        limits = np.iinfo(kind) if kind.kind != "f" else None
+        fitting = [min(max(x, int(limits.min)), int(limits.max)) if limits else x for x in made]
+        score = np.array(fitting, np.float64 if limits is None else kind).astype(kind)
+        for tie in (NO_TIE, anyhow):
+            check_selection(score, tie, offsets, 1 + 4 * number, number % 2 == 0)
+            check_selection(score, tie, offsets, 2 + 9 * number, number % 2 == 1)
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_a_cut_at_zero_takes_both_zeros(dtype: str) -> None:
+    rng = random.Random(dtype)
+    for high in (0.0, 1.0):
+        drawn = [rng.choice([0.0, -0.0, -1.0, -2.0, high]) for _ in range(600)]
+        for largest in (True, False):
+            score = np.array(drawn, dtype) * (1 if largest else -1)
+            for k in (1, 3, 20, 60):
+                check_selection(score, NO_TIE, [0, 200, 400, 600], k, largest)
+
+
+@pytest.mark.nojit
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.data())
+def test_the_kth_greatest(numbers: list[int], data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(numbers)))
+    values, spare = np.array([*numbers, 99]), np.empty(len(numbers), np.int64)
+    assert kth_greatest(values, spare, len(numbers), k) == sorted(numbers)[-k]
 
 
 @pytest.mark.nojit

@@ -38,6 +38,13 @@ ANY = {
     "SkylineJoin": ("gsj",),
 }
 
+CORE = "kernels/test_core_kernels.py"
+TOPK_KERNELS = "kernels/test_kernels_topk.py"
+FREQUENCY_KERNELS = "kernels/test_frequency_kernels.py"
+UNCERTAIN_KERNELS = "kernels/test_uncertain_kernels.py"
+FUSED_KERNELS = "kernels/test_fused_kernels.py"
+SKYLINE_KERNELS = "kernels/test_skyline_kernels.py"
+
 TARGETS = (
     Target("core", "skyband.data.order", ANY, ("data/test_order.py",)),
     Target(
@@ -46,45 +53,104 @@ TARGETS = (
         ANY,
         ("query/test_windows.py", "fuzz/test_found_by_fuzz.py window"),
     ),
-    Target("core", "skyband.engine.clocks", ANY, ("embedded/test_monitor.py",)),
-    Target("core", "skyband.engine.fold", ANY, ("embedded/test_monitor.py",)),
-    Target("core", "skyband.kernels.core.arrange", ANY),
     Target(
-        "topk", "skyband.kernels.topk.select", TOPK, ("kernels/test_kernels_topk.py select",)
+        "core",
+        "skyband.engine.clocks",
+        ANY,
+        ("engine/test_clocks.py", "query/test_windows.py due"),
     ),
-    Target("topk", "skyband.kernels.topk.kskyband", {"TopK": ("skyband",)}),
+    Target(
+        "core",
+        "skyband.engine.fold",
+        ANY,
+        ("engine/test_peek.py test_in", "embedded/test_monitor.py forgotten",
+         "embedded/test_monitor.py test_an", "embedded/test_monitor.py peek"),
+    ),
+    Target("core", "skyband.kernels.core.arrange", ANY, (CORE,)),
+    Target(
+        "topk",
+        "skyband.kernels.topk.select",
+        TOPK,
+        (f"{TOPK_KERNELS} test_the", f"{TOPK_KERNELS} zero", f"{TOPK_KERNELS} cut"),
+    ),
+    Target(
+        "topk",
+        "skyband.kernels.topk.kskyband",
+        {"TopK": ("skyband",)},
+        (f"{TOPK_KERNELS} small", f"{TOPK_KERNELS} forgotten", f"{TOPK_KERNELS} renumbered"),
+    ),
     Target("topk", "skyband.kernels.topk.mintopk", {"TopK": ("mintopk",)}),
-    Target("topk", "skyband.kernels.topk.sma", {"TopK": ("sma",)}),
+    Target("topk", "skyband.kernels.topk.sma", {"TopK": ("sma",)}, ("topk/test_sma.py r",)),
     Target("topk", "skyband.kernels.topk.pabf_merge", {"TopK": ("pabf",)}),
     Target("topk", "skyband.topk.mintopk", {"TopK": ("mintopk",)}),
-    Target("frequency", "skyband.kernels.frequency.counting", {"HeavyHitters": ("exact",)}),
-    Target("frequency", "skyband.kernels.frequency.spacesaving", {"HeavyHitters": ("ss", "fss")}),
     Target(
-        "frequency", "skyband.kernels.frequency.fsw", {"HeavyHitters": ("fsw", "fsw-r", "fsw-f")}
+        "frequency",
+        "skyband.kernels.frequency.counting",
+        {"HeavyHitters": ("exact",)},
+        (f"{FREQUENCY_KERNELS} run", f"{FREQUENCY_KERNELS} keys"),
     ),
-    Target("frequency", "skyband.kernels.frequency.item_heap", SKETCH),
+    Target(
+        "frequency",
+        "skyband.kernels.frequency.spacesaving",
+        {"HeavyHitters": ("ss", "fss")},
+        (f"{FREQUENCY_KERNELS} list",),
+    ),
+    Target(
+        "frequency",
+        "skyband.kernels.frequency.fsw",
+        {"HeavyHitters": ("fsw", "fsw-r", "fsw-f")},
+        (f"{FREQUENCY_KERNELS} best",),
+    ),
+    Target(
+        "frequency",
+        "skyband.kernels.frequency.item_heap",
+        SKETCH,
+        (f"{FREQUENCY_KERNELS} table", f"{FREQUENCY_KERNELS} least",
+         f"{FREQUENCY_KERNELS} equal", f"{FREQUENCY_KERNELS} best"),
+    ),
     Target("frequency", "skyband.frequency.exact", {"HeavyHitters": ("exact",)}),
-    Target("uncertain", "skyband.kernels.uncertain.compact", UNCERTAIN),
+    Target("uncertain", "skyband.kernels.uncertain.compact", UNCERTAIN, (f"{UNCERTAIN_KERNELS} run",)),
     Target(
         "uncertain",
         "skyband.kernels.uncertain.poisson",
         UNCERTAIN,
-        ("uncertain/test_uncertain_numbers.py unlikely", "uncertain/test_uncertain_numbers.py tiny"),
+        (f"{UNCERTAIN_KERNELS} row", f"{UNCERTAIN_KERNELS} chance", f"{UNCERTAIN_KERNELS} zero"),
     ),
     Target("uncertain", "skyband.kernels.uncertain.csq", {"UncertainTopK": ("csq",)}),
-    Target("uncertain", "skyband.kernels.uncertain.queue", {"UncertainTopK": ("csq", "ccsq")}),
+    Target(
+        "uncertain",
+        "skyband.kernels.uncertain.queue",
+        {"UncertainTopK": ("csq", "ccsq")},
+        (f"{UNCERTAIN_KERNELS} queue", f"{UNCERTAIN_KERNELS} left", f"{UNCERTAIN_KERNELS} entry"),
+    ),
     Target("uncertain", "skyband.uncertain.queue", {"UncertainTopK": ("csq", "ccsq", "scsq")}),
     Target(
         "fused",
         "skyband.kernels.fused.sweep",
         {"FusedTopK": ("eaa", "eaa-approx")},
-        ("fused/test_fused_dominance.py dominance",),
+        (f"{FUSED_KERNELS} instances",),
     ),
-    Target("fused", "skyband.kernels.fused.guard", FUSED, ("fused/test_fused_rows.py",)),
-    Target("fused", "skyband.kernels.fused.lists", {"FusedTopK": ("sla",)}),
+    Target(
+        "fused",
+        "skyband.kernels.fused.guard",
+        FUSED,
+        (f"{FUSED_KERNELS} most", f"{FUSED_KERNELS} differ", "fused/test_fused_rows.py guard"),
+    ),
+    Target("fused", "skyband.kernels.fused.lists", {"FusedTopK": ("sla",)}, (f"{FUSED_KERNELS} lists",)),
     Target("fused", "skyband.fused.eaa", {"FusedTopK": ("eaa",)}),
-    Target("skyline", "skyband.kernels.skyline.dominance", {**SKYLINE, **JOIN}),
-    Target("skyline", "skyband.kernels.skyline.stabsky", {"Skyline": ("stabsky",)}),
+    Target(
+        "skyline",
+        "skyband.kernels.skyline.dominance",
+        SKYLINE,
+        (f"{SKYLINE_KERNELS} dominance", f"{SKYLINE_KERNELS} points", f"{SKYLINE_KERNELS} segments",
+         f"{SKYLINE_KERNELS} skyline", f"{SKYLINE_KERNELS} comparisons"),
+    ),
+    Target(
+        "skyline",
+        "skyband.kernels.skyline.stabsky",
+        {"Skyline": ("stabsky",)},
+        (f"{SKYLINE_KERNELS} stabsky", f"{SKYLINE_KERNELS} rows"),
+    ),
     Target("skyline", "skyband.kernels.skyline.isj", {"SkylineJoin": ("isj", "lsj")}),
     Target("skyline", "skyband.skyline.stabsky", {"Skyline": ("stabsky",)}),
 )

@@ -112,6 +112,10 @@ def test_a_window_covers_its_panes_and_no_other(
     panes = Panes(size, slide, offset % slide)
     pane = int(panes.pane_of(position))
     assert panes.pane_start(pane) <= position < panes.pane_end(pane)
+    assert panes.pane_end(pane) == panes.pane_start(pane + 1)
+    assert panes.used(np.array([pane])).tolist() == [
+        any(end - size <= position < end for end in range(offset - 400, offset + 400) if (end - offset) % slide == 0)
+    ]
     for window in range(int(panes.first_window_of(pane)) - 3, int(panes.last_window_of(pane)) + 4):
         end = panes.end_of(window)
         inside = end - size <= position < end
@@ -137,3 +141,51 @@ def test_windows_due_are_those_with_rows_and_the_first_empty_one(
     first_empty = {w + 1 for w in full} - full
     want = sorted(w for w in full | first_empty if w <= upto)
     assert windows_due(panes, filled, low - 1, upto, None).tolist() == want
+
+
+def test_the_times_whose_windows_have_valid_edges() -> None:
+    window = sb.TimeWindow(10, 4, lateness=3)
+    margin = 10 + 2 * 4 + 3
+    assert window.reach == (-(1 << 63) + margin, (1 << 63) - 1 - margin)
+    minute = 60 * SECOND
+    low, high = sb.TimeWindow("10 minutes", "4 minutes", "3 minutes").reach
+    day = 24 * 60 * minute
+    # The first and the last microsecond of Python's calendar, less a day for time zones.
+    assert low == -62_135_596_800 * SECOND + day + margin * minute
+    assert high == 253_402_300_800 * SECOND - 1 - day - margin * minute
+
+
+def test_the_largest_windows() -> None:
+    most = 1 << 60
+    assert sb.TimeWindow(most, most, lateness=most).panes == Panes(most, most)
+    assert sb.CountWindow(most).panes == Panes(most, most)
+    for size, slide, lateness in ((most + 1, 1, 0), (1, most + 1, 0), (1, 1, most + 1)):
+        with pytest.raises(sb.QueryError, match="at most"):
+            sb.TimeWindow(size, slide, lateness)
+    with pytest.raises(sb.QueryError, match="at most"):
+        sb.CountWindow(most + 1)
+
+
+def test_the_smallest_windows() -> None:
+    assert sb.TimeWindow(1).panes == sb.CountWindow(1).panes == Panes(1, 1)
+    assert sb.CountWindow(1, 1).ticks(3, "last") == 3
+    with pytest.raises(sb.QueryError, match="number of rows"):
+        sb.CountWindow(1).ticks("3 s", "last")
+
+
+def test_zero_needs_no_unit_and_one_does() -> None:
+    assert sb.TimeWindow("10 s", lateness=0, offset=0).lateness_ticks == 0
+    assert sb.TimeWindow("10 s", offset="13 s").panes.offset == 3 * SECOND
+    assert not sb.TimeWindow("10 s").integer
+    assert sb.TimeWindow(np.int64(10), lateness=4).lateness_ticks == 4
+    for extra in ({"lateness": 1}, {"offset": 1}, {"lateness": False}):
+        with pytest.raises(sb.QueryError):
+            sb.TimeWindow("10 s", **extra)  # type: ignore[arg-type]
+
+
+def test_other_durations_in_the_ticks_of_a_window() -> None:
+    assert sb.TimeWindow("10 s").ticks("1 s", "last") == SECOND
+    assert sb.TimeWindow(10).ticks(7, "last") == 7
+    with pytest.raises(sb.QueryError, match="integer"):
+        sb.TimeWindow(10).ticks("1 s", "last")
+    assert parse_duration(timedelta(days=1, microseconds=3)) == 86_400 * SECOND + 3

@@ -1,0 +1,118 @@
+"""Clocks, against the definition of which windows are due."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyband.engine.clocks import NEVER, CountClock, TimeClock, windows_due
+from skyband.window import Panes
+
+pytestmark = pytest.mark.nojit
+
+SIZES = st.integers(1, 12)
+
+
+@given(
+    SIZES,
+    SIZES,
+    st.integers(0, 5),
+    st.lists(st.tuples(st.integers(0, 15), st.booleans()), min_size=1, max_size=12),
+)
+def test_windows_are_due_once(
+    size: int, slide: int, offset: int, steps: list[tuple[int, bool]]
+) -> None:
+    """The watermark moves in steps; some of them seal a pane with rows."""
+    panes = Panes(size, slide, offset % slide)
+    clock = TimeClock(panes, 0, ["a"])
+    assert clock.sealed == NEVER
+    watermark = -20
+    filled: list[int] = []
+    due: list[int] = []
+    for ahead, rows in steps:
+        low = clock.sealed if clock.watermark is not None else int(panes.pane_of(watermark))
+        watermark += ahead
+        sealed = int(panes.pane_of(watermark))
+        fresh = [low] if rows and low < sealed and panes.used(np.array([low]))[0] else []
+        filled += fresh
+        due += clock.advance(watermark, np.array(fresh, np.int64)).tolist()
+        assert clock.sealed == sealed
+        upto = panes.last_window_ending_by(watermark)
+        full = {w for w in range(-60, upto + 1) if covers(panes, w, filled)}
+        empty = {w + 1 for w in full} - full
+        assert due == sorted(w for w in full | empty if w <= upto)
+        later = {p for p in filled if panes.last_window_of(p) > upto}
+        assert later <= set(clock.filled.tolist())
+        if clock.answered is not None:
+            assert set(clock.filled.tolist()) == later
+        again = TimeClock(panes, 0, [])
+        again.restore(clock.state())
+        assert again.state() == clock.state()
+        clock = again
+
+
+def covers(panes: Panes, window: int, filled: list[int]) -> bool:
+    return any(panes.first_pane(window) <= pane < panes.end_pane(window) for pane in filled)
+
+
+def test_windows_due_begin_after_those_answered() -> None:
+    panes = Panes(4, 1)  # the windows of pane p are p + 1 to p + 4
+    filled = np.array([0, 1, 9])
+    assert windows_due(panes, filled, 2, 30, None).tolist() == [3, 4, 5, 6, 10, 11, 12, 13, 14]
+    assert windows_due(panes, filled, 2, 30, 2).tolist() == [3, 4, 5, 6, 10, 11, 12, 13, 14]
+    assert windows_due(panes, filled, 6, 12, 6).tolist() == [7, 10, 11, 12]
+    assert windows_due(panes, filled[:0], 6, 12, 6).tolist() == [7]
+    assert windows_due(panes, filled[:0], 6, 12, None).tolist() == []
+
+
+def test_the_slowest_source_holds_the_watermark() -> None:
+    clock = TimeClock(Panes(10, 5), 3, ["a", "b"])
+    assert (clock.mark(), clock.greatest, clock.final()) == (None, None, None)
+    clock.observe("a", 20)
+    assert (clock.mark(), clock.greatest) == (None, 20)
+    clock.observe("b", 12)
+    clock.observe("a", 15)
+    assert (clock.mark(), clock.greatest) == (9, 20)
+    clock.ignored.add("b")
+    assert clock.mark() == 17
+    clock.ignored.add("a")
+    assert clock.mark() == 17  # with nobody to wait for, the greatest time counts
+    clock.advance(19, np.zeros(0, np.int64))
+    assert clock.mark() == 19
+
+
+def test_the_last_watermark_is_the_end_after_the_last_row() -> None:
+    clock = TimeClock(Panes(10, 5), 3, ["a"])
+    clock.observe("a", 20)
+    assert clock.final() == 25
+    clock.advance(30, np.zeros(0, np.int64))
+    assert clock.final() == 30
+    unseen = TimeClock(Panes(10, 5), 3, ["a"])
+    unseen.watermark = 4
+    assert (unseen.final(), unseen.mark()) == (4, 4)
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    clock = TimeClock(Panes(10, 5), 3, ["a", "b"])
+    other = clock.copied()
+    other.observe("a", 4)
+    other.ignored.add("b")
+    assert clock.seen == {"a": None, "b": None}
+    assert clock.ignored == set()
+
+
+def test_arrivals_of_each_group() -> None:
+    clock = CountClock(Panes(6, 3))
+    clock.reserve(1)
+    assert len(clock.counts) == 1
+    clock.counts[0] = 7
+    clock.reserve(2)
+    assert clock.counts.tolist() == [7, 0]
+    clock.reserve(3)
+    assert clock.counts.tolist() == [7, 0, 0, 0]
+    clock.counts[2] = 3
+    numbers, groups = clock.due(np.array([0, 2, 1]), np.array([2, 0, 0]))
+    assert numbers.tolist() == [1, 2, 1]
+    assert groups.tolist() == [0, 0, 2]

@@ -1,0 +1,223 @@
+"""The kernels of skylines, against definitions in plain Python."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyband.kernels.skyline.dominance import (
+    BETTER,
+    EQUAL,
+    NEITHER,
+    WORSE,
+    dominates,
+    mixed,
+    relation,
+    skyline_runs,
+    sort_keys,
+)
+from skyband.kernels.skyline.stabsky import ALWAYS, Members, stab_fold, stab_follow, stab_read
+
+pytestmark = pytest.mark.nojit
+
+FAR = 1 << 60  # neighbours this far out are one and the same float
+POINTS = st.lists(
+    st.tuples(*[st.sampled_from([0, 1, 2, 3, FAR, FAR + 1, FAR + 2])] * 2), max_size=10
+)
+Point = tuple[int, ...]
+
+
+def beats(a: Point, b: Point) -> bool:
+    return a != b and all(x >= y for x, y in zip(a, b, strict=True))
+
+
+def array(points: list[Point], dimensions: int = 2) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    return np.array(points, np.int64).reshape(len(points), dimensions)
+
+
+SMALL = st.tuples(*[st.integers(0, 2)] * 3)
+
+
+@given(SMALL, SMALL)
+def test_dominance_of_two_points(a: Point, b: Point) -> None:
+    pair = array([a, b], 3)
+    want = BETTER if beats(a, b) else WORSE if beats(b, a) else EQUAL if a == b else NEITHER
+    assert relation(pair, 0, pair, 1) == want
+    assert dominates(pair, 0, pair, 1) == beats(a, b)
+
+
+def test_keys_that_sort_points() -> None:
+    points = array([(9, 9), (0, 10), (5, 0), (10, 5), (9, 9)])
+    keys = np.full(5, 7.0)
+    sort_keys(points, 1, 4, keys)
+    assert keys.tolist() == [7.0, 1.0, 0.5, 1.5, 7.0]
+    sort_keys(array([(3, 1), (3, 2)]), 0, 2, keys)
+    assert keys.tolist() == [0.0, 1.0, 0.5, 1.5, 7.0]
+
+
+def test_segments_of_both_sides_differ() -> None:
+    both = {int(mixed(np.int64(a), np.int64(b))) for a in range(4) for b in range(4)}
+    assert len(both) == 16
+    assert mixed(0, 3) == 3
+
+
+@given(st.lists(POINTS, max_size=4))
+def test_the_skyline_of_each_run(runs: list[list[Point]]) -> None:
+    points = array([point for run in runs for point in run])
+    offsets = np.cumsum([0, *map(len, runs)])
+    counts = np.zeros(1, np.int64)
+    kept, ends = skyline_runs(points, offsets, counts)
+    pairs = 0
+    for run, (first, last) in enumerate(itertools.pairwise(offsets.tolist())):
+        mine = [tuple(p) for p in points[first:last].tolist()]
+        found = kept[ends[run] : ends[run + 1]].tolist()
+        wanted = [first + i for i, p in enumerate(mine) if not any(beats(q, p) for q in mine)]
+        assert sorted(found) == wanted
+        groups = [key for key, _ in itertools.groupby(mine[i - first] for i in found)]
+        assert len(groups) == len(set(groups)), "equal points stand side by side"
+        pairs += len(mine) * (len(mine) + 1) if len(mine) > 1 else 0
+    assert sum(len(run) for run in runs if len(run) > 1) <= counts[0] <= pairs
+    assert ends[0] == 0
+
+
+def test_comparisons_are_counted() -> None:
+    counts = np.zeros(1, np.int64)
+    # The best of the first four dominates all; of the other three none dominates another.
+    points = array([(9, 9), (1, 1), (2, 0), (0, 2), (1, 3), (2, 2), (3, 1)])
+    kept, _ = skyline_runs(points, np.array([0, 4, 7]), counts)
+    assert sorted(kept.tolist()) == [0, 4, 5, 6]
+    assert counts[0] == 4 + 3 + (0 + 1 + 2) + 3  # the three have equal keys: once more, backwards
+
+
+# StabSky ------------------------------------------------------------------------------------------
+
+STREAM = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), SMALL), max_size=14)
+"""How many panes after the row before, segment, point."""
+
+
+def rows_of(stream: list[tuple[int, int, Point]], start: int = 3) -> list[tuple[int, int, Point]]:
+    """(pane, segment, point), by pane."""
+    panes = itertools.accumulate((ahead for ahead, _, _ in stream), initial=start)
+    return [(pane, segment, p) for pane, (_, segment, p) in zip(panes, stream, strict=False)]
+
+
+def definition(rows: list[tuple[int, int, Point]], first: int, end: int) -> list[int]:
+    live = [i for i, (pane, _, _) in enumerate(rows) if first <= pane < end]
+    return [
+        i
+        for i in live
+        if not any(rows[j][1] == rows[i][1] and beats(rows[j][2], rows[i][2]) for j in live)
+    ]
+
+
+def pane_skylines(rows: list[tuple[int, int, Point]]) -> list[tuple[int, list[int]]]:
+    """Of each pane the skylines of its segments, equal points side by side."""
+    found = []
+    for pane in sorted({pane for pane, _, _ in rows}):
+        chosen = definition(rows, pane, pane + 1)
+        found.append((pane, sorted(chosen, key=lambda i: (rows[i][1:], i))))
+    return found
+
+
+@given(STREAM, st.integers(1, 4), st.integers(1, 3))
+def test_windows_of_stabsky(stream: list[tuple[int, int, Point]], size: int, turns: int) -> None:
+    rows = rows_of(stream)
+    every = pane_skylines(rows)
+    last = rows[-1][0] if rows else 3
+    m, counts, taken = empty_members(), np.zeros(4, np.int64), 0
+    # Panes come in so many calls, and each window is read as soon as its last pane is in.
+    for turn in range(turns):
+        low, high = 3 + turn * (last - 2) // turns, 3 + (turn + 1) * (last - 2) // turns
+        mine = [(pane, chosen) for pane, chosen in every if low <= pane < high]
+        new = [i for _, chosen in mine for i in chosen]
+        taken += len(new)
+        m = joined(m, rows, new)
+        offsets = np.cumsum([0, *(len(chosen) for _, chosen in mine)])
+        stamps = np.array([pane for pane, _ in mine], np.int64)
+        ends = np.arange(low + 1, high + 1)[: None if turn == turns - 1 else -1]
+        before = len(m.pane) - len(new)
+        kept, found, cuts = stab_fold(m, before, offsets, stamps, ends - size, ends, counts)
+        for number, end in enumerate(ends.tolist()):
+            read = found[cuts[number] : cuts[number + 1]].tolist()
+            assert sorted(read) == definition(rows, end - size, end), (end - size, end)
+        m = Members(*(column[:kept].copy() for column in m))
+        check_members(m, rows, int(ends[-1]) - size if len(ends) else low - size, high)
+        for first in range(high - size, high):
+            assert sorted(stab_read(m, first).tolist()) == definition(rows, first, high)
+        assert counts[1] + counts[2] + len(m.pane) == taken
+
+
+def empty_members() -> Members:
+    return joined(Members(array([], 3), *(np.zeros(0, np.int64) for _ in range(5))), [], [])
+
+
+def joined(m: Members, rows: list[tuple[int, int, Point]], new: list[int]) -> Members:
+    """The members, and behind them new rows whose since and parent are not known yet."""
+    unknown = np.full(len(new), -77)
+    more = (
+        array([rows[i][2] for i in new], 3),
+        np.array([rows[i][1] for i in new], np.int64),
+        np.array([rows[i][0] for i in new], np.int64),
+        unknown,
+        unknown,
+        np.array(new, np.int64),
+    )
+    return Members(*(np.concatenate(pair) for pair in zip(m, more, strict=True)))
+
+
+def check_members(m: Members, rows: list[tuple[int, int, Point]], gone: int, end: int) -> None:
+    """Whatever no row of its own or a newer pane dominates, with its youngest dominator."""
+    live = [i for i, (pane, _, _) in enumerate(rows) if gone <= pane < end]
+
+    def dominators(i: int, panes: range) -> list[int]:
+        pane_ok = [j for j in live if rows[j][0] in panes and rows[j][1] == rows[i][1]]
+        return [j for j in pane_ok if beats(rows[j][2], rows[i][2])]
+
+    wanted = {i for i in live if not dominators(i, range(rows[i][0], end))}
+    assert set(m.slot.tolist()) == wanted
+    assert m.pane.tolist() == sorted(m.pane.tolist())
+    for at, slot in enumerate(m.slot.tolist()):
+        assert (m.pane[at], m.segment[at], tuple(m.points[at].tolist())) == rows[slot]
+        older = [j for j in wanted if j in dominators(slot, range(gone, rows[slot][0]))]
+        if m.parent[at] < 0:
+            assert not older
+            assert m.since[at] < gone
+        else:
+            parent = int(m.slot[m.parent[at]])
+            assert parent in older
+            assert m.since[at] == rows[parent][0] == max(rows[j][0] for j in older)
+
+
+@given(STREAM, st.integers(0, 6), st.integers(0, 5))
+def test_rows_that_follow_one_another(
+    stream: list[tuple[int, int, Point]], cut: int, gone: int
+) -> None:
+    rows = [(pane, 0, point) for pane, _, point in rows_of(stream)]
+    points, pane = array([p for _, _, p in rows], 3), np.array([p for p, _, _ in rows], np.int64)
+    segment = np.zeros(len(rows), np.int64)
+    cut = min(cut, len(rows))
+    while 0 < cut < len(rows) and rows[cut][0] == rows[cut - 1][0]:
+        cut += 1  # a pane comes as a whole
+    first = min([3 + gone, *(each for each, _, _ in rows[cut:])])
+    counts, local = np.zeros(4, np.int64), np.zeros(1, np.int64)
+    m = empty_members()
+    for start, stop, oldest in ((0, cut, 0), (cut, len(rows), first)):
+        until = (points[:stop], segment[:stop], pane[:stop])
+        m = Members(*stab_follow(m, *until, start, 0, oldest, counts, local))
+    check_members(m, rows, first, 99)
+
+
+def test_the_first_rows_have_been_there_always() -> None:
+    counts = np.zeros(4, np.int64)
+    m = joined(empty_members(), [(0, 0, (1, 1, 1)), (1, 0, (0, 0, 0))], [0, 1])
+    kept, _, _ = stab_fold(
+        m, 0, np.array([0, 1, 2]), np.array([0, 1]), np.zeros(0, np.int64), np.zeros(0, np.int64), counts
+    )
+    assert kept == 2
+    assert m.since.tolist() == [ALWAYS, 0]
+    assert m.parent.tolist() == [-1, 0]
+    assert counts.tolist() == [1, 0, 0, 1]
