@@ -63,7 +63,9 @@ def check_counts(runs: list[list[int]], raw: bool, weighted: bool) -> None:
 
 
 @given(
-    st.lists(st.lists(st.sampled_from(EDGES), max_size=30), max_size=4), st.booleans(), st.booleans()
+    st.lists(st.lists(st.sampled_from(EDGES), max_size=30), max_size=4),
+    st.booleans(),
+    st.booleans(),
 )
 def test_items_of_small_runs(runs: list[list[int]], raw: bool, weighted: bool) -> None:
     check_counts(runs, raw, weighted)
@@ -72,7 +74,7 @@ def test_items_of_small_runs(runs: list[list[int]], raw: bool, weighted: bool) -
 @pytest.mark.parametrize(("raw", "weighted"), [(True, False), (False, True)])
 def test_items_of_runs_that_outgrow_their_table(raw: bool, weighted: bool) -> None:
     rng = random.Random(1)
-    many = [rng.getrandbits(64) for _ in range(1500)]
+    many = [rng.getrandbits(64) for _ in range(2100)]
     few = many[:20]
     runs = [few[:12], few[:13], [*many, *many[:9]], few, rng.choices(few, k=40), [], many[:100]]
     check_counts(runs, raw, weighted)
@@ -80,7 +82,9 @@ def test_items_of_runs_that_outgrow_their_table(raw: bool, weighted: bool) -> No
 
 def test_items_of_very_many_short_runs() -> None:
     rng = random.Random(2)
-    check_counts([[rng.randrange(9) for _ in range(rng.randrange(13))] for _ in range(260)], False, True)
+    check_counts(
+        [[rng.randrange(9) for _ in range(rng.randrange(13))] for _ in range(260)], False, True
+    )
 
 
 def test_a_long_run_after_short_ones() -> None:
@@ -94,7 +98,9 @@ def test_sums_and_keys_of_runs() -> None:
     keys = grouped_keys(hashes, np.array([3, 4, 5], np.int32), offsets)
     golden = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
-        wanted = [mix(hashes[i] ^ mix(np.uint64(g) * golden)) for i, g in enumerate((3, 3, 5, 5, 5))]
+        wanted = [
+            mix(hashes[i] ^ mix(np.uint64(g) * golden)) for i, g in enumerate((3, 3, 5, 5, 5))
+        ]
     assert keys.tolist() == wanted
 
 
@@ -196,7 +202,9 @@ def test_the_best_slots_and_what_ties_with_them(
 @given(
     st.lists(
         st.tuples(
-            st.dictionaries(st.integers(1, 12), st.tuples(st.integers(2, 5), st.integers(0, 1)), max_size=3),
+            st.dictionaries(
+                st.integers(1, 12), st.tuples(st.integers(2, 5), st.integers(0, 1)), max_size=3
+            ),
             st.integers(0, 1),
             st.lists(st.tuples(st.integers(1, 12), st.integers(1, 3)), max_size=25),
         ),

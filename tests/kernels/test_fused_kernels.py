@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skyband.arrays import Codes, Floats, Ints
 from skyband.kernels.fused.guard import guard_keys, live_slots, remember
 from skyband.kernels.fused.lists import first_of_lists, move_in_lists
 from skyband.kernels.fused.sweep import (
@@ -115,13 +116,16 @@ def test_lists_stay_sorted(moves: list[tuple[int, float, float]], depth: int) ->
 # The sweep ----------------------------------------------------------------------------------------
 
 REPORTS = st.lists(
-    st.tuples(st.integers(0, 1), st.integers(0, 3), st.integers(0, 1), st.integers(0, 3)), max_size=10
+    st.tuples(st.integers(0, 1), st.integers(0, 3), st.integers(0, 1), st.integers(0, 3)),
+    max_size=10,
 )
 """How many panes after the report before, object, stream, value."""
 LOW, HIGH = np.array([0.5, 0.25]), np.array([4.0, 8.0])
 
 
-def log_of(reports: list[tuple[int, int, int, int]], head: int = 2):  # type: ignore[no-untyped-def]
+def log_of(
+    reports: list[tuple[int, int, int, int]], head: int = 2
+) -> tuple[tuple[Codes, Codes, Floats, Ints, Codes], int, int, Codes]:
     """A log that begins at ``head``; each report is chained to the next of its object."""
     size = head + len(reports)
     code, stream = np.full(size, -5, np.int32), np.full(size, -5, np.int32)
@@ -157,7 +161,9 @@ def test_instances_of_a_log(reports: list[tuple[int, int, int, int]]) -> None:
         assert wanted[owner[r - head]] == (pane[r], code[r])
     for i, (p, object_) in enumerate(wanted):
         for s in range(2):
-            mine = [value[r] for r in there if (code[r], stream[r]) == (object_, s) and pane[r] >= p]
+            mine = [
+                value[r] for r in there if (code[r], stream[r]) == (object_, s) and pane[r] >= p
+            ]
             assert seen[i, s] == len(mine)
             assert values[i, s] == (sum(mine) if mine else LOW[s])
     masks = live_streams(who, links, chain, stream)
@@ -184,11 +190,14 @@ def test_what_instances_can_still_come_to(returns: bool) -> None:
             assert likely[i, s] == (sure if seen[i, s] else hoped)
 
 
-@given(
-    st.lists(st.dictionaries(st.integers(0, 3), st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=4),
-             max_size=4),
-    st.integers(1, 3),
-)  # fmt: skip
+PANES = st.lists(
+    st.dictionaries(st.integers(0, 3), st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=4),
+    max_size=4,
+)
+"""Of each pane the objects, with their current and their best score."""
+
+
+@given(PANES, st.integers(1, 3))
 def test_instances_that_can_never_be_answered(
     panes: list[dict[int, tuple[int, int]]], k: int
 ) -> None:
@@ -220,7 +229,9 @@ def test_reports_of_lost_instances_are_dropped(
     mark = np.zeros(4, np.int64)
     who, owner, *_ = instances(log, head, size, mark, 0, LOW)
     lost = np.array([bits >> i & 1 for i in range(len(who))], np.bool_)
-    before = [(int(code[r]), int(stream[r]), float(value[r]), int(pane[r])) for r in range(head, size)]
+    before = [
+        (int(code[r]), int(stream[r]), float(value[r]), int(pane[r])) for r in range(head, size)
+    ]
     # Only the oldest instances of an object go.
     goes = [all(lost[j] for j in range(i + 1) if who[j] == who[i]) for i in range(len(who))]
     kept, dead, some = compact(log, head, size, lost.copy(), owner, links, who)

@@ -20,6 +20,7 @@ from skyband.kernels.skyline.dominance import (
     skyline_runs,
     sort_keys,
 )
+from skyband.kernels.skyline.isj import common, local_update
 from skyband.kernels.skyline.stabsky import ALWAYS, Members, stab_fold, stab_follow, stab_read
 
 pytestmark = pytest.mark.nojit
@@ -35,7 +36,9 @@ def beats(a: Point, b: Point) -> bool:
     return a != b and all(x >= y for x, y in zip(a, b, strict=True))
 
 
-def array(points: list[Point], dimensions: int = 2) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+def array(
+    points: list[Point], dimensions: int = 2
+) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     return np.array(points, np.int64).reshape(len(points), dimensions)
 
 
@@ -215,9 +218,59 @@ def test_the_first_rows_have_been_there_always() -> None:
     counts = np.zeros(4, np.int64)
     m = joined(empty_members(), [(0, 0, (1, 1, 1)), (1, 0, (0, 0, 0))], [0, 1])
     kept, _, _ = stab_fold(
-        m, 0, np.array([0, 1, 2]), np.array([0, 1]), np.zeros(0, np.int64), np.zeros(0, np.int64), counts
+        m,
+        0,
+        np.array([0, 1, 2]),
+        np.array([0, 1]),
+        np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
+        counts,
     )
     assert kept == 2
     assert m.since.tolist() == [ALWAYS, 0]
     assert m.parent.tolist() == [-1, 0]
     assert counts.tolist() == [1, 0, 0, 1]
+
+
+# Local skylines of the join -----------------------------------------------------------------------
+
+
+@given(st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9)))
+def test_numbers_in_common(known: set[int], numbers: set[int]) -> None:
+    pair = (np.array(sorted(each), np.int64) for each in (known, numbers))
+    assert common(*pair) == len(known & numbers)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), SMALL), min_size=1, max_size=16),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2**16 - 1)), min_size=1, max_size=4),
+)
+def test_a_local_skyline_goes_on_from_the_last(
+    rows: list[tuple[int, Point]], steps: list[tuple[int, int]]
+) -> None:
+    """Rows expire in front, and any of the others may be active."""
+    known = parents = np.zeros(0, np.int64)
+    counts = np.zeros(4, np.int64)
+    expired = 0
+    for gone, bits in steps:
+        expired = min(expired + gone, len(rows))
+        live = rows[expired:]
+        points = array([point for _, point in live], 3)
+        segment = np.array([s for s, _ in live], np.int64)
+        chosen = [i for i in range(len(live)) if bits >> i & 1]
+        active = np.array(chosen, np.int64)
+        known, parents, sky = local_update(points, segment, known, parents, active, expired, counts)
+        assert known.tolist() == [i + expired for i in chosen]
+        best = {
+            i
+            for i in chosen
+            if not any(live[j][0] == live[i][0] and beats(live[j][1], live[i][1]) for j in chosen)
+        }
+        assert sorted(sky.tolist()) == sorted(best)
+        for i, parent in zip(chosen, parents.tolist(), strict=True):
+            assert (parent < 0) == (i in best)
+            if parent >= 0:
+                above = live[parent - expired]
+                assert parent - expired in chosen
+                assert above[0] == live[i][0]
+                assert beats(above[1], live[i][1])

@@ -129,7 +129,9 @@ def test_each_run_is_pruned_and_answered_by_itself(
 
 def empty_queue(room: int, entries: int) -> Queue:
     return Queue(
-        np.full(room, -7, np.int64), np.full((entries, 4), -7, np.int64), np.zeros(NUMBERS, np.int64)
+        np.full(room, -7, np.int64),
+        np.full((entries, 4), -7, np.int64),
+        np.zeros(NUMBERS, np.int64),
     )
 
 

@@ -158,14 +158,14 @@ def _compare(kind: str, window: Any, settings: Any, pattern: str, number: int) -
 
 def tests_of(target: Target, items: list[Any]) -> list[Check]:
     """The target's own tests among those that pytest collected."""
-    found = []
     for path, word in target.own_tests:
         if not any(item.path.match(path) and word in item.name for item in items):
             raise LookupError(f"{path} has no test whose name contains {word!r}")
-    for item in items:
-        if any(item.path.match(path) and word in item.name for path, word in target.own_tests):
-            found.append(Check(item.nodeid, partial(_run_item, item), remembers=False))
-    return found
+    return [
+        Check(item.nodeid, partial(_run_item, item), remembers=False)
+        for item in items
+        if any(item.path.match(path) and word in item.name for path, word in target.own_tests)
+    ]
 
 
 def _run_item(item: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mutation import runner
 from mutation.changes import Change
-from mutation.targets import FAMILIES, Target
+from mutation.targets import FAMILIES, TARGETS, Target
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "mutation.md"
 LOOKED_AT = Path(__file__).parent / "survivors.txt"
@@ -40,46 +40,61 @@ def summary(results: list[Result]) -> str:
 
 def write(results: list[Result], given: argparse.Namespace) -> None:
     """Rewrite the page."""
-    reasons = looked_at()
+    lines = [*_introduction(results, given), *_tables(results), "", *_survivors(results)]
+    PAGE.write_text("\n".join(lines) + "\n")
+
+
+def _introduction(results: list[Result], given: argparse.Namespace) -> list[str]:
     sample = given.sample
     asked = "" if sample is None else f"--sample {sample} --seed {given.seed} "
     asked += "" if given.cases == runner.CASES else f"--cases {given.cases}"
     words = f' MUTANT_ARGS="{asked.strip()}"' if asked else ""
-    how = "every mutant" if sample is None else f"a random sample of at most {sample} mutants"
-    lines = [
+    there = sum({result.target.module: result.all for result in results}.values())
+    modules = len({result.target.module for result in results})
+    how = "all" if len(results) == there else f"a random sample of {len(results):,}"
+    return [
         "# Mutation tests",
         "",
         "Do the tests notice when a kernel is wrong? `make mutants` changes one comparison,",
-        "operator, constant or truth value at a time and runs what covers the module: "
-        f"{given.cases} random",
-        "queries and some longer streams against the oracle, with snapshots restored, and for some",
-        "modules their own tests. Kernels run uncompiled. A mutant is killed when a test fails, or",
-        "when the tests take more than four times as long as usual. Functions that only tests and",
+        "operator, constant or truth value at a time, and runs the tests that execute the changed",
+        f"line. They are {given.cases} random queries and some longer streams per module, whose",
+        "answers are compared with the oracle, with snapshots restored in between, and the tests",
+        "of the module itself. Kernels run uncompiled. A mutant is killed when a test fails, or",
+        "when a test takes more than ten times as long as usual. Functions that only tests and",
         "statistics call are left out.",
         "",
-        f"This page was written by `make mutants{words}`: {how} of each module.",
+        f"This page was written by `make mutants{words}`. The {modules} modules have",
+        f"{there:,} mutants; this run tried {how}.",
         "",
-        "| family | mutants tried | killed |",
-        "|---|---:|---:|",
     ]
+
+
+def _tables(results: list[Result]) -> list[str]:
+    lines = ["| family | mutants tried | killed | |", "|---|---:|---:|---:|"]
     for family in (*FAMILIES, "all"):
         mine = [r for r in results if family in (r.target.family, "all")]
         if mine:
-            lines.append(f"| {family} | {len(mine):,} | {_percent(mine)} |")
+            killed = sum(result.killed for result in mine)
+            lines.append(f"| {family} | {len(mine):,} | {killed:,} | {_percent(mine)} |")
     lines += ["", "| module | mutants there are | tried | killed |", "|---|---:|---:|---:|"]
-    for module in sorted({result.target.module for result in results}):
+    for module in dict.fromkeys(t.module for t in TARGETS):
         mine = [result for result in results if result.target.module == module]
-        lines.append(f"| `{module}` | {mine[0].all:,} | {len(mine):,} | {_percent(mine)} |")
-    survivors = [result for result in results if not result.killed]
-    lines += ["", "## Survivors", ""]
-    lines += ["Each is a missing test, dead code, or means the same (equivalent).", ""]
-    lines += ["| where | change | what it is |", "|---|---|---|"]
-    for result in survivors:
-        change, module = result.change, result.target.module
-        reason = reasons.get((module, change.name), "not looked at yet")
-        text = f"`{change.before}` → `{change.after}`".replace("|", "\\|")
-        lines.append(f"| `{module}`, `{change.function}` | {text} | {reason} |")
-    PAGE.write_text("\n".join(lines) + "\n")
+        if mine:
+            killed = sum(result.killed for result in mine)
+            lines.append(f"| `{module}` | {mine[0].all:,} | {len(mine):,} | {killed:,} |")
+    return lines
+
+
+def _survivors(results: list[Result]) -> list[str]:
+    reasons = looked_at()
+    lines = ["## Survivors", "", "| where | change | why no test fails |", "|---|---|---|"]
+    for result in results:
+        if not result.killed:
+            change, module = result.change, result.target.module
+            reason = reasons.get((module, change.name), "not looked at yet")
+            text = f"`{change.before}` → `{change.after}`".replace("|", "\\|")
+            lines.append(f"| `{module}`, `{change.function}` | {text} | {reason} |")
+    return lines
 
 
 def looked_at() -> dict[tuple[str, str], str]:

@@ -24,7 +24,7 @@ from mutation.targets import TARGETS, Target
 
 TESTS = Path(__file__).parent.parent
 SOURCE = TESTS.parent / "src"
-CASES = 60
+CASES = 30
 """Default number of random queries, of the covering algorithms, compared with the oracle."""
 MEMORY = 4 << 30
 """Bytes that a mutant may allocate beyond what is loaded."""
@@ -56,9 +56,7 @@ def with_tests(targets: Sequence[Target], body: Callable[[list[Any]], int]) -> i
             result[0] = body(session.items)
             return True
 
-    files = dict.fromkeys(
-        str(TESTS / path) for target in targets for path, _ in target.own_tests
-    )
+    files = dict.fromkeys(str(TESTS / path) for target in targets for path, _ in target.own_tests)
     given = ["-q", "-s", "-p", "no:cacheprovider", "--hypothesis-profile=mutants"]
     # Integer overflow raises warnings when kernels run uncompiled.
     given += ["--assert=plain", "-W", "ignore:overflow encountered:RuntimeWarning"]

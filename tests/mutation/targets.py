@@ -63,8 +63,12 @@ TARGETS = (
         "core",
         "skyband.engine.fold",
         ANY,
-        ("engine/test_peek.py test_in", "embedded/test_monitor.py forgotten",
-         "embedded/test_monitor.py test_an", "embedded/test_monitor.py peek"),
+        (
+            "engine/test_peek.py test_in",
+            "embedded/test_monitor.py forgotten",
+            "embedded/test_monitor.py test_an",
+            "embedded/test_monitor.py peek",
+        ),
     ),
     Target("core", "skyband.kernels.core.arrange", ANY, (CORE,)),
     Target(
@@ -81,7 +85,12 @@ TARGETS = (
     ),
     Target("topk", "skyband.kernels.topk.mintopk", {"TopK": ("mintopk",)}),
     Target("topk", "skyband.kernels.topk.sma", {"TopK": ("sma",)}, ("topk/test_sma.py r",)),
-    Target("topk", "skyband.kernels.topk.pabf_merge", {"TopK": ("pabf",)}),
+    Target(
+        "topk",
+        "skyband.kernels.topk.pabf_merge",
+        {"TopK": ("pabf",)},
+        ("kernels/test_pabf_kernels.py",),
+    ),
     Target("topk", "skyband.topk.mintopk", {"TopK": ("mintopk",)}),
     Target(
         "frequency",
@@ -105,11 +114,17 @@ TARGETS = (
         "frequency",
         "skyband.kernels.frequency.item_heap",
         SKETCH,
-        (f"{FREQUENCY_KERNELS} table", f"{FREQUENCY_KERNELS} least",
-         f"{FREQUENCY_KERNELS} equal", f"{FREQUENCY_KERNELS} best"),
+        (
+            f"{FREQUENCY_KERNELS} table",
+            f"{FREQUENCY_KERNELS} least",
+            f"{FREQUENCY_KERNELS} equal",
+            f"{FREQUENCY_KERNELS} best",
+        ),
     ),
     Target("frequency", "skyband.frequency.exact", {"HeavyHitters": ("exact",)}),
-    Target("uncertain", "skyband.kernels.uncertain.compact", UNCERTAIN, (f"{UNCERTAIN_KERNELS} run",)),
+    Target(
+        "uncertain", "skyband.kernels.uncertain.compact", UNCERTAIN, (f"{UNCERTAIN_KERNELS} run",)
+    ),
     Target(
         "uncertain",
         "skyband.kernels.uncertain.poisson",
@@ -136,14 +151,21 @@ TARGETS = (
         FUSED,
         (f"{FUSED_KERNELS} most", f"{FUSED_KERNELS} differ", "fused/test_fused_rows.py guard"),
     ),
-    Target("fused", "skyband.kernels.fused.lists", {"FusedTopK": ("sla",)}, (f"{FUSED_KERNELS} lists",)),
+    Target(
+        "fused", "skyband.kernels.fused.lists", {"FusedTopK": ("sla",)}, (f"{FUSED_KERNELS} lists",)
+    ),
     Target("fused", "skyband.fused.eaa", {"FusedTopK": ("eaa",)}),
     Target(
         "skyline",
         "skyband.kernels.skyline.dominance",
         SKYLINE,
-        (f"{SKYLINE_KERNELS} dominance", f"{SKYLINE_KERNELS} points", f"{SKYLINE_KERNELS} segments",
-         f"{SKYLINE_KERNELS} skyline", f"{SKYLINE_KERNELS} comparisons"),
+        (
+            f"{SKYLINE_KERNELS} dominance",
+            f"{SKYLINE_KERNELS} points",
+            f"{SKYLINE_KERNELS} segments",
+            f"{SKYLINE_KERNELS} skyline",
+            f"{SKYLINE_KERNELS} comparisons",
+        ),
     ),
     Target(
         "skyline",
@@ -151,7 +173,12 @@ TARGETS = (
         {"Skyline": ("stabsky",)},
         (f"{SKYLINE_KERNELS} stabsky", f"{SKYLINE_KERNELS} rows"),
     ),
-    Target("skyline", "skyband.kernels.skyline.isj", {"SkylineJoin": ("isj", "lsj")}),
+    Target(
+        "skyline",
+        "skyband.kernels.skyline.isj",
+        {"SkylineJoin": ("isj", "lsj")},
+        (f"{SKYLINE_KERNELS} common", f"{SKYLINE_KERNELS} local"),
+    ),
     Target("skyline", "skyband.skyline.stabsky", {"Skyline": ("stabsky",)}),
 )
 

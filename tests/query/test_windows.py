@@ -114,7 +114,11 @@ def test_a_window_covers_its_panes_and_no_other(
     assert panes.pane_start(pane) <= position < panes.pane_end(pane)
     assert panes.pane_end(pane) == panes.pane_start(pane + 1)
     assert panes.used(np.array([pane])).tolist() == [
-        any(end - size <= position < end for end in range(offset - 400, offset + 400) if (end - offset) % slide == 0)
+        any(
+            end - size <= position < end
+            for end in range(offset - 400, offset + 400)
+            if (end - offset) % slide == 0
+        )
     ]
     for window in range(int(panes.first_window_of(pane)) - 3, int(panes.last_window_of(pane)) + 4):
         end = panes.end_of(window)

@@ -1,0 +1,137 @@
+"""The candidates of PABF, against the definition of a dominator."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skyband.kernels.topk.pabf import new_candidates
+from skyband.kernels.topk.pabf_merge import (
+    BUCKETS,
+    DOMINATORS,
+    FIRST,
+    GLOBAL_MERGES,
+    KEY,
+    LEVEL,
+    LOCAL_MERGES,
+    PANE,
+    SLOT,
+    TIE,
+    USED,
+    Candidates,
+    before,
+    local_merge,
+    reserve,
+)
+
+pytestmark = pytest.mark.nojit
+
+WHOLE = 3
+"""Keys that one level holds."""
+Row = tuple[int, int, int]
+"""Key, pane, slot."""
+
+
+def place(row: Row) -> tuple[int, int, int]:
+    """Rows stand by level, newest pane first, best first."""
+    return (-(row[0] // WHOLE), -row[1], -row[0])
+
+
+def dominators(row: Row, others: list[Row]) -> int:
+    """Rows before this one that are as new or newer."""
+    return sum(
+        other[1] >= row[1] and (place(other), -other[2]) < (place(row), -row[2]) for other in others
+    )
+
+
+@settings(max_examples=80)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.lists(st.integers(-9, 9), max_size=6), min_size=1, max_size=3),
+            st.integers(0, 2),
+        ),
+        max_size=14,
+    ),
+    st.integers(1, 3),
+)
+def test_candidates_are_the_rows_with_few_dominators(
+    merges: list[tuple[list[list[int]], int]], k: int
+) -> None:
+    """Fresh panes come, old ones go; equal rows count as dominators of one another at most once."""
+    state = new_candidates(k)
+    rows: list[Row] = []
+    pane = first = 0
+    for panes, gone in merges:
+        fresh = []
+        for keys in panes:
+            fresh += [(key, pane, len(rows) + i) for i, key in enumerate(keys, len(fresh))]
+            pane += 1
+        first = min(first + gone, pane - len(panes))
+        state.meta[FIRST] = first
+        state = pushed(state, fresh, k)
+        rows += fresh
+        check(state, rows, first, k)
+    counts = state.meta
+    assert counts[LOCAL_MERGES] == sum(any(panes) for panes, _ in merges)
+    assert counts[GLOBAL_MERGES] <= counts[LOCAL_MERGES] * BUCKETS
+
+
+def pushed(state: Candidates, fresh: list[Row], k: int) -> Candidates:
+    state = reserve(state, len(fresh))
+    assert len(state.rows) >= state.meta[USED] + len(fresh)
+    for key, pane, slot in fresh:
+        row = state.rows[state.meta[USED]]
+        row[KEY], row[TIE], row[SLOT], row[PANE] = key, slot, slot, pane
+        state.meta[USED] += 1
+    local_merge(state, k, 1.0, WHOLE)
+    return state
+
+
+def check(state: Candidates, rows: list[Row], first: int, k: int) -> None:
+    cut, used = state.cut.tolist(), int(state.meta[USED])
+    assert cut[0] == used
+    assert cut[BUCKETS] == 0
+    live = [row for row in rows if row[1] >= first]
+    kept: dict[int, Row] = {}
+    newest = None
+    for j in range(BUCKETS):
+        bucket = range(cut[j + 1], cut[j])
+        mine = [(int(r[KEY]), int(r[PANE]), int(r[SLOT])) for r in state.rows[cut[j + 1] : cut[j]]]
+        if not mine:
+            continue
+        assert cut[j + 1] <= state.head[j] <= cut[j]
+        assert len(mine) <= k * 2.718281828459045 ** (j + 1)
+        assert newest is None or max(pane for _, pane, _ in mine) < newest
+        newest = min(pane for _, pane, _ in mine)
+        assert state.newest[j] >= max(pane for _, pane, _ in mine)
+        for at, row in zip(bucket, mine, strict=True):
+            assert row in rows
+            assert state.rows[at, TIE] == row[2]
+            assert state.rows[at, LEVEL] == row[0] // WHOLE
+            found = int(state.rows[at, DOMINATORS])
+            ahead = mine[: at - bucket.start]
+            assert sum(other[1] >= row[1] for other in ahead) <= found < k
+            assert found <= sum(place(other) <= place(row) and other[1] >= row[1] for other in rows)
+        assert [place(row) for row in mine] == sorted(place(row) for row in mine)
+        assert all(
+            before(state.rows, a, b) == (place(x) < place(y))
+            for (a, x), (b, y) in itertools.pairwise(zip(bucket, mine, strict=True))
+        )
+        kept |= {row[2]: row for row in mine}
+    counted = [row for row in live if dominators(row, live) < k]
+    alike = sorted(place(row) for row in counted)
+    # Of equal rows any may stay, so compare how many of each kind there are.
+    there = sorted(place(row) for row in kept.values())
+    assert all(there.count(kind) >= alike.count(kind) for kind in alike)
+
+
+def test_a_bucket_whose_rows_are_gone_is_dropped() -> None:
+    state, k = new_candidates(1), 1
+    state = pushed(state, [(10 * i, 0, i) for i in range(3)], k)
+    state.meta[FIRST] = 5
+    state = pushed(state, [(3, 5, 9), (1, 6, 10)], k)
+    assert state.rows[: state.meta[USED], SLOT].tolist() == [9, 10]
