@@ -48,6 +48,7 @@ def pushed(rng: random.Random, drawn: streams.Drawn) -> None:
     want = _wanted(drawn, batches)
     _compare(drawn, got, want)
     stats = monitor.stats()
+    assert stats["windows_out"] == len(got)
     for name in ("rows_in", "rows_late", "rows_unused"):
         assert stats[name] == getattr(want, name), f"{name}: {stats[name]}, not {want}"
 

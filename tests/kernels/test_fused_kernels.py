@@ -124,7 +124,7 @@ LOW, HIGH = np.array([0.5, 0.25]), np.array([4.0, 8.0])
 
 
 def log_of(
-    reports: list[tuple[int, int, int, int]], head: int = 2
+    reports: list[tuple[int, int, int, int]], head: int
 ) -> tuple[tuple[Codes, Codes, Floats, Ints, Codes], int, int, Codes]:
     """A log that begins at ``head``; each report is chained to the next of its object."""
     size = head + len(reports)
@@ -144,9 +144,9 @@ def log_of(
     return (code, stream, value, pane, chain), head, size, links
 
 
-@given(REPORTS)
-def test_instances_of_a_log(reports: list[tuple[int, int, int, int]]) -> None:
-    log, head, size, links = log_of(reports)
+@given(REPORTS, st.sampled_from([0, 2]))
+def test_instances_of_a_log(reports: list[tuple[int, int, int, int]], begin: int) -> None:
+    log, head, size, links = log_of(reports, begin)
     code, stream, value, pane, chain = log
     mark = np.zeros(4, np.int64)
     who, owner, stamps, offsets, values, seen = instances(log, head, size, mark, 0, LOW)
@@ -217,14 +217,35 @@ def test_instances_that_can_never_be_answered(
             scores[int(who[j])] = max(scores.get(int(who[j]), -1.0), float(current[j]))
         before = sum((-score, key[o]) < (-best[i], key[who[i]]) for o, score in scores.items())
         assert lost[i] == (before >= k)
-    assert len(who) <= work <= len(who) * (k + 1)
+    assert work == comparisons(who.tolist(), offsets.tolist(), current.tolist(), key.tolist(), k)
 
 
-@given(REPORTS, st.integers(0, 2**10 - 1))
+def comparisons(
+    who: list[int], offsets: list[int], current: list[float], key: list[int], k: int
+) -> int:
+    """One per instance, and one per place that it moves forward on the board."""
+    board: list[tuple[float, int]] = []
+    work = 0
+    for first, last in reversed(list(itertools.pairwise(offsets))):
+        for i in range(first, last):
+            entry = (-current[i], key[who[i]])
+            old = [at for at, (_, name) in enumerate(board) if name == entry[1]]
+            work += 1
+            if not old and len(board) == k and board[-1] < entry:
+                continue
+            at = old[0] if old else min(len(board), k - 1)
+            board[at : at + 1] = []
+            board.append(entry)
+            board.sort()
+            work += at - board.index(entry)
+    return work
+
+
+@given(REPORTS, st.integers(0, 2**10 - 1), st.sampled_from([0, 2]))
 def test_reports_of_lost_instances_are_dropped(
-    reports: list[tuple[int, int, int, int]], bits: int
+    reports: list[tuple[int, int, int, int]], bits: int, begin: int
 ) -> None:
-    log, head, size, links = log_of(reports)
+    log, head, size, links = log_of(reports, begin)
     code, stream, value, pane, chain = log
     mark = np.zeros(4, np.int64)
     who, owner, *_ = instances(log, head, size, mark, 0, LOW)

@@ -87,6 +87,18 @@ def test_the_skyline_of_each_run(runs: list[list[Point]]) -> None:
     assert ends[0] == 0
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_dominated_point_with_an_equal_key_goes(place: int) -> None:
+    # As floats the first and the last one are equal, so that their keys are.
+    points = [(0, FAR, 0), (0, 0, FAR)]
+    points.insert(place, (FAR, 0, 0))
+    points.append((FAR + 1, 0, 0))
+    counts = np.zeros(1, np.int64)
+    kept, ends = skyline_runs(array(points, 3), np.array([0, 4]), counts)
+    assert sorted(kept.tolist()) == [i for i in range(4) if i != place]
+    assert ends.tolist() == [0, 3]
+
+
 def test_comparisons_are_counted() -> None:
     counts = np.zeros(1, np.int64)
     # The best of the first four dominates all; of the other three none dominates another.

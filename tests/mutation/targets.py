@@ -123,7 +123,10 @@ TARGETS = (
     ),
     Target("frequency", "skyband.frequency.exact", {"HeavyHitters": ("exact",)}),
     Target(
-        "uncertain", "skyband.kernels.uncertain.compact", UNCERTAIN, (f"{UNCERTAIN_KERNELS} run",)
+        "uncertain",
+        "skyband.kernels.uncertain.compact",
+        UNCERTAIN,
+        (f"{UNCERTAIN_KERNELS} run", "uncertain/test_uncertain_paper.py compact_sets_end"),
     ),
     Target(
         "uncertain",
@@ -165,6 +168,7 @@ TARGETS = (
             f"{SKYLINE_KERNELS} segments",
             f"{SKYLINE_KERNELS} skyline",
             f"{SKYLINE_KERNELS} comparisons",
+            f"{SKYLINE_KERNELS} dominated",
         ),
     ),
     Target(
