@@ -26,7 +26,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--known", type=Path, help="only mutants in this file; all must die")
     parser.add_argument("--cases", type=int, default=runner.CASES, help="random queries per module")
     parser.add_argument("--log", type=Path, help="write each result here, and skip those in it")
-    parser.add_argument("--skip-explained", action="store_true", help="skip explained survivors")
+    parser.add_argument("--again", action="store_true", help="run explained survivors again too")
     given = parser.parse_args(words)
     if given.known:
         return known(given.known)
@@ -59,14 +59,16 @@ def tried(
     """Try a module's mutants, or a sample of them."""
     changes = changes_of(runner.path_of(target.module))
     picked = sample(changes, given.sample, f"{given.seed}:{target.module}")
-    explained = report.looked_at() if given.skip_explained else {}
+    explained = {} if given.again else report.looked_at()
     bench: runner.Bench | None = None
     began = time.process_time()
     found = []
     for change in picked:
         fate = log.fate(target.module, change)
+        if (target.module, change.name) in explained:
+            fate = runner.SURVIVED
         if fate is None:
-            if (target.module, change.name) in explained or time.monotonic() > until:
+            if time.monotonic() > until:
                 continue
             bench = bench or runner.Bench(target, items, given.cases)
             fate, _ = bench.fate(change)

@@ -38,6 +38,7 @@ ANY = {
     "SkylineJoin": ("gsj",),
 }
 
+SMA = tuple(f"topk/test_sma.py {word}" for word in ("threshold", "band", "stream", "exactly"))
 CORE = "kernels/test_core_kernels.py"
 TOPK_KERNELS = "kernels/test_kernels_topk.py"
 FREQUENCY_KERNELS = "kernels/test_frequency_kernels.py"
@@ -84,7 +85,7 @@ TARGETS = (
         (f"{TOPK_KERNELS} small", f"{TOPK_KERNELS} forgotten", f"{TOPK_KERNELS} renumbered"),
     ),
     Target("topk", "skyband.kernels.topk.mintopk", {"TopK": ("mintopk",)}),
-    Target("topk", "skyband.kernels.topk.sma", {"TopK": ("sma",)}, ("topk/test_sma.py r",)),
+    Target("topk", "skyband.kernels.topk.sma", {"TopK": ("sma",)}, SMA),
     Target(
         "topk",
         "skyband.kernels.topk.pabf_merge",

@@ -113,6 +113,21 @@ def test_a_rescan_that_finds_exactly_k_rows_sets_the_threshold_too() -> None:
     assert got["x"].to_pylist() == best
 
 
+@pytest.mark.nojit
+def test_a_band_of_many_rows() -> None:
+    """Falling scores above the threshold of a quiet time all stay in the band."""
+    falling = [float(150 - i) for i in range(100)]
+    asked = query(1, size=200)
+    monitor = sb.Monitor(asked)
+    monitor.push(pa.table({"x": [0.0] * 200}))
+    answers = monitor.push(pa.table({"x": falling}))
+    assert monitor.stats()["skyband"] == 100
+    answers = [*answers, *monitor.push(pa.table({"x": [0.0] * 150}))]
+    monitor._check()
+    best = [answer.table["x"].to_pylist()[0] for answer in answers]
+    assert best == [150.0] * 200 + [149.0 - i for i in range(50)]
+
+
 @pytest.mark.parametrize("pattern", streams.PATTERNS)
 @pytest.mark.parametrize("score_type", ["int", "float", "infinite"])
 @pytest.mark.parametrize("restarts", [False, True])
