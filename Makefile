@@ -82,8 +82,8 @@ test-spark: setup-spark  ## Run the tests on Spark, but for the slow and the clu
 NOJIT  := NUMBA_DISABLE_JIT=1 $(PYTEST) $(TWO) -m nojit -W "ignore:overflow encountered:RuntimeWarning"
 
 test-nojit: setup  ## Run the small tests of the core with numba's compiler off
-	$(NOJIT) tests/data/test_columns.py tests/data/test_keys.py tests/data/test_packing.py tests/kernels/test_jit.py \
-	  tests/kernels/test_kernels_topk.py $(PYTEST_ARGS)
+	$(NOJIT) tests/data/test_columns.py tests/data/test_keys.py tests/data/test_packing.py tests/kernels \
+	  tests/engine/test_clocks.py $(PYTEST_ARGS)
 
 slow-nojit: setup  ## Run every test that can do without numba's compiler; takes long
 	$(NOJIT) tests --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)

@@ -47,7 +47,9 @@ def check_counts(runs: list[list[int]], raw: bool, weighted: bool) -> None:
     weights = 1 + np.arange(len(hashes)) % 5 if weighted else NO_WEIGHTS
     offsets = np.cumsum([0, *map(len, runs)])
     first, sums, ends = count_runs(hashes, raw, weights, offsets)
-    want_first, want_sums, want_ends = [], [], [0]
+    want_first: list[int] = []
+    want_sums: list[int] = []
+    want_ends = [0]
     for start, stop in itertools.pairwise(offsets.tolist()):
         found: dict[int, int] = {}
         for i in range(start, stop):

@@ -66,7 +66,7 @@ def test_candidates_are_the_rows_with_few_dominators(
     rows: list[Row] = []
     pane = first = 0
     for panes, gone in merges:
-        fresh = []
+        fresh: list[Row] = []
         for keys in panes:
             fresh += [(key, pane, len(rows) + i) for i, key in enumerate(keys, len(fresh))]
             pane += 1

@@ -90,7 +90,7 @@ def test_the_skyline_of_each_run(runs: list[list[Point]]) -> None:
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_dominated_point_with_an_equal_key_goes(place: int) -> None:
     # As floats the first and the last one are equal, so that their keys are.
-    points = [(0, FAR, 0), (0, 0, FAR)]
+    points: list[Point] = [(0, FAR, 0), (0, 0, FAR)]
     points.insert(place, (FAR, 0, 0))
     points.append((FAR + 1, 0, 0))
     counts = np.zeros(1, np.int64)

@@ -92,7 +92,7 @@ def test_a_probability_of_zero_stays_zero() -> None:
 
 @given(st.integers(1, 14), st.booleans())
 def test_fewer_than_k_rows(k: int, limited: bool) -> None:
-    r = 2.0 ** -np.arange(1, 16)
+    r = np.array([2.0**-j for j in range(1, 16)])
     whole = sum(r[:k])
     before = whole / 2 if limited else 1.0
     assert fewer(r, k, before) == min(whole, before)

@@ -181,10 +181,10 @@ def test_zero_needs_no_unit_and_one_does() -> None:
     assert sb.TimeWindow("10 s", lateness=0, offset=0).lateness_ticks == 0
     assert sb.TimeWindow("10 s", offset="13 s").panes.offset == 3 * SECOND
     assert not sb.TimeWindow("10 s").integer
-    assert sb.TimeWindow(np.int64(10), lateness=4).lateness_ticks == 4
+    assert sb.TimeWindow(np.int64(10), lateness=4).lateness_ticks == 4  # type: ignore[arg-type]
     for extra in ({"lateness": 1}, {"offset": 1}, {"lateness": False}):
         with pytest.raises(sb.QueryError):
-            sb.TimeWindow("10 s", **extra)  # type: ignore[arg-type]
+            sb.TimeWindow("10 s", **extra)
 
 
 def test_other_durations_in_the_ticks_of_a_window() -> None:
