@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -186,3 +187,50 @@ def test_the_counts_of_a_filter_cover_all_groups() -> None:
     assert stats["filter_panes"] == 2 * n // 200
     again = sb.Monitor.restore(monitor.snapshot())
     assert again.stats()["filter_panes"] == stats["filter_panes"]
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize(("algorithm", "lists"), [("csq", 1), ("ccsq", 2)])
+def test_compact_sets_that_were_built_and_updated(algorithm: str, lists: int) -> None:
+    """With certain rows and k = 1 a compact set is one row."""
+    window = sb.CountWindow(20, slide=1)
+    query = sb.UncertainTopK(k=1, score="x", probability="p", window=window, algorithm=algorithm)
+    found = {}
+    for name, values in (("falling", range(8, 0, -1)), ("rising", range(8))):
+        monitor = sb.Monitor(query)
+        monitor.push(pa.table({"x": list(values), "p": [1.0] * 8}))
+        found[name] = monitor.stats()
+    # Every row of a falling stream begins a set of its own; no later row enters it.
+    assert found["falling"]["compact_sets"] == found["falling"]["compact_sets_built"] == 8
+    assert found["falling"]["compact_sets_updated"] == 0
+    assert found["falling"]["retained"] == 8 * lists
+    # Every row of a rising stream takes the place of the one before it.
+    assert found["rising"]["compact_sets"] == found["rising"]["compact_sets_built"] == 1
+    assert found["rising"]["compact_sets_updated"] == 7
+    assert found["rising"]["retained"] == lists
+    assert found["rising"]["largest_compact_set"] == found["falling"]["largest_compact_set"] == 1
+
+
+@pytest.mark.nojit
+def test_eaa_counts_its_sweeps_and_what_they_drop() -> None:
+    """Without slack each report is followed by a sweep."""
+    for size, values, dropped in ((50, range(12), 11), (4, range(12, 0, -1), 0)):
+        query = sb.FusedTopK(
+            k=1, id="o", stream="s", value="v", streams=("a",), bounds=(0, 20), returns=False,
+            window=sb.CountWindow(size, slide=1), algorithm="eaa", options={"slack": 0},
+        )  # fmt: skip
+        monitor = sb.Monitor(query)
+        sweeps = []
+        for number, value in enumerate(values):
+            monitor.push(pa.table({"o": [number], "s": ["a"], "v": [float(value)]}))
+            sweeps.append(monitor.stats()["sweeps"])
+        stats = monitor.stats()
+        assert stats["reports_in"] == 12
+        assert stats["dropped"] == dropped
+        if dropped:  # a rising stream keeps its last report, which one comparison per round finds
+            assert sweeps == list(range(1, 13))
+            assert (stats["retained"], stats["comparisons"]) == (1, 1 + 2 * 11)
+        else:  # a falling one keeps the whole window, and sweeps when it has grown
+            assert stats["retained"] == 4
+            assert 1 <= sweeps[-1] < 12
+            assert all(b - a in (0, 1) for a, b in itertools.pairwise(sweeps))

@@ -39,6 +39,7 @@ ANY = {
 }
 
 SMA = tuple(f"topk/test_sma.py {word}" for word in ("threshold", "band", "stream", "exactly"))
+EXACTNESS = ("contract/test_exactness.py that_were", "contract/test_exactness.py no_longer")
 CORE = "kernels/test_core_kernels.py"
 TOPK_KERNELS = "kernels/test_kernels_topk.py"
 FREQUENCY_KERNELS = "kernels/test_frequency_kernels.py"
@@ -65,6 +66,7 @@ TARGETS = (
         "skyband.engine.fold",
         ANY,
         (
+            "engine/test_resume.py",
             "engine/test_peek.py test_in",
             "embedded/test_monitor.py forgotten",
             "embedded/test_monitor.py test_an",
@@ -103,13 +105,13 @@ TARGETS = (
         "frequency",
         "skyband.kernels.frequency.spacesaving",
         {"HeavyHitters": ("ss", "fss")},
-        (f"{FREQUENCY_KERNELS} list",),
+        (f"{FREQUENCY_KERNELS} list", *EXACTNESS),
     ),
     Target(
         "frequency",
         "skyband.kernels.frequency.fsw",
         {"HeavyHitters": ("fsw", "fsw-r", "fsw-f")},
-        (f"{FREQUENCY_KERNELS} best",),
+        (f"{FREQUENCY_KERNELS} best", *EXACTNESS),
     ),
     Target(
         "frequency",
@@ -135,7 +137,12 @@ TARGETS = (
         UNCERTAIN,
         (f"{UNCERTAIN_KERNELS} row", f"{UNCERTAIN_KERNELS} chance", f"{UNCERTAIN_KERNELS} zero"),
     ),
-    Target("uncertain", "skyband.kernels.uncertain.csq", {"UncertainTopK": ("csq",)}),
+    Target(
+        "uncertain",
+        "skyband.kernels.uncertain.csq",
+        {"UncertainTopK": ("csq",)},
+        ("contract/test_counters.py compact_sets",),
+    ),
     Target(
         "uncertain",
         "skyband.kernels.uncertain.queue",
@@ -158,7 +165,12 @@ TARGETS = (
     Target(
         "fused", "skyband.kernels.fused.lists", {"FusedTopK": ("sla",)}, (f"{FUSED_KERNELS} lists",)
     ),
-    Target("fused", "skyband.fused.eaa", {"FusedTopK": ("eaa",)}),
+    Target(
+        "fused",
+        "skyband.fused.eaa",
+        {"FusedTopK": ("eaa",)},
+        ("contract/test_counters.py eaa", "fused/test_fused_dominance.py estimated[eaa]"),
+    ),
     Target(
         "skyline",
         "skyband.kernels.skyline.dominance",
