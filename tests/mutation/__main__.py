@@ -97,7 +97,7 @@ def known(path: Path) -> int:
         if not changes:
             continue
         runner.load()
-        bench = runner.Bench(target, [], cases=12, longer=False)
+        bench = runner.Bench(target, None, cases=20)
         for change in changes:
             fate, noticed = bench.fate(change)
             killed += fate not in runner.ALIVE

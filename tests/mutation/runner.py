@@ -77,13 +77,15 @@ def path_of(module: str) -> Path:
 class Bench:
     """A module with the checks that cover it."""
 
-    def __init__(self, target: Target, items: list[Any], cases: int, longer: bool = True) -> None:
+    def __init__(self, target: Target, items: list[Any] | None, cases: int) -> None:
+        """Without ``items``, the tests of pytest, only random queries run."""
         from mutation import checks
 
         self.target, self.path = target, path_of(target.module)
         found = checks.queries_of(target, cases)
-        self.checks = found if longer else found[:cases]
-        self.checks += checks.tests_of(target, items)
+        self.checks = found[:cases]
+        if items is not None:
+            self.checks = found + checks.tests_of(target, items)
         loaded = str(importlib.import_module(target.module).__file__)
         for check in self.checks:
             try:
@@ -134,9 +136,9 @@ def _child(target: Target, change: Change, checks: list[Any], outlet: int) -> No
     code = 1
     try:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process, whatever it is doing
-        with Path("/proc/self/statm").open() as numbers:
-            used = int(numbers.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+        with contextlib.suppress(OSError):  # only Linux has this file
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
