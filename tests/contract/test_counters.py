@@ -234,3 +234,23 @@ def test_eaa_counts_its_sweeps_and_what_they_drop() -> None:
             assert stats["retained"] == 4
             assert 1 <= sweeps[-1] < 12
             assert all(b - a in (0, 1) for a, b in itertools.pairwise(sweeps))
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("algorithm", ["isj", "lsj"])
+def test_a_join_prunes_rows_whose_best_pair_is_dominated(algorithm: str) -> None:
+    query = sb.SkylineJoin(
+        left="a", right="b", on="key", prefer={"x": "max", "y": "max"}, time="t",
+        window=sb.TimeWindow(10), algorithm=algorithm,
+    )  # fmt: skip
+    monitor = sb.Monitor(query)
+    monitor.push({
+        "a": pa.table({"t": [1, 2], "key": ["u", "u"], "x": [9, 5]}),
+        "b": pa.table({"t": [1, 2], "key": ["u", "u"], "y": [9, 5]}),
+    })  # fmt: skip
+    (answer,) = monitor.flush()
+    assert (answer.table["x"].to_pylist(), answer.table["y"].to_pylist()) == ([9], [9])
+    stats = monitor.stats()
+    # The best row of each side is joined with all of the other side. What is left has only pairs
+    # that (9, 9) dominates, so that there is no second layer.
+    assert (stats["pairs"], stats["pruned"], stats["layers"]) == (3, 2, 1)

@@ -38,7 +38,10 @@ ANY = {
     "SkylineJoin": ("gsj",),
 }
 
-SMA = tuple(f"topk/test_sma.py {word}" for word in ("threshold", "band", "stream", "exactly"))
+SMA = tuple(
+    f"topk/test_sma.py {word}"
+    for word in ("threshold", "band", "stream", "exactly", "alone[uniform]")
+)
 EXACTNESS = ("contract/test_exactness.py that_were", "contract/test_exactness.py no_longer")
 CORE = "kernels/test_core_kernels.py"
 TOPK_KERNELS = "kernels/test_kernels_topk.py"
@@ -140,7 +143,7 @@ TARGETS = (
     Target(
         "uncertain",
         "skyband.kernels.uncertain.csq",
-        {"UncertainTopK": ("csq",)},
+        {"UncertainTopK": ("csq", "ccsq")},
         ("contract/test_counters.py compact_sets",),
     ),
     Target(
@@ -194,7 +197,11 @@ TARGETS = (
         "skyline",
         "skyband.kernels.skyline.isj",
         {"SkylineJoin": ("isj", "lsj")},
-        (f"{SKYLINE_KERNELS} common", f"{SKYLINE_KERNELS} local"),
+        (
+            f"{SKYLINE_KERNELS} common",
+            f"{SKYLINE_KERNELS} local",
+            "contract/test_counters.py prunes",
+        ),
     ),
     Target("skyline", "skyband.skyline.stabsky", {"Skyline": ("stabsky",)}),
 )

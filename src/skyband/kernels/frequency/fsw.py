@@ -76,10 +76,6 @@ def _remove_unseen(s: Sketch, live: int) -> None:
         heap[at] = heap[control[SIZE]]
         heap[control[SIZE]] = slot
         control[HEAPED] = 0
-        s.base[slot] = 0
-        s.item_hist[slot] = 0
-        if len(s.item_err):
-            s.item_err[slot] = 0
 
 
 @jit
