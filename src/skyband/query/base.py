@@ -85,6 +85,11 @@ class Query:
         identities = {n: function_identity(n, v) for n, v in functions.items() if callable(v)}
         object.__setattr__(self, "_identities", identities)
 
+    @classmethod
+    def idle_options(cls, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """Options that do nothing for a query with the parameters ``given``; they are rejected."""
+        return ()
+
     def _check_settings(self) -> None:
         chosen = registry.choose(self)
         for name in self.settings:
@@ -107,6 +112,8 @@ class Query:
                     f"{chosen}{_why(self)} has no option {name!r}{more}. The options of {chosen} "
                     f"are: {', '.join(has) or 'none'}"
                 )
+            if name in self.idle_options(vars(self)):
+                raise QueryError(f"the option {name!r} does nothing for this query; leave it out")
 
     def _validate(self) -> None:
         """Check what is particular to this kind of query; raise QueryError if it is invalid."""
@@ -256,6 +263,8 @@ def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
         # Version 0.1 accepted settings without effect; they are dropped when its specs are read.
         if not _applies(kind, named, chosen, name):
             values.pop(name, None)
+    idle = kind.idle_options(values)
+    values["options"] = {n: v for n, v in values["options"].items() if n not in idle}
     unknown = [name for name in given if name not in spec]
     if unknown:
         raise EngineError(f"the snapshot's {kind.kind} has no {unknown[0]}=; leave it out")
