@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from skyband.errors import EngineError
 from skyband.jobs.batches import Rows
-from skyband.jobs.places import check_table, dsn_of
+from skyband.jobs.places import check_table, dsn_of, require_psycopg
 
 __all__ = ["Postgres", "column_type"]
 
@@ -62,14 +62,7 @@ class Postgres:
     def __init__(
         self, dsn: str | None, dsn_env: str | None, table: str, query: str, where: str = "[sink]"
     ) -> None:
-        try:
-            import psycopg
-        except ImportError as problem:
-            raise EngineError(
-                "the PostgreSQL sink needs the package psycopg; install it with: "
-                "pip install 'skyband[postgres]'"
-            ) from problem
-        self._connect = psycopg.connect
+        self._psycopg = require_psycopg()
         self.where = where
         self.dsn = dsn_of(where, dsn, dsn_env)
         check_table(where, table)
@@ -79,14 +72,12 @@ class Postgres:
 
     def open(self, run: str) -> None:
         """Enter the run into the ledger, so that a wrong address shows before the job starts."""
-        import psycopg
-
         self.run = run
         try:
-            with self._connect(self.dsn) as connection, connection.cursor() as cursor:
+            with self._psycopg.connect(self.dsn) as connection, connection.cursor() as cursor:
                 self._lock(cursor)
                 self._register(cursor)
-        except psycopg.Error as problem:
+        except self._psycopg.Error as problem:
             raise EngineError(
                 f"{self.where} PostgreSQL cannot be reached; check dsn or dsn_env: {problem}"
             ) from problem
@@ -105,7 +96,7 @@ class Postgres:
             return 0
         table = sql.Identifier(*self.table.split("."))
         ends = _ticks(found["window_end"])
-        with self._connect(self.dsn) as connection, connection.cursor() as cursor:
+        with self._psycopg.connect(self.dsn) as connection, connection.cursor() as cursor:
             self._lock(cursor)
             own, newer = self._register(cursor)
             self._create(cursor, table, found.schema)

@@ -16,10 +16,14 @@ from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.query.functions import function_identity
 from skyband.window import CountWindow, TimeWindow, Window
 
-__all__ = ["Query", "column", "columns", "count", "from_spec", "number", "preferences"]
+__all__ = [
+    "KINDS", "Query", "check_query", "column", "columns", "count", "from_spec", "number", "one_of",
+    "preferences",
+]  # fmt: skip
 
 RESERVED = ("window_start", "window_end", "rank")
-_KINDS: dict[str, type[Query]] = {}
+KINDS: dict[str, type[Query]] = {}
+"""Every kind of query, by name."""
 _FUNCTION = "a function of your own"
 """The key of a function in a serialised query; its value is the function's name, for display."""
 _IDENTITY = "identity"
@@ -53,7 +57,7 @@ class Query:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        _KINDS[cls.kind] = cls
+        KINDS[cls.kind] = cls
 
     def __post_init__(self) -> None:
         if not isinstance(self.window, (TimeWindow, CountWindow)):
@@ -64,9 +68,8 @@ class Query:
         if not isinstance(self.options, Mapping):
             raise QueryError(f"options must be a mapping of settings, not {self.options!r}")
         object.__setattr__(self, "options", dict(self.options))
-        for name in ("k",):
-            if hasattr(self, name):
-                count(name, getattr(self, name))
+        if hasattr(self, "k"):
+            count("k", self.k)
         if hasattr(self, "by"):
             object.__setattr__(self, "by", columns("by", self.by, empty=True))
         for each in self.time.values() if isinstance(self.time, Mapping) else (self.time,):
@@ -153,19 +156,20 @@ class Query:
         """Whether the query needs a mapping of sources rather than a single table."""
         return False
 
-    def check_sources(self, names: Iterable[str] | None, whole: bool = True) -> None:
+    def check_sources(
+        self, names: Iterable[str] | None, whole: bool = True, example: str | None = None
+    ) -> None:
         """Raise SchemaError if the query cannot read a mapping with these sources.
 
         ``names=None`` stands for a single source. ``whole`` means that no further sources can
-        follow, so that missing ones are an error.
+        follow, so that missing ones are an error. ``example`` shows how to give several sources.
         """
         listed = ", ".join(self.sources)
         if names is None:
             if self.needs_mapping:
-                wanted = ", ".join(f"{name!r}: ..." for name in self.sources)
-                raise SchemaError(
-                    f"{self.kind} reads several streams; give a mapping such as {{{wanted}}}"
-                )
+                mapping = ", ".join(f"{name!r}: ..." for name in self.sources)
+                example = example or f"a mapping such as {{{mapping}}}"
+                raise SchemaError(f"{self.kind} reads several streams; give {example}")
             return
         if not self.sources:
             raise SchemaError(f"{self.kind} over this window reads one source, not a mapping")
@@ -253,7 +257,7 @@ def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
                 f"{name}= was a function of your own ({value[_FUNCTION]}), which cannot be part of "
                 f"a snapshot; give it again: Monitor.restore(blob, {name}=...)"
             )
-    kind = _KINDS[values.pop("kind")]
+    kind = KINDS[values.pop("kind")]
     window = values.pop("window")
     build: Any = TimeWindow if "time" in window else CountWindow
     (settings,) = window.values()
@@ -292,7 +296,20 @@ def _check_given(query: Query, spec: Mapping[str, Any], given: Mapping[str, Any]
             )
 
 
-# Checks that specs share -------------------------------------------------------------------------
+# Checks -------------------------------------------------------------------------------------------
+
+
+def check_query(query: object, on_bad: str = "raise") -> None:
+    """Check the arguments that every engine takes."""
+    if not isinstance(query, Query):
+        raise QueryError(f"Skyband takes a query such as sb.TopK(...), not {query!r}")
+    one_of("on_bad", on_bad, ("raise", "skip"))
+
+
+def one_of(name: str, value: object, known: Sequence[str]) -> None:
+    """Check that a value is one of the known ones."""
+    if value not in known:
+        raise QueryError(f"{name} must be one of {', '.join(known)}, not {value!r}")
 
 
 def column(name: str, value: object, optional: bool = False) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skyband.errors import QueryError
-from skyband.query.base import Query, column, columns, count
+from skyband.query.base import Query, column, columns, count, one_of
 from skyband.window import CountWindow
 
 __all__ = ["COMBINERS", "FusedTopK"]
@@ -86,8 +86,7 @@ class FusedTopK(Query):
     def _check_combine(self) -> None:
         combine = self.combine
         if isinstance(combine, str):
-            if combine not in COMBINERS:
-                raise QueryError(f"combine must be one of {', '.join(COMBINERS)}, not {combine!r}")
+            one_of("combine", combine, COMBINERS)
         elif not callable(combine):
             with _understood("combine", f"{', '.join(COMBINERS)}, weights or a function", combine):
                 weights = self.weights
