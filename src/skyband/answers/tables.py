@@ -16,6 +16,7 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, places
 from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
+from skyband.data.packing import under
 from skyband.data.time_axis import edge_type, window_column
 from skyband.query.base import Query
 
@@ -71,8 +72,7 @@ def answers_of(
         told = finished.scalars.get("exact")
         exact = _every(told, first, last, synopsis.exact)
         proven = np.full(len(finished), synopsis.exact) if told is None else told.astype(np.bool_)
-        prefix = "bound:"
-        own = {n[len(prefix) :]: v for n, v in finished.scalars.items() if n.startswith(prefix)}
+        own = under(finished.scalars, "bound:")
         promises = Promises(rows.lengths, proven, bounds | own, told is not None or synopsis.exact)
         bounds |= {name: _greatest(values, first, last) for name, values in own.items()}
     rows_of = (query, table, starts, ends, offsets)

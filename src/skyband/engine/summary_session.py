@@ -45,6 +45,11 @@ class SummarySession(Session):
         """The table of the last window answered, from which changes are computed."""
         return self._fold.before.get(0)
 
+    @property
+    def retained(self) -> int | float:
+        """The number of items that the synopsis keeps."""
+        return self.synopsis.stats()["retained"]
+
     def resume(
         self,
         clock: dict[str, Any] | None,

@@ -204,7 +204,7 @@ class Bucket:
             outcome.payload = table_to_bytes(table) if table.num_rows else None
             if self.plan.changes:
                 self.before = session.last_answer
-        self.head["stats"] = {"retained": session.stats()["retained"]}
+        self.head["stats"] = {"retained": session.retained}
 
     def _loaded(self) -> SummarySession:
         """The session over all panes: cached by this process, or rebuilt from the store."""
