@@ -26,29 +26,27 @@ from skyband.jobs.places import check_table, dsn_of, require_psycopg
 
 __all__ = ["Postgres", "column_type"]
 
-_TYPES: list[tuple[Any, str]] = [
-    (pa.types.is_boolean, "boolean"),
-    (pa.types.is_int8, "smallint"),
-    (pa.types.is_int16, "smallint"),
-    (pa.types.is_int32, "integer"),
-    (pa.types.is_integer, "bigint"),
-    (pa.types.is_float32, "real"),
-    (pa.types.is_floating, "double precision"),
-    (pa.types.is_decimal, "numeric"),
-    (pa.types.is_date, "date"),
-    (pa.types.is_string, "text"),
-    (pa.types.is_large_string, "text"),
-    (pa.types.is_binary, "bytea"),
-    (pa.types.is_large_binary, "bytea"),
-]
+_TYPES: dict[str, tuple[Any, ...]] = {
+    "boolean": (pa.types.is_boolean,),
+    "smallint": (pa.types.is_int8, pa.types.is_int16),
+    "integer": (pa.types.is_int32,),
+    "bigint": (pa.types.is_integer,),
+    "real": (pa.types.is_float32,),
+    "double precision": (pa.types.is_floating,),
+    "numeric": (pa.types.is_decimal,),
+    "date": (pa.types.is_date,),
+    "text": (pa.types.is_string, pa.types.is_large_string),
+    "bytea": (pa.types.is_binary, pa.types.is_large_binary),
+}
+"""PostgreSQL types and tests of Arrow types; the first test that holds decides."""
 
 
 def column_type(kind: pa.DataType) -> str:
     """The PostgreSQL type of an answer's column."""
     if pa.types.is_timestamp(kind):
         return "timestamptz" if kind.tz else "timestamp"
-    for test, name in _TYPES:
-        if test(kind):
+    for name, tests in _TYPES.items():
+        if any(test(kind) for test in tests):
             return name
     raise EngineError(
         f"a column of type {kind} has no counterpart in PostgreSQL; leave it out, or convert it "
