@@ -85,12 +85,11 @@ class OpenPanes:
                 in_order = bool(mask[:upto].all())
                 done.append(runs.slice(0, upto) if in_order else runs.take(mask))
                 rest.append(runs.slice(upto, len(runs)) if in_order else runs.take(~mask))
-        ahead = None
         if apart and len(done) > 1:
-            ahead, *done = self._parted(done)
-        return ahead, self._combined(done) if done else None, rest
+            return *self._parted(done), rest
+        return None, self._combined(done) if done else None, rest
 
-    def _parted(self, pieces: list[Runs]) -> list[Any]:
+    def _parted(self, pieces: list[Runs]) -> tuple[Runs | None, Runs]:
         """The panes that several pieces share, combined, and the later panes of the last piece.
 
         A batch usually shares only its first pane with earlier batches, so the rest of it, which is
@@ -101,8 +100,8 @@ class OpenPanes:
         common = max(int(runs.stamp.max()) for runs in early)
         cut = int(np.searchsorted(last.stamp, common, side="right"))
         if cut == len(last) or last.repeats.any():
-            return [None, *pieces]
-        return [self._combined([*early, last.slice(0, cut)]), last.slice(cut, len(last))]
+            return None, self._combined(pieces)
+        return self._combined([*early, last.slice(0, cut)]), last.slice(cut, len(last))
 
     def keep(self, rest: list[Runs]) -> None:
         """Set what stays open after sealing; it is combined once it has doubled."""

@@ -1,4 +1,4 @@
-"""From this batch's parts of answers to the rows that a job emits."""
+"""Merges parts of answers into the rows that a job emits."""
 
 from __future__ import annotations
 
