@@ -15,7 +15,7 @@ from skyband.jobs.places import (
     folder_of,
     require_psycopg,
 )
-from skyband.query.base import count, one_of
+from skyband.query.checks import count, one_of
 from skyband.query.fused import FusedTopK
 from skyband.spark.plan import check_window
 from skyband.window import parse_duration

@@ -12,7 +12,8 @@ from skyband.errors import QueryError, SchemaError
 from skyband.jobs.checks import check_job
 from skyband.jobs.keys import DEAD_LETTERS, JOB, METRICS, SINKS, SOURCES, TRIGGER, Keys
 from skyband.query import Query
-from skyband.query.base import KINDS, one_of
+from skyband.query.base import KINDS
+from skyband.query.checks import one_of
 from skyband.window import TimeWindow
 
 __all__ = ["Job", "Section", "explain", "load_job", "parse_job"]

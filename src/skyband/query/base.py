@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -13,13 +12,11 @@ from typing import Any, ClassVar
 
 from skyband import registry
 from skyband.errors import EngineError, QueryError, SchemaError
+from skyband.query.checks import column, columns, count, one_of
 from skyband.query.functions import function_identity
 from skyband.window import CountWindow, TimeWindow, Window
 
-__all__ = [
-    "KINDS", "Query", "check_query", "column", "columns", "count", "from_spec", "number", "one_of",
-    "preferences",
-]  # fmt: skip
+__all__ = ["KINDS", "Query", "check_query", "from_spec"]
 
 RESERVED = ("window_start", "window_end", "rank")
 KINDS: dict[str, type[Query]] = {}
@@ -296,71 +293,8 @@ def _check_given(query: Query, spec: Mapping[str, Any], given: Mapping[str, Any]
             )
 
 
-# Checks -------------------------------------------------------------------------------------------
-
-
 def check_query(query: object, on_bad: str = "raise") -> None:
     """Check the arguments that every engine takes."""
     if not isinstance(query, Query):
         raise QueryError(f"Skyband takes a query such as sb.TopK(...), not {query!r}")
     one_of("on_bad", on_bad, ("raise", "skip"))
-
-
-def one_of(name: str, value: object, known: Sequence[str]) -> None:
-    """Check that a value is one of the known ones."""
-    if value not in known:
-        raise QueryError(f"{name} must be one of {', '.join(known)}, not {value!r}")
-
-
-def column(name: str, value: object, optional: bool = False) -> None:
-    """Check that a value is a column name."""
-    if value is None and optional:
-        return
-    if not isinstance(value, str) or not value:
-        raise QueryError(f"{name} must be the name of a column, not {value!r}")
-
-
-def columns(name: str, value: Any, empty: bool = False) -> tuple[str, ...]:
-    """Check one or several column names; return them as a tuple."""
-    names = (value,) if isinstance(value, str) else value
-    if not isinstance(names, Iterable):
-        raise QueryError(f"{name} must be column names, not {value!r}")
-    result = tuple(names)
-    for each in result:
-        column(name, each)
-    if not result and not empty:
-        raise QueryError(f"{name} must name at least one column")
-    if len(set(result)) != len(result):
-        raise QueryError(f"{name} names a column twice: {result}")
-    return result
-
-
-def count(name: str, value: object, optional: bool = False) -> None:
-    """Check that a value is a positive whole number."""
-    if value is None and optional:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise QueryError(f"{name} must be a whole number of at least 1, not {value!r}")
-    if value >= 1 << 31:
-        raise QueryError(f"{name} must be less than 2**31, not {value!r}")
-
-
-def number(name: str, value: object, low: float, high: float, open_low: bool = False) -> None:
-    """Check that a value is a finite number within bounds."""
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if not fits or not (low <= value <= high) or (open_low and value == low):  # type: ignore[operator]
-        left = "(" if open_low else "["
-        raise QueryError(f"{name} must be a number in {left}{low}, {high}], not {value!r}")
-
-
-def preferences(value: Any) -> dict[str, str]:
-    """Check a skyline's preferences: 'min', 'max' or 'diff' for each column."""
-    if not isinstance(value, Mapping) or not value:
-        raise QueryError(f"prefer must map columns to 'min', 'max' or 'diff'; got {value!r}")
-    for name, wish in value.items():
-        column("prefer", name)
-        if wish not in ("min", "max", "diff"):
-            raise QueryError(f"prefer[{name!r}] must be 'min', 'max' or 'diff', not {wish!r}")
-    if all(wish == "diff" for wish in value.values()):
-        raise QueryError("prefer needs at least one column with 'min' or 'max'")
-    return dict(value)

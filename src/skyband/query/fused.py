@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skyband.errors import QueryError
-from skyband.query.base import Query, column, columns, count, one_of
+from skyband.query.base import Query
+from skyband.query.checks import column, columns, count, one_of
 from skyband.window import CountWindow
 
 __all__ = ["COMBINERS", "FusedTopK"]

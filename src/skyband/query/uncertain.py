@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from skyband.errors import QueryError
-from skyband.query.base import Query, column, number, one_of
+from skyband.query.base import Query
+from skyband.query.checks import column, number, one_of
 
 __all__ = ["SEMANTICS", "UncertainTopK"]
 

@@ -16,7 +16,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from skyband.engine.intake import Intake
 from skyband.engine.session import ONLY, make_synopsis
 from skyband.errors import EngineError, SchemaError
-from skyband.query.base import Query, check_query, count
+from skyband.query.base import Query, check_query
+from skyband.query.checks import count
 from skyband.spark import metrics
 from skyband.spark.letters import Carried
 from skyband.spark.plan import SHIFT_MS, Plan, check_window
