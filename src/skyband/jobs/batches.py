@@ -64,10 +64,7 @@ class Sink(Protocol):
     """The name that messages use for this sink."""
 
     def open(self, run: str) -> None:
-        """Called once before the first batch; raises if the sink cannot be written to.
-
-        A sink that inherits this has nothing to prepare: its first batch shows what is wrong.
-        """
+        """Called once before the first batch; raises if the sink cannot be written to."""
 
     def write(self, batch: int, rows: Rows) -> None:
         """Write the rows of a batch, all of them or none."""

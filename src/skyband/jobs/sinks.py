@@ -133,12 +133,15 @@ _FORMS: Mapping[str, Callable[[Any, Rows], None]] = {
 # Kafka and the console ----------------------------------------------------------------------------
 
 
-class Kafka(Sink):
+class Kafka:
     """A topic with one JSON object per row; at least once: a retried batch is sent again."""
 
     def __init__(self, where: str, section: Section) -> None:
         self.where = where
         self.section = section
+
+    def open(self, run: str) -> None:
+        """Nothing to prepare: the first batch shows whether the brokers can be reached."""
 
     def write(self, batch: int, rows: Rows) -> None:
         """Send the rows of a batch."""
@@ -153,12 +156,15 @@ class Kafka(Sink):
         writer.option("topic", self.section["topic"]).save()
 
 
-class Console(Sink):
+class Console:
     """Standard output; at least once."""
 
     def __init__(self, where: str, most: int) -> None:
         self.where = where
         self.most = most
+
+    def open(self, run: str) -> None:
+        """Nothing to prepare."""
 
     def write(self, batch: int, rows: Rows) -> None:
         """Show the rows of a batch."""
