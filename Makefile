@@ -83,7 +83,7 @@ NOJIT  := NUMBA_DISABLE_JIT=1 $(PYTEST) $(TWO) -m nojit -W "ignore:overflow enco
 
 test-nojit: setup  ## Run the small tests of the core with numba's compiler off
 	$(NOJIT) tests/data/test_columns.py tests/data/test_keys.py tests/data/test_packing.py tests/kernels/test_jit.py \
-	  tests/kernels/test_kernels_topk.py $(PYTEST_ARGS)
+	  tests/kernels/test_kernels_topk.py tests/kernels/test_kernels_select.py $(PYTEST_ARGS)
 
 slow-nojit: setup  ## Run every test that can do without numba's compiler; takes long
 	$(NOJIT) tests --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)

@@ -44,13 +44,16 @@ TARGETS = (
     Target("core", "skyband.engine.clocks", ANY, ("embedded/test_monitor.py",)),
     Target("core", "skyband.engine.fold", ANY, ("embedded/test_monitor.py",)),
     Target("core", "skyband.kernels.core.arrange", ANY),
-    Target(
-        "topk", "skyband.kernels.topk.select", TOPK, ("kernels/test_kernels_topk.py -k select",)
-    ),
+    Target("topk", "skyband.kernels.topk.select", TOPK, ("kernels/test_kernels_select.py",)),
     Target("topk", "skyband.kernels.topk.kskyband", {"TopK": ("skyband",)}),
     Target("topk", "skyband.kernels.topk.mintopk", {"TopK": ("mintopk",)}),
     Target("topk", "skyband.kernels.topk.sma", {"TopK": ("sma",)}),
-    Target("topk", "skyband.kernels.topk.pabf_merge", {"TopK": ("pabf",)}, ("topk/test_pabf.py",)),
+    Target(
+        "topk",
+        "skyband.kernels.topk.pabf_merge",
+        {"TopK": ("pabf",)},
+        ("topk/test_pabf.py", "topk/test_pabf_streams.py"),
+    ),
     Target("topk", "skyband.topk.mintopk", {"TopK": ("mintopk",)}),
     Target("frequency", "skyband.kernels.frequency.counting", {"HeavyHitters": ("exact",)}),
     Target("frequency", "skyband.kernels.frequency.spacesaving", {"HeavyHitters": ("ss", "fss")}),

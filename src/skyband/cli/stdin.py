@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from skyband.embedded.sources import sound
+from skyband.embedded.sources import batches_of, sound
 from skyband.errors import SchemaError
 
 __all__ = ["STDIN", "stdin_batches"]
@@ -105,9 +105,7 @@ def _json(text: bytes, schema: pa.Schema | None) -> pa.Table:
 
 def _arrow(first: bytes, source: BinaryIO) -> Iterator[pa.Table]:
     with pa.ipc.open_stream(pa.PythonFile(_Rest(first, source), mode="r")) as reader:
-        yield sound(reader.schema.empty_table())
-        for batch in reader:
-            yield sound(pa.Table.from_batches([batch]))
+        yield from map(sound, batches_of(reader))
 
 
 class _Rest(io.RawIOBase):

@@ -26,7 +26,7 @@ from skyband.frequency.base import ONE_EACH, FrequencySynopsis, read_only
 from skyband.frequency.items import ItemStore
 from skyband.kernels.core.hashing import hash_int64
 from skyband.kernels.frequency.counting import count_runs
-from skyband.query.base import count
+from skyband.query.checks import count
 from skyband.query.frequency import HeavyHitters
 
 __all__ = ["CounterSketch", "SketchSynopsis"]

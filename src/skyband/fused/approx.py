@@ -16,7 +16,7 @@ from skyband.fused.eaa import Eaa
 from skyband.fused.live import STRETCH
 from skyband.fused.sketches import Appearances
 from skyband.kernels.fused.sweep import live_streams, most_likely
-from skyband.query.base import number
+from skyband.query.checks import number
 from skyband.query.fused import FusedTopK
 
 __all__ = ["EaaApprox"]
