@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from skyband.arrays import Ints
 from skyband.contract.rows import Windows
@@ -16,11 +14,22 @@ from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.payload import Payload
 
-__all__ = ["SingleGroup"]
+__all__ = ["PaneRows", "SingleGroup"]
+
+
+class PaneRows(NamedTuple):
+    """The rows of panes as kernels take them; ``offsets`` says where each pane begins."""
+
+    offsets: Ints
+    key: Ints
+    tie: Ints
+    slot: Ints
 
 
 class SingleGroup(TopKSynopsis):
     """Manages slots, payload and answers for a kernel that handles one group."""
+
+    saved_parts = (("payload/", "payload"),)
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
@@ -30,7 +39,7 @@ class SingleGroup(TopKSynopsis):
         self.payload = Payload({name: self.schema.field(name).type for name in self._payload})
 
     @abstractmethod
-    def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
+    def _run(self, stamp: Ints, rows: PaneRows, windows: Windows) -> tuple[Ints, Ints]:
         """Fold panes; returns rows (key, tie, slot), and where each window's rows start."""
 
     @abstractmethod
@@ -42,12 +51,13 @@ class SingleGroup(TopKSynopsis):
         """Replace each slot ``s`` by ``place[s]``."""
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
-        slots = self.payload.add(panes.parts["rows"])
-        rows, cuts = self._run(panes, slots, windows)
+        part = panes.parts["rows"]
+        pushed = PaneRows(part.offsets, part["key"], part["tie"], self.payload.add(part))
+        rows, cuts = self._run(panes.stamp, pushed, windows)
         found = self._partial(rows, cuts, windows.number) if len(windows) else None
         kept = self._slots()
         if self.payload.crowded(len(kept)):
-            place = np.zeros(self.payload.used, np.int64)
+            place = np.zeros(len(self.payload), np.int64)
             place[kept] = np.arange(len(kept))
             self.payload.compact(kept)
             self._renumber(place)
@@ -65,10 +75,3 @@ class SingleGroup(TopKSynopsis):
         number = np.zeros(min(1, len(order)), np.int64)
         cuts = np.array([0, len(order)] if len(order) else [0])
         return self._partial(rows[order], cuts, number)
-
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        return {f"payload/{name}": values for name, values in self.payload.state().items()}
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        names = [n for n in arrays if n.startswith("payload/")]
-        self.payload.restore({n.partition("/")[2]: arrays[n] for n in names})
