@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Floats, Ints
+from skyband.arrays import Floats, Ints, Saved, State
 from skyband.contract.rows import Windows
-from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.data.packing import under
+from skyband.contract.runs import Runs, offsets_of
+from skyband.data.packing import prefixed, under
 from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain import compact, types
 from skyband.kernels.uncertain import head as h
 from skyband.kernels.uncertain.types import FAR, KEEP
 from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.base import UncertainSynopsis
-from skyband.uncertain.store import RowStore
+from skyband.uncertain.store import UncertainRows
 
 __all__ = ["WindowedSynopsis"]
 
@@ -57,12 +54,12 @@ class WindowedSynopsis(UncertainSynopsis):
 
     def start(self) -> None:
         name = self.id_column
-        self.store = RowStore(None if name is None else self.schema.field(name).type)
+        self.store = UncertainRows(None if name is None else self.schema.field(name).type)
 
     # What an algorithm supplies ---------------------------------------------------------------
 
     @abstractmethod
-    def _take(self, offsets: Ints, gone: Ints) -> None:
+    def _push(self, offsets: Ints, gone: Ints) -> None:
         """Take sealed panes; pane i holds the slots from ``offsets[i]`` to ``offsets[i + 1]``.
 
         Before pane i is taken, all panes before ``gone[i]`` have expired; after the last one, all
@@ -85,11 +82,11 @@ class WindowedSynopsis(UncertainSynopsis):
         """Replace each slot ``live[i]`` by i."""
 
     @abstractmethod
-    def _state(self) -> Mapping[str, npt.NDArray[Any]]:
+    def _state(self) -> Saved:
         """What the algorithm keeps in addition to the rows."""
 
     @abstractmethod
-    def _load(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _load(self, arrays: Saved) -> None:
         """Restore what ``_state`` returned."""
 
     # Panes ------------------------------------------------------------------------------------
@@ -108,7 +105,8 @@ class WindowedSynopsis(UncertainSynopsis):
         else:
             part = self.store.gather(slots, ends)
         self._clean()
-        return _runs(part, windows) if len(windows) else None
+        group = np.zeros(len(windows), np.int32)
+        return Runs(windows.number, group, {"rows": part}) if len(windows) else None
 
     def _run(self, panes: Runs, first: Ints, end: Ints, final: bool) -> tuple[Ints, Floats, Ints]:
         """Take panes, read windows; returns slots, chances (if ``final``) and windows' offsets."""
@@ -131,19 +129,9 @@ class WindowedSynopsis(UncertainSynopsis):
         taken = 0
         while True:
             why = h.walk(
-                rows,
-                self._head,
-                at,
-                stamp,
-                offsets,
-                first,
-                end,
-                shown,
-                chances,
-                found,
-                chance,
+                rows, self._head, at, stamp, offsets, first, end, shown, chances, found, chance,
                 ends,
-            )
+            )  # fmt: skip
             pane = int(at[h.PANE])
             if why == h.ENTERED:
                 self._enter(np.arange(offsets[pane], offsets[pane + 1]))
@@ -151,7 +139,7 @@ class WindowedSynopsis(UncertainSynopsis):
             elif why == h.EXPIRED:
                 start = int(first[at[h.WINDOW]])
                 if not at[h.OPEN]:
-                    self._take(offsets[taken : pane + 1], np.append(gone[taken:pane], start))
+                    self._push(offsets[taken : pane + 1], np.append(gone[taken:pane], start))
                     taken = pane
                 self._expire(start)
             elif why == h.UNREAD:
@@ -164,7 +152,7 @@ class WindowedSynopsis(UncertainSynopsis):
                 chance = np.resize(chance, room) if final else chance
             else:
                 break
-        self._take(offsets[taken:], gone[taken:])
+        self._push(offsets[taken:], gone[taken:])
         written = int(at[h.WRITTEN])
         return found[:written], chance[:written], ends
 
@@ -229,14 +217,14 @@ class WindowedSynopsis(UncertainSynopsis):
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+    def snapshot(self) -> State:
         self._compact(np.union1d(self._live(), self._head))
-        own = {f"own/{name}": array.copy() for name, array in self._state().items()}
-        own |= {"head": self._head.copy(), "at": self._at.copy()}
+        own = prefixed("own/", self._state()) | {"head": self._head, "at": self._at}
+        own = {name: array.copy() for name, array in own.items()}
         own["rebuilt"] = np.array([self._rebuilt, self._cleanings])
-        return own | {f"rows/{name}": array for name, array in self.store.state().items()}
+        return own | prefixed("rows/", self.store.state())
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         self.store.restore(under(arrays, "rows/"))
         self._load({name: np.array(a) for name, a in under(arrays, "own/").items()})
         self._head, self._at = np.array(arrays["head"]), np.array(arrays["at"])
@@ -263,7 +251,3 @@ class WindowedSynopsis(UncertainSynopsis):
         rows = self.store.rows
         order = np.lexsort((slots, -rows.pane[slots], ~rows.key[slots]))
         assert np.array_equal(order, np.arange(len(slots)))
-
-
-def _runs(part: Part, windows: Windows) -> Runs:
-    return Runs(windows.number, np.zeros(len(windows), np.int32), {"rows": part})
