@@ -28,13 +28,7 @@ from skyband.data.columns import (
 )
 from skyband.errors import DataError, SchemaError
 from skyband.kernels.core.scan import gather
-from skyband.kernels.core.strings import (
-    SPARE,
-    bytes_and_words,
-    copy_spans,
-    place_spans,
-    read_spans,
-)
+from skyband.kernels.core.strings import SPARE, bytes_and_words, copy_spans, place_spans, read_spans
 
 __all__ = ["ColumnStore"]
 
