@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,11 @@ from skyband.arrays import Mask
 from skyband.contract.rows import Faults, shown
 from skyband.data.columns import plain, to_numpy
 from skyband.data.keys import is_key_type
-from skyband.errors import SchemaError
+from skyband.errors import QueryError, SchemaError
 
 __all__ = [
-    "Test", "check_names", "faults", "named", "nan_mask", "null_mask", "null_tests", "number_tests",
-    "numeric", "plain_key",
+    "Test", "check_names", "faults", "integer_option", "named", "nan_mask", "null_mask",
+    "null_tests", "number_tests", "numeric", "plain_key",
 ]  # fmt: skip
 
 Test = tuple[str, str, Any]
@@ -38,6 +38,14 @@ def check_names(source: str, schema: pa.Schema, names: Sequence[str]) -> None:
             problem = "occurs twice" if twice else "is missing"
             where = f" of source {source!r}" if source else ""
             raise SchemaError(f"column {name!r}{where} {problem}; the columns are: {there}")
+
+
+def integer_option(options: Mapping[str, Any], name: str, default: int, least: int) -> int:
+    """The integer option ``name``; raises QueryError if it is no integer of at least ``least``."""
+    value = options.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise QueryError(f"option {name!r} must be an integer of at least {least}: {value!r}")
+    return value
 
 
 def numeric(role: str, schema: pa.Schema, name: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State
+from skyband.contract.checks import integer_option
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.flat_state import load, save
@@ -62,7 +63,8 @@ class EaaApprox(Eaa):
         estimator = query.options.get("sketch", "fm")
         if estimator not in ("fm", "hll"):
             raise QueryError(f"option 'sketch' must be 'fm' or 'hll', not {estimator!r}")
-        self.sketch = Appearances(len(query.streams), self._option("bitmaps", 1024, 16), estimator)
+        bitmaps = integer_option(query.options, "bitmaps", 1024, 16)
+        self.sketch = Appearances(len(query.streams), bitmaps, estimator)
         self.caution = query.options.get("caution", 1.0)
         number("option 'caution'", self.caution, 0.0, 1.0)
         self.lost_pane = np.zeros(0, np.int64)

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State
+from skyband.contract.checks import integer_option
 from skyband.data.packing import prefixed, under
 from skyband.fused.live import NEVER, STRETCH, LiveReports
 from skyband.fused.log import Reports
@@ -47,7 +48,7 @@ class Eaa(LiveReports):
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
-        self.slack = self._option("slack", self.usual_slack, 0)
+        self.slack = integer_option(query.options, "slack", self.usual_slack, 0)
         self.swept = 0
         """Reports right after the last sweep."""
         self.instances_swept = 0

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State, grown
+from skyband.contract.checks import integer_option
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.column_store import ColumnStore
 from skyband.data.keys import KeyIndex
 from skyband.data.packing import prefixed, under
-from skyband.errors import QueryError
 from skyband.fused.base import REPORTS, FusedSynopsis
 from skyband.fused.ids import IdKeys
 from skyband.fused.log import Changed, ReportLog, Reports
@@ -49,17 +49,10 @@ class LiveReports(FusedSynopsis):
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
-        self.aim = self._option("kmax", 4 * query.k + 32, query.k)
+        self.aim = integer_option(query.options, "kmax", 4 * query.k + 32, query.k)
         self.index = KeyIndex()
         self.work = {"reports_in": 0, "score_updates": 0}
         self._clear()
-
-    def _option(self, name: str, default: int, least: int) -> int:
-        """The integer option ``name``."""
-        value = self.query.options.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise QueryError(f"option {name!r} must be an integer of at least {least}: {value!r}")
-        return value
 
     def _clear(self) -> None:
         """Reset to no reports and no objects."""

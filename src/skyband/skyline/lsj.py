@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.arrays import Ints, Saved, State
-from skyband.errors import QueryError
+from skyband.contract.checks import integer_option
 from skyband.kernels.skyline.isj import common, local_update
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.graph import DominanceGraph
@@ -90,9 +90,7 @@ class Lsj(Isj):
 
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
-        least = query.options.get("share_from", _FEW_LIVE)
-        if isinstance(least, bool) or not isinstance(least, int) or least < 0:
-            raise QueryError(f"option 'share_from' must be an integer of at least 0: {least!r}")
+        least = integer_option(query.options, "share_from", _FEW_LIVE, 0)
         self.few_live, self.few = least, min(least, _FEW)
         self.shares = np.zeros(len(_COUNTS), np.int64)
         self.left_graph: DominanceGraph

@@ -11,7 +11,7 @@ from skyband.data.keys import hash_columns
 from skyband.data.order import order_by_value, sortable
 from skyband.data.retained_rows import RetainedRows
 
-__all__ = ["ranks_by_value", "row_store", "value_ranks"]
+__all__ = ["ranks_by_value", "row_store"]
 
 
 def row_store(schema: pa.Schema) -> RetainedRows:
@@ -19,7 +19,7 @@ def row_store(schema: pa.Schema) -> RetainedRows:
     return RetainedRows({field.name: field.type for field in schema}, length="length")
 
 
-def value_ranks(columns: list[pa.Array], rows: int) -> Ints:
+def _value_ranks(columns: list[pa.Array], rows: int) -> Ints:
     """The rank of each row by its values, left to right, ascending; equal rows share a rank."""
     if not columns or not rows:
         return np.zeros(rows, np.int64)
@@ -54,4 +54,4 @@ def ranks_by_value(store: RetainedRows, slots: Ints) -> Ints:
     """The rank of each slot's row among these, by its values; a slot may occur more than once."""
     distinct, inverse = np.unique(slots, return_inverse=True)
     columns = list(store.gather(distinct).values())
-    return value_ranks(columns, len(distinct))[inverse]
+    return _value_ranks(columns, len(distinct))[inverse]

@@ -6,10 +6,11 @@ import numpy as np
 
 from skyband.arrays import Ints, Saved, State
 from skyband.contract.rows import Windows
+from skyband.contract.runs import Runs
 from skyband.kernels.topk import mintopk as kernel
 from skyband.kernels.topk.mintopk import Predicted, fold_predicted, new_predicted
 from skyband.query.topk import TopK
-from skyband.topk.single import PaneRows, SingleGroup
+from skyband.topk.single import SingleGroup
 
 __all__ = ["MinTopK"]
 
@@ -37,13 +38,22 @@ class MinTopK(SingleGroup):
         most = max(int(panes.last_window_of(p) - panes.first_window_of(p)) + 1 for p in (0, 1))
         self.state = new_predicted(max(most, 1))
 
-    def _run(self, stamp: Ints, rows: PaneRows, windows: Windows) -> tuple[Ints, Ints]:
-        panes = self.query.window.panes
-        inside = panes.first_window_of(stamp), panes.last_window_of(stamp)
-        self.state, found, offsets = fold_predicted(
-            self.state, self.query.k, stamp, *inside, *rows, windows.number, windows.end
+    def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
+        part, cuts = panes.parts["rows"], self.query.window.panes
+        self.state, rows, offsets = fold_predicted(
+            self.state,
+            self.query.k,
+            panes.stamp,
+            cuts.first_window_of(panes.stamp),
+            cuts.last_window_of(panes.stamp),
+            part.offsets,
+            part["key"],
+            part["tie"],
+            slots,
+            windows.number,
+            windows.end,
         )
-        return found, offsets
+        return rows, offsets
 
     def _slots(self) -> Ints:
         return self.state.rows[: self._length, kernel.SLOT].copy()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,16 +14,7 @@ from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.payload import Payload
 
-__all__ = ["PaneRows", "SingleGroup"]
-
-
-class PaneRows(NamedTuple):
-    """The rows of panes as kernels take them; ``offsets`` says where each pane begins."""
-
-    offsets: Ints
-    key: Ints
-    tie: Ints
-    slot: Ints
+__all__ = ["SingleGroup"]
 
 
 class SingleGroup(TopKSynopsis):
@@ -39,7 +30,7 @@ class SingleGroup(TopKSynopsis):
         self.payload = Payload({name: self.schema.field(name).type for name in self._payload})
 
     @abstractmethod
-    def _run(self, stamp: Ints, rows: PaneRows, windows: Windows) -> tuple[Ints, Ints]:
+    def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
         """Fold panes; returns rows (key, tie, slot), and where each window's rows start."""
 
     @abstractmethod
@@ -51,9 +42,8 @@ class SingleGroup(TopKSynopsis):
         """Replace each slot ``s`` by ``place[s]``."""
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
-        part = panes.parts["rows"]
-        pushed = PaneRows(part.offsets, part["key"], part["tie"], self.payload.add(part))
-        rows, cuts = self._run(panes.stamp, pushed, windows)
+        slots = self.payload.add(panes.parts["rows"])
+        rows, cuts = self._run(panes, slots, windows)
         found = self._partial(rows, cuts, windows.number) if len(windows) else None
         kept = self._slots()
         if self.payload.crowded(len(kept)):

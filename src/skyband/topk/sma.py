@@ -13,7 +13,7 @@ from skyband.kernels.core.patient import patient
 from skyband.kernels.topk import sma as kernel
 from skyband.kernels.topk.sma import Monitored, fold_monitored, new_monitored
 from skyband.query.topk import TopK
-from skyband.topk.single import PaneRows, SingleGroup
+from skyband.topk.single import SingleGroup
 
 __all__ = ["Sma"]
 
@@ -55,11 +55,20 @@ class Sma(SingleGroup):
         assert dtype is not None
         self.state.meta[kernel.FLOATS] = dtype.kind == "f"
 
-    def _run(self, stamp: Ints, rows: PaneRows, windows: Windows) -> tuple[Ints, Ints]:
-        self.state, found, offsets = fold_monitored(
-            self.state, self.query.k, stamp, *rows, windows.first, windows.end
+    def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
+        part = panes.parts["rows"]
+        self.state, rows, cuts = fold_monitored(
+            self.state,
+            self.query.k,
+            panes.stamp,
+            part.offsets,
+            part["key"],
+            part["tie"],
+            slots,
+            windows.first,
+            windows.end,
         )
-        return found, offsets
+        return rows, cuts
 
     def _live(self) -> Ints:
         """Positions of the live rows in the ring buffer, oldest first."""

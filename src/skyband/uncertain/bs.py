@@ -41,7 +41,7 @@ class SortedWindow(WindowedSynopsis):
         num = np.zeros(o.NUMBERS, np.int64)
         self._sorted = Sorted(np.empty((1, o.BLOCK), np.int64), one, one.copy(), num)
 
-    def _push(self, offsets: Ints, gone: Ints) -> None:
+    def _take(self, offsets: Ints, gone: Ints) -> None:
         self._sorted = sorted_fold(self.store.rows, self._sorted, offsets, gone)
 
     def _find(self, first: int) -> tuple[Ints, bool]:

@@ -41,7 +41,7 @@ class QueueSynopsis(WindowedSynopsis):
         num[q.ROOM] = query.k * query.k
         self._queue = Queue(np.zeros(64, np.int64), np.zeros((4, 4), np.int64), num)
 
-    def _push(self, offsets: Ints, gone: Ints) -> None:
+    def _take(self, offsets: Ints, gone: Ints) -> None:
         self._queue = self.kernels.fold(self.rule, self.store.rows, self._queue, offsets, gone)
 
     def _find(self, first: int) -> tuple[Ints, bool]:

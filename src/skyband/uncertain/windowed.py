@@ -8,7 +8,7 @@ import numpy as np
 
 from skyband.arrays import Floats, Ints, Saved, State
 from skyband.contract.rows import Windows
-from skyband.contract.runs import Runs, offsets_of
+from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.packing import prefixed, under
 from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain import compact, types
@@ -59,7 +59,7 @@ class WindowedSynopsis(UncertainSynopsis):
     # What an algorithm supplies ---------------------------------------------------------------
 
     @abstractmethod
-    def _push(self, offsets: Ints, gone: Ints) -> None:
+    def _take(self, offsets: Ints, gone: Ints) -> None:
         """Take sealed panes; pane i holds the slots from ``offsets[i]`` to ``offsets[i + 1]``.
 
         Before pane i is taken, all panes before ``gone[i]`` have expired; after the last one, all
@@ -105,8 +105,7 @@ class WindowedSynopsis(UncertainSynopsis):
         else:
             part = self.store.gather(slots, ends)
         self._clean()
-        group = np.zeros(len(windows), np.int32)
-        return Runs(windows.number, group, {"rows": part}) if len(windows) else None
+        return _runs(part, windows) if len(windows) else None
 
     def _run(self, panes: Runs, first: Ints, end: Ints, final: bool) -> tuple[Ints, Floats, Ints]:
         """Take panes, read windows; returns slots, chances (if ``final``) and windows' offsets."""
@@ -129,9 +128,19 @@ class WindowedSynopsis(UncertainSynopsis):
         taken = 0
         while True:
             why = h.walk(
-                rows, self._head, at, stamp, offsets, first, end, shown, chances, found, chance,
+                rows,
+                self._head,
+                at,
+                stamp,
+                offsets,
+                first,
+                end,
+                shown,
+                chances,
+                found,
+                chance,
                 ends,
-            )  # fmt: skip
+            )
             pane = int(at[h.PANE])
             if why == h.ENTERED:
                 self._enter(np.arange(offsets[pane], offsets[pane + 1]))
@@ -139,7 +148,7 @@ class WindowedSynopsis(UncertainSynopsis):
             elif why == h.EXPIRED:
                 start = int(first[at[h.WINDOW]])
                 if not at[h.OPEN]:
-                    self._push(offsets[taken : pane + 1], np.append(gone[taken:pane], start))
+                    self._take(offsets[taken : pane + 1], np.append(gone[taken:pane], start))
                     taken = pane
                 self._expire(start)
             elif why == h.UNREAD:
@@ -152,7 +161,7 @@ class WindowedSynopsis(UncertainSynopsis):
                 chance = np.resize(chance, room) if final else chance
             else:
                 break
-        self._push(offsets[taken:], gone[taken:])
+        self._take(offsets[taken:], gone[taken:])
         written = int(at[h.WRITTEN])
         return found[:written], chance[:written], ends
 
@@ -251,3 +260,7 @@ class WindowedSynopsis(UncertainSynopsis):
         rows = self.store.rows
         order = np.lexsort((slots, -rows.pane[slots], ~rows.key[slots]))
         assert np.array_equal(order, np.arange(len(slots)))
+
+
+def _runs(part: Part, windows: Windows) -> Runs:
+    return Runs(windows.number, np.zeros(len(windows), np.int32), {"rows": part})

@@ -21,7 +21,7 @@ from skyband.query.topk import TopK
 from skyband.topk.lasting import Lasting
 from skyband.topk.pabf.filters import Filter
 from skyband.topk.pabf.levels import steps
-from skyband.topk.single import PaneRows, SingleGroup
+from skyband.topk.single import SingleGroup
 
 __all__ = ["Pabf"]
 
@@ -87,15 +87,26 @@ class Pabf(SingleGroup):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def _run(self, stamp: Ints, rows: PaneRows, windows: Windows) -> tuple[Ints, Ints]:
-        panes = self.query.window.panes
+    def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
+        part, cuts = panes.parts["rows"], self.query.window.panes
         # A read right after a pane (``peek`` too) reaches back by the window's size from the
         # pane's end.
-        first = panes.pane_of(panes.pane_end(stamp) - panes.size - 1) + 1
+        first = cuts.pane_of(cuts.pane_end(panes.stamp) - cuts.size - 1) + 1
         self.state, found, ends = fold_candidates(
-            self.state, self.query.k, self.room, self.width, self.whole, stamp, first, *rows,
-            windows.first, windows.end,
-        )  # fmt: skip
+            self.state,
+            self.query.k,
+            self.room,
+            self.width,
+            self.whole,
+            panes.stamp,
+            first,
+            part.offsets,
+            part["key"],
+            part["tie"],
+            slots,
+            windows.first,
+            windows.end,
+        )
         return found.T, ends
 
     def _slots(self) -> Ints:
