@@ -38,7 +38,7 @@ def answer_schema(shape: Shape) -> pa.Schema:
     axes = synopsis.axes
     first = [axes[source] for source in (*query.sources, "") if source in axes]
     edge = edge_type(query.window, first)
-    by = [pa.field(n, s.type) for n, s in zip(groups.names, groups.stores, strict=True)]
+    by = [pa.field(name, store.type) for name, store in groups.keys.stores.items()]
     rank = [pa.field("rank", pa.int32())] if query.ranked else []
     shown = [f for f in synopsis.output() if f.name not in groups.names]
     window = [pa.field("window_start", edge), pa.field("window_end", edge)]

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.kernels.topk import mintopk as kernel
@@ -70,14 +66,13 @@ class MinTopK(SingleGroup):
     def _length(self) -> int:
         return int(self.state.meta[kernel.LENGTH])
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        own = {"rows": self.state.rows[: self._length].copy(), "low": self.state.low.copy()}
-        own |= {"size": self.state.size.copy(), "meta": self.state.meta.copy()}
-        return {**super().snapshot(), **own}
+    def snapshot(self) -> State:
+        own = self.state._replace(rows=self.state.rows[: self._length])._asdict()
+        return super().snapshot() | {name: array.copy() for name, array in own.items()}
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
-        self.state = Predicted(*(arrays[name].copy() for name in ("rows", "low", "size", "meta")))
+        self.state = Predicted(*(arrays[name].copy() for name in Predicted._fields))
 
     def stats(self) -> dict[str, int | float]:
         own = sum(array.nbytes for array in self.state)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from skyband.arrays import Ints
 from skyband.contract.rows import Windows
@@ -21,6 +19,8 @@ __all__ = ["SingleGroup"]
 
 class SingleGroup(TopKSynopsis):
     """Manages slots, payload and answers for a kernel that handles one group."""
+
+    saved_parts = (("payload/", "payload"),)
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
@@ -47,7 +47,7 @@ class SingleGroup(TopKSynopsis):
         found = self._partial(rows, cuts, windows.number) if len(windows) else None
         kept = self._slots()
         if self.payload.crowded(len(kept)):
-            place = np.zeros(self.payload.used, np.int64)
+            place = np.zeros(len(self.payload), np.int64)
             place[kept] = np.arange(len(kept))
             self.payload.compact(kept)
             self._renumber(place)
@@ -65,10 +65,3 @@ class SingleGroup(TopKSynopsis):
         number = np.zeros(min(1, len(order)), np.int64)
         cuts = np.array([0, len(order)] if len(order) else [0])
         return self._partial(rows[order], cuts, number)
-
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        return {f"payload/{name}": values for name, values in self.payload.state().items()}
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        names = [n for n in arrays if n.startswith("payload/")]
-        self.payload.restore({n.partition("/")[2]: arrays[n] for n in names})

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Floats, Ints
+from skyband.arrays import Floats, Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.data.packing import under
+from skyband.data.packing import prefixed, under
 from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain import compact, types
 from skyband.kernels.uncertain import head as h
 from skyband.kernels.uncertain.types import FAR, KEEP
 from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.base import UncertainSynopsis
-from skyband.uncertain.store import RowStore
+from skyband.uncertain.store import UncertainRows
 
 __all__ = ["WindowedSynopsis"]
 
@@ -57,7 +54,7 @@ class WindowedSynopsis(UncertainSynopsis):
 
     def start(self) -> None:
         name = self.id_column
-        self.store = RowStore(None if name is None else self.schema.field(name).type)
+        self.store = UncertainRows(None if name is None else self.schema.field(name).type)
 
     # What an algorithm supplies ---------------------------------------------------------------
 
@@ -85,11 +82,11 @@ class WindowedSynopsis(UncertainSynopsis):
         """Replace each slot ``live[i]`` by i."""
 
     @abstractmethod
-    def _state(self) -> Mapping[str, npt.NDArray[Any]]:
+    def _state(self) -> Saved:
         """What the algorithm keeps in addition to the rows."""
 
     @abstractmethod
-    def _load(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _load(self, arrays: Saved) -> None:
         """Restore what ``_state`` returned."""
 
     # Panes ------------------------------------------------------------------------------------
@@ -229,14 +226,14 @@ class WindowedSynopsis(UncertainSynopsis):
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+    def snapshot(self) -> State:
         self._compact(np.union1d(self._live(), self._head))
-        own = {f"own/{name}": array.copy() for name, array in self._state().items()}
-        own |= {"head": self._head.copy(), "at": self._at.copy()}
+        own = prefixed("own/", self._state()) | {"head": self._head, "at": self._at}
+        own = {name: array.copy() for name, array in own.items()}
         own["rebuilt"] = np.array([self._rebuilt, self._cleanings])
-        return own | {f"rows/{name}": array for name, array in self.store.state().items()}
+        return own | prefixed("rows/", self.store.state())
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         self.store.restore(under(arrays, "rows/"))
         self._load({name: np.array(a) for name, a in under(arrays, "own/").items()})
         self._head, self._at = np.array(arrays["head"]), np.array(arrays["at"])
