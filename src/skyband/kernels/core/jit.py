@@ -30,19 +30,31 @@ _FLAGS: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "n
 
 def jit(function: Kernel) -> Kernel:
     """Compile `function` in nopython mode, without the GIL and without bounds checks."""
+    return _compiled(function, _FLAGS)
+
+
+def piece(function: Kernel) -> Kernel:
+    """As `jit`, for a part of one kernel that has a name of its own for the reader's sake.
+
+    It is always inlined, so it costs no call. Call it from one place: code grows with each.
+    """
+    return _compiled(function, _FLAGS | {"forceinline": True})
+
+
+def _compiled(function: Kernel, flags: dict[str, Any]) -> Kernel:
     if _config.DISABLE_JIT:
         return _interpreted(function)
     folder = cache_folder() if Path(function.__code__.co_filename).exists() else None
     if folder is None:
-        return cast(Kernel, numba.njit(**_FLAGS)(function))
+        return cast(Kernel, numba.njit(**flags)(function))
     # Numba fixes a function's cache path while it decorates it, so the setting is changed for
     # that moment only: other users of numba in this process keep theirs.
     before = _config.CACHE_DIR
     _config.CACHE_DIR = str(folder / _surroundings(function))
     try:
-        return cast(Kernel, numba.njit(cache=True, **_FLAGS)(function))
+        return cast(Kernel, numba.njit(cache=True, **flags)(function))
     except RuntimeError:  # what numba raises when the folder has become unwritable after all
-        return cast(Kernel, numba.njit(**_FLAGS)(function))
+        return cast(Kernel, numba.njit(**flags)(function))
     finally:
         _config.CACHE_DIR = before
 

@@ -27,62 +27,32 @@ windows and goes through them group by group, so that a group's rows stay in the
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skyband.arrays import Ints
 from skyband.kernels.core.borrow import frozen
-from skyband.kernels.topk.kskyband_fold import (
+from skyband.kernels.topk.kskyband_best import Ints32, make_scratch
+from skyband.kernels.topk.kskyband_fold import fold_units
+from skyband.kernels.topk.kskyband_group import LOWEST
+from skyband.kernels.topk.kskyband_plan import Plan, Runs, Windows, count_answers, index_runs
+from skyband.kernels.topk.kskyband_state import State
+from skyband.kernels.topk.kskyband_steps import (
     GARBAGE,
     HELD,
     NEED,
     NOTHING,
-    ROW_AT,
     ROWS,
-    RUN_AT,
     UNIT,
     USED,
-    WIN_END,
-    WIN_FIRST,
-    Runs,
-    count_answers,
-    fold_units,
-    index_runs,
-)
-from skyband.kernels.topk.kskyband_group import (
-    BACK,
-    BASE,
-    CAP,
-    FRONT,
-    KEY,
-    LOWEST,
-    PANE,
-    REST,
-    SLOT,
-    TIE,
-    TOP,
-    Ints32,
-    compact,
-    make_scratch,
-    sweep_all,
+    Answers,
 )
 
 __all__ = ["Skyband", "Tops"]
 
 
 _MANY = 64  # groups from which to tell what others will need
-
-
-def _grown(array: Any, shape: tuple[int, ...], used: int) -> Any:
-    """The array with room for more, in place where it owns its memory: nothing is copied then."""
-    if array.flags.owndata:
-        array.resize(shape, refcheck=False)
-        return array
-    grown = np.empty(shape, array.dtype)
-    grown[:used] = array[:used]
-    return grown
 
 
 class Tops(NamedTuple):
@@ -96,7 +66,7 @@ class Tops(NamedTuple):
     tie: Ints
 
 
-class Skyband:
+class Skyband(State):
     """What can still be among the best k rows of a window, for many groups.
 
     Rows come with a ``key`` (greater is better), a ``tie`` (greater is better, and greater in a
@@ -121,20 +91,7 @@ class Skyband:
     (array([0, 1], dtype=int32), array([0, 2, 4]), array([9, 7, 7, 6]))
     """
 
-    __slots__ = ("_held", "_scratch", "_unit_of", "garbage", "groups", "k", "order", "rows", "used")
-
-    def __init__(self, k: int) -> None:
-        self.k = k
-        self.rows: Ints = np.empty((0, 4), np.int64)
-        self.order: Ints32 = np.empty(0, np.int32)
-        self.groups: Ints = np.zeros((0, 8), np.int64)
-        self.used = 0  # rows[:used] belong to groups, but for the garbage among them
-        self.garbage = 0
-        self._held = 0
-        self._unit_of: Ints32 = np.empty(0, np.int32)  # -1 everywhere between calls
-        self._scratch = make_scratch(64, k)
-
-    # Folding ----------------------------------------------------------------------------------
+    __slots__ = ()
 
     def fold(
         self,
@@ -156,7 +113,7 @@ class Skyband:
         """
         n_windows = len(win_end)
         units = group_order if n_windows else group_order[:0]
-        runs = (frozen(run_pane), frozen(offsets), frozen(key), frozen(tie), frozen(slot))
+        runs = Runs(*map(frozen, (run_pane, offsets, key, tie, slot)))
         return self._fold(runs, run_group, win_first, win_end, units, 0, n_windows)
 
     def fold_each(
@@ -178,7 +135,7 @@ class Skyband:
         """
         low = np.flatnonzero(np.diff(win_group, prepend=np.int32(-1)))
         high = np.append(low[1:], len(win_group)) if len(low) else low
-        runs = (frozen(run_pane), frozen(offsets), frozen(key), frozen(tie), frozen(slot))
+        runs = Runs(*map(frozen, (run_pane, offsets, key, tie, slot)))
         return self._fold(runs, run_group, win_first, win_end, win_group[low], low, high)
 
     def read(self, first: int, end: int, group_order: Ints32) -> Tops:
@@ -203,6 +160,36 @@ class Skyband:
         low: Ints | int,
         high: Ints | int,
     ) -> Tops:
+        plan = self._plan(run_group, units, low, high)
+        n_units, n_windows = len(plan.groups), len(win_end)
+        places = np.zeros((4, n_windows + 1), np.int64)
+        windows = Windows(*places)
+        windows.first[:-1], windows.end[:-1] = win_first, win_end
+        offsets = runs.offsets
+        if n_windows > 1 and n_units > 1:
+            count_answers(self.rows, self.groups, self.k, plan, runs.pane, offsets, windows)
+            np.cumsum(places[2:], axis=1, out=places[2:])
+            n_rows, n_out = int(windows.row_at[-1]), int(windows.run_at[-1])
+        else:  # one answer after the other: a bound will do
+            n_out = len(units) * n_windows
+            n_rows = self._held + int(offsets[-1] - offsets[0])
+            n_rows = min(n_rows * n_windows, n_out * self.k)
+        answers = Answers(
+            np.empty((2, n_out), np.int32),
+            np.empty(n_out + 1, np.int64),
+            np.empty((3, n_rows), np.int64),
+        )
+        self._work(plan, runs, windows, answers)
+        if n_windows == 1 or n_units == 1:
+            last = n_windows if n_units == 1 else 0
+            n_rows, n_out = int(windows.row_at[last]), int(windows.run_at[last])
+        answers.offsets[n_out] = n_rows
+        window, group = answers.pair[:, :n_out]
+        slot, key, tie = answers.row[:, :n_rows]
+        return Tops(window, group, answers.offsets[: n_out + 1], slot, key, tie)
+
+    def _plan(self, run_group: Ints32, units: Ints32, low: Ints | int, high: Ints | int) -> Plan:
+        """The groups in ``units`` with their windows, then the others that have runs."""
         highest = max(int(run_group.max(initial=-1)), int(units.max(initial=-1)))
         self._reserve_groups(max(highest, 0) + 1)
         if highest > 0:
@@ -214,24 +201,10 @@ class Skyband:
             starts, index = np.array([0, len(run_group)]), np.arange(len(run_group))
         bounds = np.zeros((2, n_units), np.int64)  # groups that are not in units get no windows
         bounds[0, : len(units)], bounds[1, : len(units)] = low, high
-        plan = (order[:n_units], starts, index, bounds)
-        n_windows = len(win_end)
-        windows = np.zeros((4, n_windows + 1), np.int64)
-        windows[WIN_FIRST, :-1], windows[WIN_END, :-1] = win_first, win_end
-        offsets = runs[1]
-        if n_windows > 1 and n_units > 1:
-            count_answers(self.rows, self.groups, self.k, plan, runs[0], offsets, windows)
-            np.cumsum(windows[ROW_AT:], axis=1, out=windows[ROW_AT:])
-            n_rows, n_out = int(windows[ROW_AT, -1]), int(windows[RUN_AT, -1])
-        else:  # one answer after the other: a bound will do
-            n_out = len(units) * n_windows
-            n_rows = self._held + int(offsets[-1] - offsets[0])
-            n_rows = min(n_rows * n_windows, n_out * self.k)
-        answers = (
-            np.empty((2, n_out), np.int32),
-            np.empty(n_out + 1, np.int64),
-            np.empty((3, n_rows), np.int64),
-        )
+        return Plan(order[:n_units], starts, index, *bounds)
+
+    def _work(self, plan: Plan, runs: Runs, windows: Windows, answers: Answers) -> None:
+        """Go through the plan, with more room whenever some is lacking."""
         cursor = np.array([0, -1, 0, LOWEST, self.used, self.garbage, self._held, 0], np.int64)
         while True:
             lacking = fold_units(
@@ -253,142 +226,10 @@ class Skyband:
             if lacking == ROWS:
                 # Groups are much alike: the rest of them will need what those so far did.
                 done = int(cursor[UNIT])
-                likely = need * n_units // done if done >= _MANY else 0
+                likely = need * len(plan.groups) // done if done >= _MANY else 0
                 self._reserve_rows(max(need + need // 2, likely + likely // 8))
             else:
                 self._scratch = make_scratch(2 * need, self.k)
         self._held = int(cursor[HELD])
         if 2 * self.garbage > self.used:
             self._compact()
-        if n_windows == 1 or n_units == 1:
-            last = n_windows if n_units == 1 else 0
-            n_rows, n_out = int(windows[ROW_AT, last]), int(windows[RUN_AT, last])
-        answers[1][n_out] = n_rows
-        window, group = answers[0][:, :n_out]
-        slot, key, tie = answers[2][:, :n_rows]
-        return Tops(window, group, answers[1][: n_out + 1], slot, key, tie)
-
-    def _reserve_groups(self, n: int) -> None:
-        have = len(self.groups)
-        if n > have:
-            room = max(n, have + have // 2)
-            groups = np.zeros((room, 8), np.int64)
-            groups[:have] = self.groups
-            self.groups = groups
-            self._unit_of = np.full(room, -1, np.int32)
-
-    def _reserve_rows(self, n: int) -> None:
-        self.rows = _grown(self.rows, (n, 4), self.used)
-        self.order = _grown(self.order, (n,), self.used)
-
-    def _compact(self) -> None:
-        self.rows, self.order, self.used = compact(self.rows, self.order, self.groups)
-        self.garbage = 0
-
-    # The rest of life -------------------------------------------------------------------------
-
-    def forget(self, groups: NDArray[np.integer]) -> None:
-        """Drop all rows of some groups; their numbers may be used anew."""
-        groups = groups[groups < len(self.groups)]  # others have never had a row
-        self._held -= int(self.lengths[groups].sum())
-        self.garbage += int(self.groups[groups, CAP].sum())
-        self.groups[groups] = 0
-        if 2 * self.garbage > self.used:
-            self._compact()
-
-    @property
-    def lengths(self) -> Ints:
-        """How many rows each group holds."""
-        groups = self.groups
-        held: Ints = groups[:, TOP] + groups[:, FRONT] - groups[:, REST] + groups[:, BACK]
-        return held
-
-    @property
-    def retained(self) -> int:
-        """How many rows are held; right after ``sweep``, those that can still be answered."""
-        return self._held
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the state."""
-        arrays = (self.rows, self.order, self.groups, self._unit_of, *self._scratch)
-        return sum(array.nbytes for array in arrays)
-
-    def slots(self) -> Ints:
-        """The slots of all rows that are held, in no particular order."""
-        slots: Ints = self.rows[self._positions(), SLOT]
-        return slots
-
-    def renumber(self, slots: Ints) -> None:
-        """Give the held rows new slots, in the order of ``slots()``."""
-        self.rows[self._positions(), SLOT] = slots
-
-    def sweep(self, first: int) -> None:
-        """Drop everything that can no longer be answered in windows that start at ``first``."""
-        largest = int((self.groups[:, FRONT] + self.groups[:, BACK]).max(initial=1))
-        sweep_all(self.rows, self.groups, first, self.k, make_scratch(largest, self.k))
-        self._held = int(self.lengths.sum())
-
-    def copy(self) -> Skyband:
-        """A state that goes on independently, without free room."""
-        other = Skyband(self.k)
-        other.groups = self.groups.copy()
-        other._held = self._held
-        other._unit_of = np.full(len(self.groups), -1, np.int32)
-        other.rows, other.order, other.used = compact(self.rows, self.order, other.groups)
-        return other
-
-    def arrays(self) -> dict[str, NDArray[np.int64] | NDArray[np.int32]]:
-        """All there is to the state but k, compacted."""
-        self._compact()
-        used = self.used
-        return {"rows": self.rows[:used], "order": self.order[:used], "groups": self.groups}
-
-    @classmethod
-    def from_arrays(cls, k: int, rows: Ints, order: Ints32, groups: Ints) -> Skyband:
-        """The way back from ``arrays``; they are copied."""
-        band = cls(k)
-        band.rows, band.order, band.groups = rows.copy(), order.copy(), groups.copy()
-        band.used = len(rows)
-        band._held = int(band.lengths.sum())
-        band._unit_of = np.full(len(groups), -1, np.int32)
-        return band
-
-    def _positions(self) -> Ints:
-        """Where the held rows stand: of every group the top, and what is between gap and room."""
-        base, top, rest = self.groups[:, BASE], self.groups[:, TOP], self.groups[:, REST]
-        starts = np.stack((base, base + rest), axis=1).ravel()
-        lengths = np.stack((top, self.lengths - top), axis=1).ravel()
-        ends = np.cumsum(lengths)
-        positions: Ints = np.arange(self._held) + np.repeat(starts - (ends - lengths), lengths)
-        return positions
-
-    def _check(self, first: int = LOWEST, swept: bool = False) -> None:
-        """Assert every invariant; with ``swept``, also that nothing could be dropped."""
-        assert (self._unit_of == -1).all()
-        assert self._held == self.lengths.sum()
-        assert sorted(set(self._positions().tolist())) == sorted(self._positions().tolist())
-        assert int(self.groups[:, CAP].sum()) + self.garbage == self.used <= len(self.rows)
-        for base, cap, top, rest, front, back, best, large in self.groups.tolist():
-            assert 0 <= top <= rest <= front <= front + back <= cap
-            assert top <= self.k
-            assert best == (min(self.k, back) if large else back)
-            held = [tuple(row) for row in self.rows[base : base + front + back].tolist()]
-            ahead, behind = held[:top] + held[rest:front], held[front:]
-            by_order = sorted(ahead, key=lambda row: (-row[KEY], -row[TIE]))
-            assert [row[:2] for row in ahead] == [row[:2] for row in by_order]
-            assert top == self.k or rest == front or swept is False
-            panes = [row[PANE] for row in behind]
-            assert panes == sorted(panes)
-            assert large or (top == 0 and rest == front)
-            order = self.order[base : base + best].tolist()
-            named = [held[i] for i in order]
-            wanted = sorted(range(back), key=lambda i: (-behind[i][KEY], -behind[i][TIE], i))
-            assert order == [front + i for i in wanted[:best]], (named, behind)
-            if ahead and behind:
-                assert max(row[PANE] for row in ahead) < panes[0]
-            if swept:
-                assert back == 0
-                for i, row in enumerate(ahead):
-                    assert row[PANE] >= first
-                    assert sum(other[PANE] >= row[PANE] for other in ahead[:i]) < self.k

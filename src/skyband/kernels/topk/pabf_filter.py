@@ -49,6 +49,7 @@ def new_learned(groups: int) -> Floats:
     return learned
 
 
+# A few lines over 80, a third of which are its arguments and the room it works in.
 @patient
 @jit
 def filter_runs(
@@ -97,18 +98,9 @@ def filter_runs(
             continue
         counts[PANES] += 1
         known = learned[group[run]]
-        fit = np.nan
-        cut = np.nan
-        way = kind
+        way, cut, fit = kind, np.nan, np.nan
         if n > zeta:
-            if kind == TIME or kind == AUTO:
-                fit = _fitted(known, pane[run])
-            if kind == AUTO:
-                way = _choice(known, fit)
-            if way == STATIONARY:
-                cut = known[CUT]
-            elif way == TIME:
-                cut = fit - quantile * np.sqrt(known[ERROR])
+            way, cut, fit = _guess(known, kind, pane[run], quantile)
             if way == NONE_KNOWN or np.isnan(cut):
                 way = NONE_KNOWN
                 cut = _sampled(score, sign, first, n, k, quantile, work, spare)
@@ -131,36 +123,60 @@ def filter_runs(
             values[j] = sign * score[rows[j]]
             work[j] = values[j]
         kth = kth_greatest(work, spare, m, k)
-        start = at
-        for j in range(m):
-            found[at] = rows[j]
-            at += values[j] >= kth
-        if latest and at - start > k:
-            excess = at - start - k
-            at = start
-            for j in range(m):
-                if values[j] == kth and excess > 0:
-                    excess -= 1
-                elif values[j] >= kth:
-                    found[at] = rows[j]
-                    at += 1
+        at = _keep(rows, values, m, kth, k, latest, found, at)
         ends[run + 1] = at
         if n > zeta and kind != NONE_KNOWN:
             stale = np.isnan(known[CUT]) or known[CUT] > kth or m > 2 * zeta + 8
+            fresh = known[CUT]
             if kind != TIME and (stale or (way != STATIONARY and rescanned)):
                 # The zeta-th best, or the least survivor where fewer survived.
                 counts[RELEARNED] += 1
                 work[:m] = values[:m]
-                depth = min(zeta, m)
-                fresh = kth_greatest(work, spare, m, depth)
-                if kind == AUTO:
-                    _judge(known, MISSED_STATIONARY, SLACK_STATIONARY, known[CUT], kth)
-                known[CUT] = fresh
-            elif kind == AUTO:
+                fresh = kth_greatest(work, spare, m, min(zeta, m))
+            if kind == AUTO:
                 _judge(known, MISSED_STATIONARY, SLACK_STATIONARY, known[CUT], kth)
+            known[CUT] = fresh
             if kind != STATIONARY:
                 _observe(known, pane[run], fit, kth, quantile)
     return found[:at], ends
+
+
+@jit
+def _guess(known: Floats, kind: int, pane: int, quantile: float) -> tuple[int, float, float]:
+    """The way to guess, its cut, and what the parabola says; NaN where that is unknown."""
+    fit = np.nan
+    cut = np.nan
+    way = kind
+    if kind == TIME or kind == AUTO:
+        fit = _fitted(known, pane)
+    if kind == AUTO:
+        way = _choice(known, fit)
+    if way == STATIONARY:
+        cut = known[CUT]
+    elif way == TIME:
+        cut = fit - quantile * np.sqrt(known[ERROR])
+    return way, cut, fit
+
+
+@jit
+def _keep(
+    rows: Ints, values: Floats, m: int, kth: float, k: int, latest: bool, found: Ints, at: int
+) -> int:
+    """Write the rows from the k-th best up; with ``latest`` only the last of those that tie."""
+    start = at
+    for j in range(m):
+        found[at] = rows[j]
+        at += values[j] >= kth
+    if latest and at - start > k:
+        excess = at - start - k
+        at = start
+        for j in range(m):
+            if values[j] == kth and excess > 0:
+                excess -= 1
+            elif values[j] >= kth:
+                found[at] = rows[j]
+                at += 1
+    return at
 
 
 @jit

@@ -88,8 +88,8 @@ def _key(bits: Any, fold: int, flip: int) -> Any:
     return bits ^ flip
 
 
-# Every helper is called from one place, because compiled code grows with each place: the steps to
-# the k-th best key form a small machine instead of a chain of calls.
+# Over 80 lines: every helper is called from one place, because compiled code grows with each place.
+# So the steps to the k-th best key form a small machine instead of a chain of calls.
 @patient
 @jit
 def _select(
