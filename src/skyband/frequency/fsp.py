@@ -14,7 +14,14 @@ from skyband.frequency.items import ranked
 from skyband.frequency.lists import PaneLists
 from skyband.frequency.rows import SketchSynopsis
 from skyband.kernels.frequency.item_heap import table_size
-from skyband.kernels.frequency.spacesaving import COUNTS, HITS, INSERTS, REMOVALS, list_panes
+from skyband.kernels.frequency.spacesaving import (
+    COUNTS,
+    HITS,
+    INSERTS,
+    REMOVALS,
+    Pushed,
+    list_panes,
+)
 from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Fsp"]
@@ -63,7 +70,7 @@ class Fsp(SketchSynopsis, PaneLists):
         pushed = self.unpacked(panes)
         words, shift = table_size(self.capacity)
         hashes, rows, values, absent, lacks, offsets = list_panes(
-            *pushed[1:], self.capacity, self.cells, words, shift, self.total
+            Pushed(*pushed[1:]), self.capacity, self.cells, words, shift, self.total
         )
         columns: dict[str, Any] = {"hash": hashes, "count": values[:, 0], "error": values[:, 1]}
         columns["absent"] = np.repeat(absent, np.diff(offsets))

@@ -22,6 +22,8 @@ from skyband.kernels.frequency.spacesaving import (
     NEVER,
     REMOVALS,
     SIZE,
+    Instance,
+    Pushed,
     fold_instances,
 )
 from skyband.query.frequency import HeavyHitters
@@ -88,11 +90,15 @@ class SpaceSaving(CounterSketch):
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         panes = self.reduced(panes)
         shape = self.query.window.panes
+        stamp, *pushed = self.unpacked(panes)
+        instances = Instance(
+            self.control, self.item, self.row, self.f, self.err, self.alpha, self.heap, self.low,
+            self.slack, self.table,
+        )  # fmt: skip
         slots, rows, values, ends, proven = fold_instances(
-            *self.unpacked(panes), windows.first, windows.end, self.query.k, self.filtered,
-            shape.per_window, self.every, self.last, self.started, self.control, self.item,
-            self.row, self.f, self.err, self.alpha, self.heap, self.low, self.slack, self.table,
-            self.shift, self.total, self.ended,
+            stamp, Pushed(*pushed), windows.first, windows.end, self.query.k, self.filtered,
+            shape.per_window, self.every, self.last, self.started, instances, self.shift,
+            self.total, self.ended,
         )  # fmt: skip
         found = None
         if len(windows):

@@ -14,7 +14,7 @@ from skyband.contract.runs import Part, expand, offsets_of, pick
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import native_dtype, plain, spans, to_numpy
 from skyband.data.order import id_ranks, sortable
-from skyband.kernels.frequency.counting import prefix_keys
+from skyband.kernels.core.strings import prefix_keys
 
 __all__ = ["ItemStore", "order_keys", "ranked", "settled"]
 
@@ -30,9 +30,9 @@ def order_keys(columns: Sequence[pa.Array]) -> Ints:
         return sortable(to_numpy(column))
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return prefix_keys(*spans(column))
+        return prefix_keys(*spans(column), 0)
     if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
-        return prefix_keys(*spans(column))
+        return prefix_keys(*spans(column), 0)
     return np.zeros(len(column), np.int64)
 
 

@@ -15,7 +15,7 @@ from skyband.errors import QueryError
 from skyband.fused.eaa import Eaa
 from skyband.fused.live import STRETCH
 from skyband.fused.sketches import Appearances
-from skyband.kernels.fused.sweep import live_streams, most_likely
+from skyband.kernels.fused.sweep import live_streams
 from skyband.query.base import number
 from skyband.query.fused import FusedTopK
 
@@ -86,19 +86,7 @@ class EaaApprox(Eaa):
         masks = live_streams(who, self.links, self.log[4], self.log[1])
         masks, place = np.unique(masks, return_inverse=True)
         share = self.caution * self.sketch.conditionals(masks, self.first)
-        returns = self.query.returns
-        return most_likely(
-            who,
-            values,
-            seen,
-            self.ever,
-            returns,
-            self._most(seen),
-            self.low,
-            self.high,
-            share,
-            place,
-        )
+        return self._within(who, values, seen, share[place])
 
     def _leave(
         self, who: Codes, panes: Ints, offsets: Ints, values: Floats, seen: Codes, lost: Mask

@@ -9,7 +9,7 @@ import pyarrow as pa
 from skyband.data.columns import native_dtype, plain, spans, to_numpy
 from skyband.data.order import sortable
 from skyband.fused.guard import frozen
-from skyband.kernels.fused.reports import common_prefix, prefix_keys
+from skyband.kernels.core.strings import common_prefix, prefix_keys
 
 __all__ = ["IdKeys"]
 
@@ -53,7 +53,7 @@ class IdKeys:
             return np.zeros(len(ids), np.int64)
         assert self.prefix is not None
         offsets, octets = spans(plain(ids))
-        return sortable(prefix_keys(_wide(offsets), frozen(octets), len(self.prefix)))
+        return prefix_keys(_wide(offsets), frozen(octets), len(self.prefix))
 
 
 def _wide(offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from skyband.arrays import Ints
 from skyband.data.packing import under
 from skyband.errors import QueryError
-from skyband.kernels.skyline.isj import common, local_update
+from skyband.kernels.skyline.local_sky import local_update
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.graph import DominanceGraph
 from skyband.skyline.isj import Isj
@@ -47,7 +47,7 @@ class _LocalSky:
         """
         known, few = self.known, len(active) < least
         numbers = known[:0] if few else active + expired
-        if not few and common(known, numbers) >= _PAYS * len(numbers):
+        if not few and np.isin(numbers, known, assume_unique=True).sum() >= _PAYS * len(numbers):
             return True
         self.known, self.parents = numbers, None
         return False

@@ -21,7 +21,7 @@ from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import native_dtype, output_type
 from skyband.data.order import row_order, sortable, unsortable
-from skyband.kernels.core.ties import tied_runs
+from skyband.kernels.core.sorting import sort_runs
 from skyband.kernels.topk.select import select_runs
 from skyband.query.topk import TopK
 from skyband.window import CountWindow
@@ -124,7 +124,7 @@ class TopKSynopsis(Synopsis[TopK]):
         if self.counting or not len(part):
             return part
         key, tie, offsets = part["key"], part["tie"], part.offsets
-        tied = np.flatnonzero(tied_runs(key, tie, offsets))
+        tied = np.flatnonzero(sort_runs(key, tie, offsets)[1])
         if len(tied):
             lengths = part.lengths[tied]
             rows = expand(offsets[tied], lengths)

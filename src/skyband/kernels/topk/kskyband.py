@@ -1,6 +1,6 @@
 """The k-skyband of every group over sliding windows: exact top-k, any order of scores.
 
-A row can still be answered only while fewer than k better rows stand in its own pane or newer ones.
+A row can still be in an answer only while its pane and newer ones hold fewer than k better rows.
 The rows of a group are kept in two parts:
 
     rows    | top ...gap... | rest            | back                    | free |
@@ -8,36 +8,45 @@ The rows of a group are kept in two parts:
 
 *Front* (top and rest) is what the last sweep retained, best first. The top-k of any suffix of its
 panes is its first k rows of those panes, so ``top`` holds the first k live ones, and as panes
-expire it is refilled from ``rest``; every row is passed once. *Back* has all rows pushed since the
-sweep, in order of arrival; ``order`` names its best k, best first. An answer merges both lists.
+expire it is refilled from ``rest``; each row moves at most once. *Back* has all rows pushed since
+the sweep, in order of arrival; ``order`` names its best k, best first. An answer merges both lists.
 
-A sweep makes one front of both: through the back from the newest pane to the oldest, where the k-th
-best so far drops most rows with one comparison; what each pane pushes out of the best k is worse
-than all that is left, so the retained rows come out sorted. They are merged with the old front,
-whose rows stay while fewer than k better ones are as new. It runs when the back has outgrown the
-front, or when its oldest pane expires: amortised O(log k) a row, whatever the scores do; falling
-ones, which retain the whole window, included.
+A sweep makes one front of both parts. It goes through the back from the newest pane to the oldest,
+and the k-th best row so far rejects most rows with one comparison. What a pane pushes out of the
+best k is worse than all that is left, so the retained rows come out sorted. They are merged with
+the old front, whose rows stay while fewer than k better ones are as new. A sweep is due when the
+back has outgrown the front, or when its oldest pane expires. This costs amortised O(log k) per row
+for any scores, even for falling ones, of which the whole window is retained.
 
-A group of few rows has a back only, all of it in ``order``: what expires is its beginning, and
-there is nothing to sweep.
+A group with few rows has only a back, all of it in ``order``: its oldest rows expire from the
+beginning, and there is nothing to sweep.
 
-Groups have a stretch each of one array, so a snapshot is a copy. One call takes many panes and
+Each group has a stretch of one array, so a snapshot is a copy. One call takes many panes and
 windows and goes through them group by group, so that a group's rows stay in the cache.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skyband.arrays import Ints
+from skyband.arrays import Codes, Ints
 from skyband.kernels.core.borrow import frozen
-from skyband.kernels.topk.kskyband_best import Ints32, make_scratch
-from skyband.kernels.topk.kskyband_fold import fold_units
-from skyband.kernels.topk.kskyband_group import LOWEST
-from skyband.kernels.topk.kskyband_plan import Plan, Runs, Windows, count_answers, index_runs
-from skyband.kernels.topk.kskyband_state import State
+from skyband.kernels.topk.kskyband_best import KEY, PANE, SLOT, TIE, make_scratch
+from skyband.kernels.topk.kskyband_fold import Plan, Windows, count_answers, fold_units, index_runs
+from skyband.kernels.topk.kskyband_group import (
+    BACK,
+    BASE,
+    CAP,
+    FRONT,
+    LOWEST,
+    REST,
+    TOP,
+    compact,
+    sweep_all,
+)
 from skyband.kernels.topk.kskyband_steps import (
     GARBAGE,
     HELD,
@@ -48,25 +57,33 @@ from skyband.kernels.topk.kskyband_steps import (
     USED,
     Answers,
 )
+from skyband.kernels.topk.runs import Runs
 
-__all__ = ["Skyband", "Tops"]
+_MANY = 64  # after so many groups, estimate what the others will need
 
 
-_MANY = 64  # groups from which to tell what others will need
+def _grown(array: Any, shape: tuple[int, ...], used: int) -> Any:
+    """The array with more room. If it owns its memory it grows in place, without a copy."""
+    if array.flags.owndata:
+        array.resize(shape, refcheck=False)
+        return array
+    grown = np.empty(shape, array.dtype)
+    grown[:used] = array[:used]
+    return grown
 
 
 class Tops(NamedTuple):
     """The best rows of some (window, group) pairs, best first; only pairs with rows."""
 
-    window: Ints32  # position in the list of windows
-    group: Ints32
+    window: Codes  # position in the list of windows
+    group: Codes
     offsets: Ints  # one more than there are pairs
     slot: Ints
     key: Ints
     tie: Ints
 
 
-class Skyband(State):
+class Skyband:
     """What can still be among the best k rows of a window, for many groups.
 
     Rows come with a ``key`` (greater is better), a ``tie`` (greater is better, and greater in a
@@ -76,40 +93,34 @@ class Skyband(State):
     >>> band = Skyband(k=2)
     >>> one = np.zeros(3, np.int32)
     >>> keys = np.array([5, 9, 7, 6])
-    >>> tops = band.fold(
-    ...     np.arange(3),
-    ...     one,
-    ...     np.array([0, 2, 3, 4]),
-    ...     keys,
-    ...     np.arange(4),
-    ...     np.arange(4),
-    ...     np.array([0, 1]),
-    ...     np.array([2, 3]),
-    ...     np.zeros(1, np.int32),
-    ... )
+    >>> runs = (np.arange(3), one, np.array([0, 2, 3, 4]), keys, np.arange(4), np.arange(4))
+    >>> tops = band.fold(*runs, np.array([0, 1]), np.array([2, 3]), one[:1])
     >>> tops.window, tops.offsets, tops.key
     (array([0, 1], dtype=int32), array([0, 2, 4]), array([9, 7, 7, 6]))
     """
 
-    __slots__ = ()
+    __slots__ = ("_held", "_scratch", "_unit_of", "garbage", "groups", "k", "order", "rows", "used")
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+        self.rows: Ints = np.empty((0, 4), np.int64)
+        self.order: Codes = np.empty(0, np.int32)
+        self.groups: Ints = np.zeros((0, 8), np.int64)
+        self.used = 0  # rows[:used] belong to groups, except the garbage among them
+        self.garbage = 0
+        self._held = 0
+        self._unit_of: Codes = np.empty(0, np.int32)  # -1 everywhere between calls
+        self._scratch = make_scratch(64, k)
 
     def fold(
-        self,
-        run_pane: Ints,
-        run_group: Ints32,
-        offsets: Ints,
-        key: Ints,
-        tie: Ints,
-        slot: Ints,
-        win_first: Ints,
-        win_end: Ints,
-        group_order: Ints32,
-    ) -> Tops:
-        """Push runs and answer windows, each when all runs before its end are in.
+        self, run_pane: Ints, run_group: Codes, offsets: Ints, key: Ints, tie: Ints, slot: Ints,
+        win_first: Ints, win_end: Ints, group_order: Codes,
+    ) -> Tops:  # fmt: skip
+        """Push runs and answer windows, each once all runs before its end are pushed.
 
         Runs have ascending panes for each group. Window i covers the panes ``[win_first[i],
         win_end[i])``; both ascend. Answers are sorted by window and then as in ``group_order``,
-        which must name every group that is to be answered; without windows it is not looked at.
+        which must name every group that is to be answered; without windows it is ignored.
         """
         n_windows = len(win_end)
         units = group_order if n_windows else group_order[:0]
@@ -117,17 +128,9 @@ class Skyband(State):
         return self._fold(runs, run_group, win_first, win_end, units, 0, n_windows)
 
     def fold_each(
-        self,
-        run_pane: Ints,
-        run_group: Ints32,
-        offsets: Ints,
-        key: Ints,
-        tie: Ints,
-        slot: Ints,
-        win_first: Ints,
-        win_end: Ints,
-        win_group: Ints32,
-    ) -> Tops:
+        self, run_pane: Ints, run_group: Codes, offsets: Ints, key: Ints, tie: Ints, slot: Ints,
+        win_first: Ints, win_end: Ints, win_group: Codes,
+    ) -> Tops:  # fmt: skip
         """As ``fold``, but each group has panes and windows of its own.
 
         Windows are sorted by group (in any order of groups), then ascending; answers come in the
@@ -138,7 +141,7 @@ class Skyband(State):
         runs = Runs(*map(frozen, (run_pane, offsets, key, tie, slot)))
         return self._fold(runs, run_group, win_first, win_end, win_group[low], low, high)
 
-    def read(self, first: int, end: int, group_order: Ints32) -> Tops:
+    def read(self, first: int, end: int, group_order: Codes) -> Tops:
         """The top-k of the panes ``[first, end)``; nothing changes.
 
         ``first`` may lie anywhere in the live window (n-of-N); ``end`` is after the newest pane.
@@ -151,15 +154,9 @@ class Skyband(State):
         )
 
     def _fold(
-        self,
-        runs: Runs,
-        run_group: Ints32,
-        win_first: Ints,
-        win_end: Ints,
-        units: Ints32,
-        low: Ints | int,
-        high: Ints | int,
-    ) -> Tops:
+        self, runs: Runs, run_group: Codes, win_first: Ints, win_end: Ints, units: Codes,
+        low: Ints | int, high: Ints | int,
+    ) -> Tops:  # fmt: skip
         plan = self._plan(run_group, units, low, high)
         n_units, n_windows = len(plan.groups), len(win_end)
         places = np.zeros((4, n_windows + 1), np.int64)
@@ -170,7 +167,7 @@ class Skyband(State):
             count_answers(self.rows, self.groups, self.k, plan, runs.pane, offsets, windows)
             np.cumsum(places[2:], axis=1, out=places[2:])
             n_rows, n_out = int(windows.row_at[-1]), int(windows.run_at[-1])
-        else:  # one answer after the other: a bound will do
+        else:  # answers are written one after the other, so a bound is enough
             n_out = len(units) * n_windows
             n_rows = self._held + int(offsets[-1] - offsets[0])
             n_rows = min(n_rows * n_windows, n_out * self.k)
@@ -188,7 +185,7 @@ class Skyband(State):
         slot, key, tie = answers.row[:, :n_rows]
         return Tops(window, group, answers.offsets[: n_out + 1], slot, key, tie)
 
-    def _plan(self, run_group: Ints32, units: Ints32, low: Ints | int, high: Ints | int) -> Plan:
+    def _plan(self, run_group: Codes, units: Codes, low: Ints | int, high: Ints | int) -> Plan:
         """The groups in ``units`` with their windows, then the others that have runs."""
         highest = max(int(run_group.max(initial=-1)), int(units.max(initial=-1)))
         self._reserve_groups(max(highest, 0) + 1)
@@ -204,27 +201,19 @@ class Skyband(State):
         return Plan(order[:n_units], starts, index, *bounds)
 
     def _work(self, plan: Plan, runs: Runs, windows: Windows, answers: Answers) -> None:
-        """Go through the plan, with more room whenever some is lacking."""
+        """Go through the plan; whenever room is lacking, make more."""
         cursor = np.array([0, -1, 0, LOWEST, self.used, self.garbage, self._held, 0], np.int64)
         while True:
             lacking = fold_units(
-                self.rows,
-                self.order,
-                self.groups,
-                self.k,
-                plan,
-                runs,
-                windows,
-                answers,
-                self._scratch,
-                cursor,
-            )
+                self.rows, self.order, self.groups, self.k, plan, runs, windows, answers,
+                self._scratch, cursor,
+            )  # fmt: skip
             self.used, self.garbage = int(cursor[USED]), int(cursor[GARBAGE])
             if lacking == NOTHING:
                 break
             need = int(cursor[NEED])
             if lacking == ROWS:
-                # Groups are much alike: the rest of them will need what those so far did.
+                # Groups are alike: each of the others will need about what those so far did.
                 done = int(cursor[UNIT])
                 likely = need * len(plan.groups) // done if done >= _MANY else 0
                 self._reserve_rows(max(need + need // 2, likely + likely // 8))
@@ -233,3 +222,126 @@ class Skyband(State):
         self._held = int(cursor[HELD])
         if 2 * self.garbage > self.used:
             self._compact()
+
+    def _reserve_groups(self, n: int) -> None:
+        have = len(self.groups)
+        if n > have:
+            room = max(n, have + have // 2)
+            groups = np.zeros((room, 8), np.int64)
+            groups[:have] = self.groups
+            self.groups = groups
+            self._unit_of = np.full(room, -1, np.int32)
+
+    def _reserve_rows(self, n: int) -> None:
+        self.rows = _grown(self.rows, (n, 4), self.used)
+        self.order = _grown(self.order, (n,), self.used)
+
+    def _compact(self) -> None:
+        self.rows, self.order, self.used = compact(self.rows, self.order, self.groups)
+        self.garbage = 0
+
+    def forget(self, groups: NDArray[np.integer]) -> None:
+        """Drop all rows of some groups; their numbers may be used again."""
+        groups = groups[groups < len(self.groups)]  # others have never had a row
+        self._held -= int(self.lengths[groups].sum())
+        self.garbage += int(self.groups[groups, CAP].sum())
+        self.groups[groups] = 0
+        if 2 * self.garbage > self.used:
+            self._compact()
+
+    @property
+    def lengths(self) -> Ints:
+        """How many rows each group holds."""
+        groups = self.groups
+        held: Ints = groups[:, TOP] + groups[:, FRONT] - groups[:, REST] + groups[:, BACK]
+        return held
+
+    @property
+    def retained(self) -> int:
+        """How many rows are held; right after ``sweep``, those that can still be answered."""
+        return self._held
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the state."""
+        arrays = (self.rows, self.order, self.groups, self._unit_of, *self._scratch)
+        return sum(array.nbytes for array in arrays)
+
+    def slots(self) -> Ints:
+        """The slots of all rows that are held, in no particular order."""
+        slots: Ints = self.rows[self._positions(), SLOT]
+        return slots
+
+    def renumber(self, slots: Ints) -> None:
+        """Give the held rows new slots, in the order of ``slots()``."""
+        self.rows[self._positions(), SLOT] = slots
+
+    def sweep(self, first: int) -> None:
+        """Drop everything that can no longer be answered in windows that start at ``first``."""
+        largest = int((self.groups[:, FRONT] + self.groups[:, BACK]).max(initial=1))
+        sweep_all(self.rows, self.groups, first, self.k, make_scratch(largest, self.k))
+        self._held = int(self.lengths.sum())
+
+    def copy(self) -> Self:
+        """An independent copy, without free room."""
+        other = type(self)(self.k)
+        other.groups = self.groups.copy()
+        other._held = self._held  # noqa: SLF001 - of the same class
+        other._unit_of = np.full(len(self.groups), -1, np.int32)  # noqa: SLF001 - same
+        other.rows, other.order, other.used = compact(self.rows, self.order, other.groups)
+        return other
+
+    def arrays(self) -> dict[str, Ints | Codes]:
+        """All of the state except k, compacted."""
+        self._compact()
+        used = self.used
+        return {"rows": self.rows[:used], "order": self.order[:used], "groups": self.groups}
+
+    @classmethod
+    def from_arrays(cls, k: int, rows: Ints, order: Codes, groups: Ints) -> Self:
+        """The inverse of ``arrays``, which are copied."""
+        band = cls(k)
+        band.rows, band.order, band.groups = rows.copy(), order.copy(), groups.copy()
+        band.used = len(rows)
+        band._held = int(band.lengths.sum())
+        band._unit_of = np.full(len(groups), -1, np.int32)
+        return band
+
+    def _positions(self) -> Ints:
+        """Where the held rows are: the top of each group, and all between gap and free room."""
+        base, top, rest = self.groups[:, BASE], self.groups[:, TOP], self.groups[:, REST]
+        starts = np.stack((base, base + rest), axis=1).ravel()
+        lengths = np.stack((top, self.lengths - top), axis=1).ravel()
+        ends = np.cumsum(lengths)
+        positions: Ints = np.arange(self._held) + np.repeat(starts - (ends - lengths), lengths)
+        return positions
+
+    def _check(self, first: int = LOWEST, swept: bool = False) -> None:
+        """Assert every invariant; with ``swept``, also that nothing could be dropped."""
+        assert (self._unit_of == -1).all()
+        assert self._held == self.lengths.sum()
+        assert sorted(set(self._positions().tolist())) == sorted(self._positions().tolist())
+        assert int(self.groups[:, CAP].sum()) + self.garbage == self.used <= len(self.rows)
+        for base, cap, top, rest, front, back, best, large in self.groups.tolist():
+            assert 0 <= top <= rest <= front <= front + back <= cap
+            assert top <= self.k
+            assert best == (min(self.k, back) if large else back)
+            held = [tuple(row) for row in self.rows[base : base + front + back].tolist()]
+            ahead, behind = held[:top] + held[rest:front], held[front:]
+            by_order = sorted(ahead, key=lambda row: (-row[KEY], -row[TIE]))
+            assert [row[:2] for row in ahead] == [row[:2] for row in by_order]
+            assert top == self.k or rest == front or swept is False
+            panes = [row[PANE] for row in behind]
+            assert panes == sorted(panes)
+            assert large or (top == 0 and rest == front)
+            order = self.order[base : base + best].tolist()
+            named = [held[i] for i in order]
+            wanted = sorted(range(back), key=lambda i: (-behind[i][KEY], -behind[i][TIE], i))
+            assert order == [front + i for i in wanted[:best]], (named, behind)
+            if ahead and behind:
+                assert max(row[PANE] for row in ahead) < panes[0]
+            if swept:
+                assert back == 0
+                for i, row in enumerate(ahead):
+                    assert row[PANE] >= first
+                    assert sum(other[PANE] >= row[PANE] for other in ahead[:i]) < self.k

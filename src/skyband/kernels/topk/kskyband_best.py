@@ -5,28 +5,25 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skyband.arrays import Ints
+from skyband.arrays import Codes, Ints
 from skyband.kernels.core.borrow import borrowed
 from skyband.kernels.core.jit import jit, piece
 
-Ints32 = NDArray[np.int32]
-
 KEY, TIE, SLOT, PANE = range(4)  # columns of rows
-_FULL = 12  # keys in a bucket from which they are not spread evenly
+_FULL = 12  # with more keys in one bucket, keys are not spread evenly
 
 
 class Scratch(NamedTuple):
-    """Room to work on one group. Positions of rows count from the group's first."""
+    """Room to work on one group. Positions of rows count from the first of the group."""
 
-    pick: Ints32  # positions of rows that may enter a list of the best
+    pick: Codes  # positions of rows that may enter a list of the best
     pick_key: Ints  # their keys
-    spare: Ints32  # the same two while they are sorted
+    spare: Codes  # the same two while they are sorted
     spare_key: Ints
-    buckets: Ints32  # where the keys of each bucket end
-    best: Ints32  # positions of the best k so far
-    retained: Ints32  # positions of the rows that a sweep retains of the back
+    buckets: Codes  # where the keys of each bucket end
+    best: Codes  # positions of the best k so far
+    retained: Codes  # positions of the rows that a sweep retains of the back
     panes: Ints  # panes, or how many rows are in them
     kept: Ints  # the rows that a sweep keeps
 
@@ -51,11 +48,11 @@ def borrowed_scratch(s: Scratch) -> Scratch:
 
 
 @piece
-def _is_sorted(rows: Ints, base: int, pick: Ints32, pick_key: Ints, picked: int) -> bool:
-    """Whether picked rows stand best first.
+def _is_sorted(rows: Ints, base: int, pick: Codes, pick_key: Ints, picked: int) -> bool:
+    """Whether picked rows are sorted, best first.
 
-    Rows come latest first, and the later of two equal keys mostly has the greater tie: constant and
-    falling keys are in order already.
+    Rows come latest first, and the later of two equal keys mostly has the greater tie, so constant
+    and falling keys are already sorted.
     """
     i = 1
     while i < picked and (
@@ -71,7 +68,7 @@ def _is_sorted(rows: Ints, base: int, pick: Ints32, pick_key: Ints, picked: int)
 
 @piece
 def _to_buckets(scratch: Scratch, picked: int) -> bool:
-    """Put picked rows in order of equally wide buckets of keys; False where one is too full."""
+    """Sort picked rows by equally wide buckets of keys; False if a bucket is too full."""
     pick, pick_key, buckets = scratch.pick, scratch.pick_key, scratch.buckets
     spare, spare_key = scratch.spare, scratch.spare_key
     least = pick_key[0]
@@ -103,8 +100,8 @@ def _to_buckets(scratch: Scratch, picked: int) -> bool:
 
 
 @piece
-def _shell_sort(rows: Ints, base: int, pick: Ints32, pick_key: Ints, picked: int, gap: int) -> None:
-    """Sort picked rows best first. A gap of 1 is an insertion sort, for rows almost in order."""
+def _shell_sort(rows: Ints, base: int, pick: Codes, pick_key: Ints, picked: int, gap: int) -> None:
+    """Sort picked rows best first; a gap of 1 is an insertion sort, for rows almost sorted."""
     while gap > 0:
         gap = 1 if 1 < gap < 4 else gap * 4 // 9 if gap > 1 else 1
         for i in range(gap, picked):
@@ -129,19 +126,19 @@ def _shell_sort(rows: Ints, base: int, pick: Ints32, pick_key: Ints, picked: int
 
 @jit
 def enlist(
-    rows: Ints, base: int, best: Ints32, start: int, n: int, scratch: Scratch, picked: int, k: int
+    rows: Ints, base: int, best: Codes, start: int, n: int, scratch: Scratch, picked: int, k: int
 ) -> int:
     """Sort picked rows of one pane, merge the best k into the n of ``best``; the new length."""
     pick, pick_key = scratch.pick, scratch.pick_key
     gap = 1
     if picked > _FULL and not _is_sorted(rows, base, pick, pick_key, picked):
-        # Keys spread evenly, as most are, go to buckets first: hardly any then stands out of order.
+        # Most keys are spread evenly: after sorting them by buckets, hardly any is out of order.
         gap = 1 if _to_buckets(scratch, picked) else picked
     _shell_sort(rows, base, pick, pick_key, picked, gap)
     if picked > k:
         picked = k
-    # Merge from the end, so that only what moves is touched. Rows of different panes never tie:
-    # the newer one is better, and stands later in the back.
+    # Merge from the end, so that only rows that move are touched. Rows of different panes never
+    # tie: the newer one is better, and it comes later in the back.
     i = start + n - 1
     j = picked - 1
     out = start + n + picked

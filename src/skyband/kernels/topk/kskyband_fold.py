@@ -1,20 +1,32 @@
 """Many panes, windows and groups in one call over the k-skyband; see ``kskyband.py``.
 
-Groups are gone through one after the other, each with all its panes and windows, so that its rows
-stay in the cache. Where the rows of an answer go is known before: ``count_answers`` adds them up.
+Groups are processed one after the other, each with all its panes and windows, so that its rows stay
+in the cache. ``count_answers`` finds out beforehand where the rows of each answer go.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from skyband.arrays import Ints
+from skyband.arrays import Codes, Ints
+from skyband.kernels.core.arrange import order_by_code
 from skyband.kernels.core.borrow import borrowed
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
-from skyband.kernels.topk.kskyband_best import Ints32, Scratch, borrowed_scratch
-from skyband.kernels.topk.kskyband_group import BACK, BEST, FRONT, LARGE, LOWEST, TOP, sweep
-from skyband.kernels.topk.kskyband_plan import Plan, Runs, Windows, first_above
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.topk.kskyband_best import PANE, Scratch, borrowed_scratch
+from skyband.kernels.topk.kskyband_group import (
+    BACK,
+    BASE,
+    BEST,
+    FRONT,
+    LARGE,
+    LOWEST,
+    REST,
+    TOP,
+    sweep,
+)
 from skyband.kernels.topk.kskyband_steps import (
     FIRST,
     HELD,
@@ -38,25 +50,131 @@ from skyband.kernels.topk.kskyband_steps import (
     write_again,
     write_best,
 )
+from skyband.kernels.topk.runs import Runs
 
 
-# Over 80 lines: one loop over what a group goes through. Each step is a function, inlined.
-@patient
+class Plan(NamedTuple):
+    """The groups that a call processes, one after the other, each with its runs and windows."""
+
+    groups: Codes
+    starts: Ints  # where in ``runs`` those of each group start; one more than there are groups
+    runs: Ints
+    low: Ints  # the first window of each group
+    high: Ints  # after its last window
+
+
+class Windows(NamedTuple):
+    """The windows to answer; the last two move on as answers are written."""
+
+    first: Ints
+    end: Ints
+    row_at: Ints  # where the window's next row is written
+    run_at: Ints  # where its next group is written
+
+
+@kernel
+def index_runs(run_group: Codes, units: Codes, unit_of: Codes) -> tuple[Codes, int, Ints, Ints]:
+    """The runs of each group, in their order: first the groups in ``units``, then the others.
+
+    Returns the groups, their number, where the runs of each start, and the runs.
+    """
+    n_runs = len(run_group)
+    n = len(units)
+    groups = np.empty(n + n_runs, np.int32)
+    for unit in range(n):
+        groups[unit] = units[unit]
+        unit_of[units[unit]] = unit
+    for run in range(n_runs):
+        if unit_of[run_group[run]] < 0:
+            groups[n] = run_group[run]
+            unit_of[run_group[run]] = n
+            n += 1
+    index, starts = order_by_code(unit_of[run_group], n)
+    for unit in range(n):
+        unit_of[groups[unit]] = -1
+    return groups, n, starts, index
+
+
+@kernel
+def count_answers(
+    rows: Ints, groups: Ints, k: int, plan: Plan, run_pane: Ints, offsets: Ints, windows: Windows
+) -> None:
+    """Count the rows and groups in the answer of each window, one place ahead."""
+    units, starts, index, low, high = plan.groups, plan.starts, plan.runs, plan.low, plan.high
+    win_first, win_end, n_rows, n_runs = windows.first, windows.end, windows.row_at, windows.run_at
+    dropped = np.zeros(len(win_end), np.int64)  # rows held now that the window has lost
+    for unit in range(len(units)):
+        w = low[unit]
+        last = high[unit]
+        if w == last:
+            continue
+        g = units[unit]
+        base, top, rest = groups[g, BASE], groups[g, TOP], groups[g, REST]
+        held = groups[g, FRONT] + groups[g, BACK]
+        # Mostly, k of the rows held outlive the last window: look for them, newest first.
+        outlive = win_first[last - 1]
+        live = 0
+        i = held
+        while i > 0 and live < k:
+            i -= 1
+            if i < rest and i >= top:
+                i = top
+            else:
+                live += rows[base + i, PANE] >= outlive
+        if live == k:
+            for x in range(w + 1, last + 1):
+                n_rows[x] += k
+                n_runs[x] += 1
+            continue
+
+        live = 0
+        for i in range(held):
+            if i < top or i >= rest:
+                dropped[first_above(win_first, w, last, rows[base + i, PANE])] += 1
+                live += 1
+        come = starts[unit]
+        gone = come
+        stop = starts[unit + 1]
+        while w < last:
+            live -= dropped[w]
+            dropped[w] = 0
+            while come < stop and run_pane[index[come]] < win_end[w]:
+                live += offsets[index[come] + 1] - offsets[index[come]]
+                come += 1
+            while gone < come and run_pane[index[gone]] < win_first[w]:
+                live -= offsets[index[gone] + 1] - offsets[index[gone]]
+                gone += 1
+            if live > 0:
+                n_rows[w + 1] += k if live > k else live
+                n_runs[w + 1] += 1
+                w += 1
+            elif come == stop:
+                w = last
+            else:
+                w = first_above(win_end, w, last, run_pane[index[come]])
+        dropped[last] = 0
+
+
 @jit
+def first_above(ascending: Ints, low: int, high: int, value: int) -> int:
+    """The first place in ``[low, high)`` with a value above ``value``, or ``high``."""
+    while low < high:
+        middle = (low + high) >> 1
+        if ascending[middle] <= value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+# Over 80 lines: one loop over all that happens to a group. Each step is a function, inlined.
+@kernel
 def fold_units(
-    rows: Ints,
-    order: Ints32,
-    groups: Ints,
-    k: int,
-    plan: Plan,
-    runs: Runs,
-    windows: Windows,
-    answers: Answers,
-    scratch: Scratch,
-    cursor: Ints,
-) -> int:
-    """Push and answer from the cursor on; return what is lacking to go on from there."""
-    # A borrowed array costs nothing to hand on; see borrow.py.
+    rows: Ints, order: Codes, groups: Ints, k: int, plan: Plan, runs: Runs, windows: Windows,
+    answers: Answers, scratch: Scratch, cursor: Ints,
+) -> int:  # fmt: skip
+    """Push and answer, starting at the cursor; returns what is lacking to continue."""
+    # A borrowed array costs nothing to pass on; see borrow.py.
     rows, order, groups = borrowed(rows), borrowed(order), borrowed(groups)
     units, starts, index = borrowed(plan.groups), borrowed(plan.starts), borrowed(plan.runs)
     low, high = borrowed(plan.low), borrowed(plan.high)
@@ -72,7 +190,7 @@ def fold_units(
     scratch = borrowed_scratch(scratch)
 
     used, run, w, first = cursor[USED], cursor[RUN], cursor[WINDOW], cursor[FIRST]
-    alone = len(units) == 1  # answers come in order of windows: each goes where the last has ended
+    alone = len(units) == 1  # answers come in order of windows, each where the last one ended
     for unit in range(cursor[UNIT], len(units)):
         touch_groups(rows, order, groups, units, unit)
         group = groups[units[unit]]
@@ -80,7 +198,7 @@ def fold_units(
         if run < 0:
             run, w, first = starts[unit], low[unit], np.int64(LOWEST)
             cursor[HELD] -= held_by(group)
-        changed = True  # since the last answer, which stands at `before`
+        changed = True  # since the last answer, which begins at `before`
         before = w
         while True:
             pushing = run < stop and (w == last or run_pane[index[run]] < win_end[w])

@@ -1,23 +1,22 @@
-"""A group's rows in the k-skyband, and what is done to one group at a time; see ``kskyband.py``."""
+"""A group's rows in the k-skyband, and what is done to it; see ``kskyband.py``."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from skyband.arrays import Ints
+from skyband.arrays import Codes, Ints
 from skyband.kernels.core.jit import jit, piece
-from skyband.kernels.core.patient import patient
+from skyband.kernels.core.patient import kernel
 from skyband.kernels.topk.kskyband_best import (
     KEY,
     PANE,
     SLOT,
     TIE,
-    Ints32,
     Scratch,
     enlist,
 )
 
-# Columns of groups: where a group's rows stand, see ``kskyband.py``.
+# Columns of groups: where a group's rows are, see ``kskyband.py``.
 BASE = 0  # its first row among all rows; the next four count from there
 CAP = 1  # its room
 TOP = 2  # after the best k live rows of the front
@@ -31,7 +30,7 @@ LOWEST = -(1 << 63)
 
 @jit
 def copy_row(target: Ints, to: int, source: Ints, at: int) -> None:
-    """One row, read as a whole before it is written, so that it moves as one vector."""
+    """Copy one row: all of it is read before it is written, so that it moves as one vector."""
     key, tie, slot, pane = source[at, KEY], source[at, TIE], source[at, SLOT], source[at, PANE]
     target[to, KEY] = key
     target[to, TIE] = tie
@@ -41,7 +40,7 @@ def copy_row(target: Ints, to: int, source: Ints, at: int) -> None:
 
 @jit
 def expire(rows: Ints, group: Ints, first: int, k: int) -> bool:
-    """Let go of panes before ``first`` and refill the top from the rest; whether it changed."""
+    """Drop panes before ``first`` and refill the top from the rest; whether the top changed."""
     base = group[BASE]
     top = base
     stop = base + group[TOP]
@@ -67,7 +66,7 @@ def expire(rows: Ints, group: Ints, first: int, k: int) -> bool:
 
 @jit
 def _keep_newest(heap: Ints, n: int, k: int, pane: int) -> int:
-    """Take a pane into the heap of the k newest, the oldest of them on top; the new size."""
+    """Add a pane to the heap of the k newest, the oldest of them on top; the new size."""
     if n < k:
         i = n
         while i > 0 and heap[(i - 1) >> 1] > pane:
@@ -93,9 +92,8 @@ def _keep_newest(heap: Ints, n: int, k: int, pane: int) -> int:
 def _retain_back(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch) -> int:
     """The rows of the back that can still be answered, best first at the end of ``retained``.
 
-    Returns where they begin; they end with the back. From the newest pane to the oldest: what
-    leaves the best k is worse than all that is left and than what comes, so the retained rows are
-    written from the end.
+    Returns where they begin. Goes from the newest pane to the oldest: what leaves the best k is
+    worse than all that is left and all that follows, so retained rows are written from the end.
     """
     base, front = group[BASE], group[FRONT]
     stop = front + group[BACK]
@@ -126,7 +124,7 @@ def _retain_back(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch) 
             n = enlist(rows, base, best, none, n, scratch, picked, k)
             while n > k:
                 n -= 1
-                if best[n] >= i:  # not of this very pane
+                if best[n] >= i:  # not of this pane itself
                     end -= 1
                     retained[end] = best[n]
         i = j
@@ -139,7 +137,7 @@ def _retain_back(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch) 
 
 @piece
 def _live_panes(rows: Ints, group: Ints, first: int) -> tuple[int, int, int]:
-    """Of the live rows in the front: how many there are, their oldest pane, their newest."""
+    """The number of live rows in the front, their oldest pane, and their newest."""
     base, top, rest, front = group[BASE], group[TOP], group[REST], group[FRONT]
     oldest = first
     newest = first
@@ -158,8 +156,8 @@ def _live_panes(rows: Ints, group: Ints, first: int) -> tuple[int, int, int]:
 def _merge_front(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch, at: int) -> int:
     """Merge the front with the retained rows from ``at`` on into ``kept``; how many there are.
 
-    The front is older than all of those. Its rows stay while fewer than k better ones are as new:
-    while their pane is above the k-th newest pane of the rows that stand before.
+    The front is older than all of those. Its rows stay while fewer than k better ones are as new,
+    that is, while their pane is newer than the k-th newest pane of the rows before them.
     """
     base, top, rest, front = group[BASE], group[TOP], group[REST], group[FRONT]
     stop = front + group[BACK]
@@ -171,7 +169,7 @@ def _merge_front(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch, 
             panes[i] = 0
     kth = oldest - 1 if live > 0 else oldest
     none = front - front
-    above = none  # rows in panes above the k-th newest; or, in a heap, the newest so many panes
+    above = none  # rows in panes above the k-th newest; or the size of the heap
     m: int = none
     i = none
     while live > 0 and kth < newest:
@@ -213,7 +211,7 @@ def _merge_front(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch, 
 
 @jit
 def sweep(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch) -> None:
-    """Make one front of front and back, of the rows that can still be answered."""
+    """Make one front of both parts, from the rows that can still be in an answer."""
     at = _retain_back(rows, group, first, k, scratch)
     m = _merge_front(rows, group, first, k, scratch, at)
     base, kept = group[BASE], scratch.kept
@@ -227,8 +225,7 @@ def sweep(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch) -> None
     group[LARGE] = 1
 
 
-@patient
-@jit
+@kernel
 def sweep_all(rows: Ints, groups: Ints, first: int, k: int, scratch: Scratch) -> None:
     """Sweep every group."""
     for g in range(len(groups)):
@@ -236,10 +233,9 @@ def sweep_all(rows: Ints, groups: Ints, first: int, k: int, scratch: Scratch) ->
             sweep(rows, groups[g], first, k, scratch)
 
 
-@patient
-@jit
-def compact(rows: Ints, order: Ints32, groups: Ints) -> tuple[Ints, Ints32, int]:
-    """The rows without gaps and garbage; ``groups`` is brought in line."""
+@kernel
+def compact(rows: Ints, order: Codes, groups: Ints) -> tuple[Ints, Codes, int]:
+    """The rows without gaps and garbage; ``groups`` is updated."""
     used = 0
     for g in range(len(groups)):
         group = groups[g]

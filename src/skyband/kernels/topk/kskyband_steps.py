@@ -1,6 +1,6 @@
-"""The steps that ``fold_units`` takes with one group; see ``kskyband.py`` for how its rows stand.
+"""The steps that ``fold_units`` takes with one group; see ``kskyband.py`` for where its rows are.
 
-A group with few rows (LARGE is 0) has a back only, all of it sorted in ``order``. Others have a
+A group with few rows (LARGE is 0) has only a back, all of it sorted in ``order``. Others have a
 front, and ``order`` names the best k of the back.
 """
 
@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skyband.arrays import Codes, Ints
 from skyband.kernels.core.borrow import touch
 from skyband.kernels.core.jit import piece
-from skyband.kernels.topk.kskyband_best import KEY, PANE, SLOT, TIE, Ints, Ints32, Scratch, enlist
+from skyband.kernels.topk.kskyband_best import KEY, PANE, SLOT, TIE, Scratch, enlist
 from skyband.kernels.topk.kskyband_group import (
     BACK,
     BASE,
@@ -26,9 +27,9 @@ from skyband.kernels.topk.kskyband_group import (
     copy_row,
     expire,
 )
-from skyband.kernels.topk.kskyband_plan import Runs
+from skyband.kernels.topk.runs import Runs
 
-# Places in the cursor. The first five say where a call goes on.
+# Places in the cursor. The first five say where a call continues.
 UNIT = 0  # the group in the plan
 RUN = 1  # its next run, -1 before the group has begun
 WINDOW = 2  # its next window
@@ -38,24 +39,24 @@ GARBAGE = 5  # rows among those that belong to no group any more
 HELD = 6  # rows that all groups hold
 NEED = 7  # how much is needed of what is lacking
 
-NOTHING, ROWS, ROOM_TO_WORK = range(3)  # what a call lacks to go on
+NOTHING, ROWS, ROOM_TO_WORK = range(3)  # what a call lacks to continue
 
 _BACK_LIMIT = 32  # times k: rows the back may hold before a sweep
-_SOON = 4  # groups, runs ahead that are brought into the cache; twice as many for what leads there
-_FEW = 64  # rows of a group up to which it is kept sorted, without a back
+_SOON = 4  # so many steps ahead, groups and runs are brought into the cache
+_FEW = 64  # up to so many rows a group is kept sorted, without a front
 
 
 class Answers(NamedTuple):
     """What ``fold_units`` writes: pairs of window and group, and their rows."""
 
-    pair: Ints32  # window, group
+    pair: Codes  # window, group
     offsets: Ints  # where the rows of each pair start
     row: Ints  # slot, key, tie
 
 
 @piece
-def touch_groups(rows: Ints, order: Ints32, groups: Ints, units: Ints32, unit: int) -> None:
-    """Bring the groups that come some units later into the cache, with the rows of small ones."""
+def touch_groups(rows: Ints, order: Codes, groups: Ints, units: Codes, unit: int) -> None:
+    """Bring groups that follow soon into the cache, with the rows of small ones."""
     if unit + 2 * _SOON < len(units):
         touch(groups, units[unit + 2 * _SOON])
         soon = groups[units[unit + _SOON]]
@@ -67,7 +68,7 @@ def touch_groups(rows: Ints, order: Ints32, groups: Ints, units: Ints32, unit: i
 
 @piece
 def touch_runs(runs: Runs, index: Ints, run: int) -> None:
-    """Bring the runs that come some steps later into the cache."""
+    """Bring runs that follow soon into the cache."""
     if run + 2 * _SOON < len(index):
         touch(runs.pane, index[run + 2 * _SOON])
         touch(runs.offsets, index[run + 2 * _SOON])
@@ -85,8 +86,8 @@ def held_by(group: Ints) -> int:
 
 
 @piece
-def prepare_small(rows: Ints, order: Ints32, group: Ints, n: int, k: int) -> None:
-    """Before n rows come: a small group becomes large, or moves over what has expired."""
+def prepare_small(rows: Ints, order: Codes, group: Ints, n: int, k: int) -> None:
+    """Before a small group gets n rows: make it large, or move its rows over what has expired."""
     base, front, back = group[BASE], group[FRONT], group[BACK]
     if back + n > _FEW:
         group[LARGE] = 1
@@ -101,19 +102,19 @@ def prepare_small(rows: Ints, order: Ints32, group: Ints, n: int, k: int) -> Non
 
 @piece
 def roomy(size: int) -> int:
-    """The room that a group of so many rows gets."""
+    """The room for a group of so many rows."""
     return size + (size >> 1) + 2
 
 
 @piece
 def lacking(group: Ints, size: int, used: int, n_rows: int, room: int, cursor: Ints) -> int:
-    """What a group that is to have so many rows lacks, and in the cursor how much it needs."""
+    """What is lacking for a group of so many rows; the cursor gets how much is needed."""
     if size >= room:
         cursor[NEED] = size
         return ROOM_TO_WORK
     base, cap = group[BASE], group[CAP]
     if size > cap:
-        # At the end of all rows a group can grow in place; elsewhere it moves there.
+        # The last group can grow in place; another one moves to the end.
         place = base if base + cap == used else used
         if place + roomy(size) > n_rows:
             cursor[NEED] = place + roomy(size)
@@ -133,9 +134,9 @@ def sweep_is_due(rows: Ints, group: Ints, first: int, k: int) -> bool:
 
 @piece
 def make_room(
-    rows: Ints, order: Ints32, group: Ints, n: int, cap: int, used: int, cursor: Ints
+    rows: Ints, order: Codes, group: Ints, n: int, cap: int, used: int, cursor: Ints
 ) -> int:
-    """Let a group have ``cap`` rows where n more do not fit; the new end of all rows."""
+    """Give a group room for ``cap`` rows if n more do not fit; the new end of all rows."""
     base = group[BASE]
     size = group[FRONT] + group[BACK]
     if size + n <= group[CAP]:
@@ -154,7 +155,7 @@ def make_room(
 
 @piece
 def push_small(
-    rows: Ints, order: Ints32, group: Ints, runs: Runs, start: int, n: int, pane: int, k: int
+    rows: Ints, order: Codes, group: Ints, runs: Runs, start: int, n: int, pane: int, k: int
 ) -> bool:
     """Insert n rows of one pane into a small group; whether one is among the best k."""
     base = group[BASE]
@@ -186,16 +187,9 @@ def push_small(
 
 @piece
 def push_large(
-    rows: Ints,
-    order: Ints32,
-    group: Ints,
-    runs: Runs,
-    start: int,
-    n: int,
-    pane: int,
-    k: int,
+    rows: Ints, order: Codes, group: Ints, runs: Runs, start: int, n: int, pane: int, k: int,
     scratch: Scratch,
-) -> bool:
+) -> bool:  # fmt: skip
     """Append n rows of one pane to the back of a large group; whether its best k changed."""
     base = group[BASE]
     at = group[FRONT] + group[BACK]
@@ -223,8 +217,8 @@ def push_large(
 
 
 @piece
-def let_go(rows: Ints, order: Ints32, group: Ints, first: int, k: int) -> bool:
-    """Let go of panes before ``first``; whether the group's best rows changed."""
+def let_go(rows: Ints, order: Codes, group: Ints, first: int, k: int) -> bool:
+    """Drop panes before ``first``; whether the group's best rows changed."""
     if group[LARGE] != 0:
         return expire(rows, group, first, k)
     base, front, back = group[BASE], group[FRONT], group[BACK]
@@ -246,7 +240,7 @@ def let_go(rows: Ints, order: Ints32, group: Ints, first: int, k: int) -> bool:
 
 
 @piece
-def write_best(rows: Ints, order: Ints32, group: Ints, out: Ints, at: int, end: int) -> None:
+def write_best(rows: Ints, order: Codes, group: Ints, out: Ints, at: int, end: int) -> None:
     """Merge the top of the front with the best of the back into ``out[:, at:end]``."""
     base = group[BASE]
     i = base
