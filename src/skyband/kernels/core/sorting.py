@@ -7,10 +7,25 @@ from typing import Any
 import numpy as np
 
 from skyband.arrays import Ints, Mask
-from skyband.kernels.core.jit import jit
+from skyband.kernels.core.jit import jit, piece
 from skyband.kernels.core.patient import kernel
 
 _FEW = 16  # so many are sorted by insertion
+
+
+@piece
+def _insertion_sort(index: Ints, low: int, high: int, key: Any, tie: Any) -> None:
+    for i in range(low + 1, high):
+        row = index[i]
+        a, b = key[row], tie[row]
+        j = i
+        while j > low:
+            other = index[j - 1]
+            if key[other] > a or (key[other] == a and tie[other] >= b):
+                break
+            index[j] = other
+            j -= 1
+        index[j] = row
 
 
 @jit
@@ -21,17 +36,7 @@ def sort_best(index: Ints, spare: Ints, key: Any, tie: Any) -> None:
     """
     n = len(index)
     for start in range(0, n, _FEW):
-        for i in range(start + 1, min(start + _FEW, n)):
-            row = index[i]
-            a, b = key[row], tie[row]
-            j = i
-            while j > start:
-                other = index[j - 1]
-                if key[other] > a or (key[other] == a and tie[other] >= b):
-                    break
-                index[j] = other
-                j -= 1
-            index[j] = row
+        _insertion_sort(index, start, min(start + _FEW, n), key, tie)
     width = _FEW
     source, target = index, spare
     while width < n:
@@ -68,8 +73,10 @@ def sort_runs(key: Ints, tie: Ints, offsets: Ints) -> tuple[Ints, Mask]:
     tied = np.zeros(len(offsets) - 1, np.bool_)
     for run in range(len(tied)):
         low, high = offsets[run], offsets[run + 1]
-        if high - low > 1:
+        if high - low > _FEW:
             sort_best(order[low:high], spare[low:high], key, tie)
+        else:  # many runs are short, and a call would cost more than their rows
+            _insertion_sort(order, low, high, key, tie)
         for i in range(low + 1, high):
             a, b = order[i - 1], order[i]
             if key[a] == key[b] and tie[a] == tie[b]:
