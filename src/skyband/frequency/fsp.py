@@ -12,7 +12,14 @@ from skyband.contract.runs import Part, Runs
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
 from skyband.frequency.rows import SketchSynopsis
 from skyband.kernels.frequency.item_heap import table_size
-from skyband.kernels.frequency.spacesaving import COUNTS, HITS, INSERTS, REMOVALS, list_panes
+from skyband.kernels.frequency.spacesaving import (
+    COUNTS,
+    HITS,
+    INSERTS,
+    REMOVALS,
+    Pushed,
+    list_panes,
+)
 from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Fsp"]
@@ -67,7 +74,7 @@ class Fsp(SketchSynopsis):
         pushed = self.unpacked(panes)
         words, shift = table_size(self.capacity)
         hashes, rows, values, absent, lacks, offsets = list_panes(
-            *pushed[1:], self.capacity, self.cells, words, shift, self.total
+            Pushed(*pushed[1:]), self.capacity, self.cells, words, shift, self.total
         )
         columns: dict[str, Any] = {"hash": hashes, "count": values[:, 0], "error": values[:, 1]}
         columns["absent"] = np.repeat(absent, np.diff(offsets))

@@ -10,7 +10,16 @@ from skyband.contract.runs import Part, Runs, offsets_of, run_starts
 from skyband.frequency.items import ItemColumns
 from skyband.frequency.tape import Tape
 from skyband.frequency.window_counts import CodedCounts
-from skyband.kernels.frequency.grouped import HEAD, LIVE, PLACES, TAIL, TOP, fold_groups
+from skyband.kernels.frequency.grouped import (
+    HEAD,
+    LIVE,
+    PLACES,
+    TAIL,
+    TOP,
+    Blocks,
+    Entries,
+    fold_groups,
+)
 from skyband.kernels.frequency.pane_sums import dead_codes, recount
 
 __all__ = ["GroupedCounts"]
@@ -63,11 +72,13 @@ class GroupedCounts(CodedCounts):
     def _run(self, windows: Windows) -> tuple[Array, Array, Array, Array, Array]:
         sequence = self._sequence(len(self.begin), windows.ranks)
         before = int(self.place[LIVE])
+        code, value = self.entries["code"], self.entries["value"]
         found = fold_groups(
-            self.pane, self.cuts, self.runs["owner"], self.offsets, self.entries["code"],
-            self.entries["value"], self.item_refs, self.begin, self.rooms, self.sizes, self.codes,
-            self.refs, self.sums, self.place, windows.first, windows.end, sequence, self.order_key,
-            self.k, self.item_type.decided,
+            Entries(self.pane, self.cuts, self.runs["owner"], self.offsets, code, value),
+            self.item_refs,
+            Blocks(self.begin, self.rooms, self.sizes, self.codes, self.refs, self.sums),
+            self.place, windows.first, windows.end, sequence, self.order_key, self.k,
+            self.item_type.decided,
         )  # fmt: skip
         self.codes, self.refs, self.sums = found[:3]
         self.inserts += max(0, int(self.place[LIVE]) - before)

@@ -80,11 +80,15 @@ class SpaceSaving(CounterSketch):
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         panes = self.reduced(panes)
         shape = self.query.window.panes
+        stamp, *pushed = self.unpacked(panes)
+        instances = kernel.Instance(
+            self.control, self.item, self.row, self.f, self.err, self.alpha, self.heap, self.low,
+            self.slack, self.table,
+        )  # fmt: skip
         slots, rows, values, ends, proven = kernel.fold_instances(
-            *self.unpacked(panes), windows.first, windows.end, self.query.k, self.filtered,
-            shape.per_window, self.every, self.last, self.started, self.control, self.item,
-            self.row, self.f, self.err, self.alpha, self.heap, self.low, self.slack, self.table,
-            self.shift, self.total, self.ended,
+            stamp, kernel.Pushed(*pushed), windows.first, windows.end, self.query.k, self.filtered,
+            shape.per_window, self.every, self.last, self.started, instances, self.shift,
+            self.total, self.ended,
         )  # fmt: skip
         found = None
         if len(windows):

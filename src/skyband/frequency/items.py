@@ -16,7 +16,7 @@ from skyband.data.order import id_ranks, sortable
 from skyband.data.retained_rows import RetainedRows
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.core.hashing import hash_int64
-from skyband.kernels.frequency.counting import prefix_keys
+from skyband.kernels.core.strings import prefix_keys
 
 __all__ = ["ItemColumns", "order_keys"]
 
@@ -31,7 +31,7 @@ def order_keys(columns: Sequence[pa.Array]) -> Ints:
     if native_dtype(column.type) is not None:
         return sortable(to_numpy(column))
     if column.type in OFFSETS_32 or column.type in OFFSETS_64:
-        return prefix_keys(*spans(column))
+        return prefix_keys(*spans(column), 0)
     return np.zeros(len(column), np.int64)
 
 

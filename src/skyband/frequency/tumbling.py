@@ -12,7 +12,7 @@ from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.columns import take
 from skyband.frequency.items import ItemColumns, order_keys
 from skyband.frequency.window_counts import WindowCounts
-from skyband.kernels.frequency.tumbling import best_of_runs
+from skyband.kernels.frequency.best_codes import best_of_runs
 
 __all__ = ["Tumbling"]
 

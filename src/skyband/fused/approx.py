@@ -16,7 +16,7 @@ from skyband.fused.eaa import Eaa
 from skyband.fused.live import STRETCH
 from skyband.fused.log import Reports
 from skyband.fused.sketches import Appearances
-from skyband.kernels.fused.sweep import live_streams, most_likely
+from skyband.kernels.fused.sweep import live_streams
 from skyband.query.checks import number
 from skyband.query.fused import FusedTopK
 
@@ -82,10 +82,7 @@ class EaaApprox(Eaa):
         masks = live_streams(who, self.links, self.log.chain, self.log.columns[1])
         masks, place = np.unique(masks, return_inverse=True)
         share = self.caution * self.sketch.conditionals(masks, self.first)
-        return most_likely(
-            who, values, seen, self.ever, self.query.returns, self._most(seen), self.low, self.high,
-            share, place,
-        )  # fmt: skip
+        return self._within(who, values, seen, share[place])
 
     def _leave(
         self, who: Codes, panes: Ints, offsets: Ints, values: Floats, seen: Codes, lost: Mask

@@ -12,8 +12,8 @@ from skyband.data.packing import prefixed, under
 from skyband.fused.live import NEVER, STRETCH, LiveReports
 from skyband.fused.log import Reports
 from skyband.fused.sketches import SelfJoin
-from skyband.kernels.fused.reports import retire
 from skyband.kernels.fused.sweep import best_values, compact, dominated, instances
+from skyband.kernels.fused.view import retire
 from skyband.query.fused import FusedTopK
 
 __all__ = ["Eaa"]
@@ -94,7 +94,7 @@ class Eaa(LiveReports):
         log.begin, log.end, self.swept = 0, kept, kept
         self.instances_swept = int(len(who) - lost.sum())
         self.reports_swept = self.work["reports_in"]
-        retire(dead, self.points, self.view, self.place, self.counters)
+        retire(dead, self._best_of_all())
         self.index.release(dead)
         self.ever[dead] = 0
         self._rescore(hit)
@@ -124,9 +124,13 @@ class Eaa(LiveReports):
 
     def _best(self, who: Codes, values: Floats, seen: Codes) -> Floats:
         """The greatest values that instances can still reach."""
-        return best_values(
-            who, values, seen, self.ever, self.query.returns, self._most(seen), self.low, self.high
-        )
+        return self._within(who, values, seen, np.empty(0))
+
+    def _within(self, who: Codes, values: Floats, seen: Codes, share: Floats) -> Floats:
+        # Reports before an instance expire before it, so where objects return as many may come
+        # again; elsewhere an object never reports more often than ``_most`` says.
+        told = seen if self.query.returns else self.ever[who]
+        return best_values(values, seen, told, self._most(seen), self.low, self.high, share)
 
     def retained(self) -> int:
         """The instances that the last sweep left plus the reports since, or all live reports.

@@ -10,7 +10,7 @@ from skyband.arrays import Ints
 from skyband.data.columns import OFFSETS_32, OFFSETS_64, native_dtype, plain, spans, to_numpy
 from skyband.data.order import sortable
 from skyband.kernels.core.borrow import frozen
-from skyband.kernels.fused.reports import common_prefix, prefix_keys
+from skyband.kernels.core.strings import common_prefix, prefix_keys
 
 __all__ = ["IdKeys"]
 
@@ -54,7 +54,7 @@ class IdKeys:
             return np.zeros(len(ids), np.int64)
         assert self.prefix is not None
         offsets, octets = spans(plain(ids))
-        return sortable(prefix_keys(_wide(offsets), frozen(octets), len(self.prefix)))
+        return prefix_keys(_wide(offsets), frozen(octets), len(self.prefix))
 
 
 def _wide(offsets: npt.NDArray[np.int32] | Ints) -> Ints:

@@ -27,7 +27,8 @@ from skyband.fused.base import REPORTS, FusedSynopsis
 from skyband.fused.ids import IdKeys
 from skyband.fused.log import Changed, ReportLog, Reports
 from skyband.kernels.core.borrow import frozen
-from skyband.kernels.fused.reports import REFILLS, VIEW, advance, dead_of, settle, values_of
+from skyband.kernels.fused.reports import advance, dead_of, values_of
+from skyband.kernels.fused.view import REFILLS, VIEW, View, settle
 from skyband.query.fused import FusedTopK
 
 __all__ = ["NEVER", "STRETCH", "LiveReports"]
@@ -184,8 +185,8 @@ class LiveReports(FusedSynopsis):
         codes, points, lengths = [], [], []
         while step < len(reads):
             step, found, at, ends = settle(
-                changed.codes, changed.scores, changed.offsets, reads, step, resumed, self.scans,
-                self.points, self.view, self.place, self.counters, self.floor, self.key, k,
+                self._best_of_all(), changed.codes, changed.scores, changed.offsets, reads, step,
+                resumed, self.scans, k,
                 self.aim,
             )  # fmt: skip
             codes.append(found)
@@ -195,6 +196,10 @@ class LiveReports(FusedSynopsis):
                 self._refill(step)
                 resumed = True
         return np.concatenate(codes), np.concatenate(points), np.concatenate(lengths)
+
+    def _best_of_all(self) -> View:
+        """What the kernels of the view work on."""
+        return View(self.points, self.key, self.view, self.place, self.counters, self.floor)
 
     def _refill(self, step: int) -> None:
         """Choose a view of at least k objects as of a step; only needed if ``scans`` is False."""
@@ -283,8 +288,7 @@ class LiveReports(FusedSynopsis):
 
     def _rescore(self, codes: Codes) -> None:
         """Re-read the values of objects from the log, and settle their scores."""
-        _, stream, value, _, chain = self.log.columns
-        values, present = values_of(codes, self.links, chain, stream, value, self.low)
+        values, present = values_of(codes, self.links, self.log.columns, self.low)
         changed = self._scored(codes, values, present, np.array([0, len(codes)]))
         self._settle(changed, np.zeros(1, np.bool_))
 

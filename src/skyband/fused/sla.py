@@ -8,7 +8,7 @@ from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State, grown
 from skyband.fused.live import LiveReports
 from skyband.fused.log import Changed
 from skyband.kernels.fused.lists import first_of_lists, move_in_lists
-from skyband.kernels.fused.reports import LIMIT, REFILLS, VIEW
+from skyband.kernels.fused.view import LIMIT, REFILLS, VIEW
 from skyband.query.fused import FusedTopK
 
 __all__ = ["Sla"]

@@ -12,7 +12,8 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.flat_state import FlatState
 from skyband.data.keys import KeyIndex
-from skyband.kernels.skyline.gsj import (
+from skyband.kernels.skyline.gsj import Fresh, Pairs, pairs_fold
+from skyband.kernels.skyline.gsj_side import (
     ASLEEP,
     AWAKE,
     DEAD,
@@ -24,7 +25,7 @@ from skyband.kernels.skyline.gsj import (
     SEGMENT,
     SINCE,
     STATE,
-    pairs_fold,
+    Side,
 )
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.join import SIDES, JoinSynopsis
@@ -154,14 +155,16 @@ class GroupSkylines(JoinSynopsis):
         for side in self.members:
             side.reserve(self.keys.bound)
         left, right = self.members
-        made = pairs_fold(
-            left.points, left.rows, left.heads, right.points, right.rows, right.heads,
-            self.top, self.top_points, len(self.top), self.parked, len(self.parked),
-            slots[0], panes.parts["left"].offsets, slots[1], panes.parts["right"].offsets,
-            panes.stamp, first, end, self.counts,
+        cuts = panes.parts["left"].offsets, panes.parts["right"].offsets
+        kept, pairs, offsets = pairs_fold(
+            Side(left.points, left.rows, left.heads),
+            Side(right.points, right.rows, right.heads),
+            Pairs(self.top, self.top_points, len(self.top), self.parked, len(self.parked)),
+            Fresh(slots[0], cuts[0], slots[1], cuts[1], panes.stamp),
+            first, end, self.counts,
         )  # fmt: skip
-        top, top_points, tops, parked, waiting, pairs, offsets = made
-        self.top, self.top_points, self.parked = top[:tops], top_points[:tops], parked[:waiting]
+        self.top, self.top_points = kept.top[: kept.tops], kept.points[: kept.tops]
+        self.parked = kept.parked[: kept.waiting]
         self.kept = sum(len(side.live) for side in self.members)
         return pairs, offsets
 
@@ -177,12 +180,13 @@ class GroupSkylines(JoinSynopsis):
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         left, right = self.members
         none, cuts = np.zeros(0, np.int64), np.zeros(1, np.int64)
-        *_, pairs, offsets = pairs_fold(
-            left.points, left.rows.copy(), left.heads.copy(),
-            right.points, right.rows.copy(), right.heads.copy(),
-            self.top.copy(), self.top_points.copy(), len(self.top),
-            self.parked.copy(), len(self.parked),
-            none, cuts, none, cuts, none, np.array([first]), np.array([end]), self.counts.copy(),
+        parked, top = self.parked.copy(), self.top.copy()
+        _, pairs, offsets = pairs_fold(
+            Side(left.points, left.rows.copy(), left.heads.copy()),
+            Side(right.points, right.rows.copy(), right.heads.copy()),
+            Pairs(top, self.top_points.copy(), len(top), parked, len(parked)),
+            Fresh(none, cuts, none, cuts, none),
+            np.array([first]), np.array([end]), self.counts.copy(),
         )  # fmt: skip
         slots = pairs[:, 0], pairs[:, 1]
         return self.answer([left.store, right.store], slots, offsets, np.zeros(1, np.int64))

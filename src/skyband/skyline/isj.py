@@ -7,7 +7,7 @@ import numpy as np
 from skyband.arrays import Ints
 from skyband.contract.runs import Runs
 from skyband.data.keys import KeyIndex
-from skyband.kernels.skyline.isj import join_layer
+from skyband.kernels.skyline.isj import LEFT, RIGHT, Results, Side, join_layer
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.live import LiveSynopsis
 from skyband.skyline.points import skylines
@@ -79,18 +79,18 @@ class Isj(LiveSynopsis):
             for side in sides
         ]
         width = sum(side.points.shape[1] for side in sides)
-        results, points = np.zeros((64, 3), np.int64), np.zeros((64, width), np.int64)
-        size, self.layers = 0, []
+        results = Results(np.zeros((64, 3), np.int64), np.zeros((64, width), np.int64), 0)
+        left, right = (Side(s.points, *c) for s, c in zip(sides, cells, strict=True))
+        self.layers = []
         while len(active[0]) and len(active[1]):
             self.layers.append((len(active[0]), len(active[1])))
             sky = [self.local(len(self.layers), at, active[at], first) for at in (0, 1)]
-            left_rest, right_rest, results, points, size = join_layer(
-                sides[0].points, *cells[0], active[0], sky[0],
-                sides[1].points, *cells[1], active[1], sky[1],
-                results, points, size, self.counts,
-            )  # fmt: skip
+            left_rest, right_rest, results = join_layer(
+                left, active[0], sky[0], right, active[1], sky[1], results, self.counts
+            )
             active = [left_rest, right_rest]
-        return results[:size, 0].copy(), results[:size, 1].copy()
+        pairs = results.pairs[: results.size]
+        return pairs[:, LEFT].copy(), pairs[:, RIGHT].copy()
 
     def local(self, layer: int, at: int, active: Ints, first: int) -> Ints:
         """The local skyline of one side's rows in a layer, as row positions."""

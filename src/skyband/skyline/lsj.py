@@ -6,7 +6,7 @@ import numpy as np
 
 from skyband.arrays import Ints, Saved, State
 from skyband.contract.checks import integer_option
-from skyband.kernels.skyline.isj import common, local_update
+from skyband.kernels.skyline.local_sky import local_update
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.graph import DominanceGraph
 from skyband.skyline.isj import Isj
@@ -42,7 +42,7 @@ class _LocalSky:
         """
         known, few = self.known, len(active) < least
         numbers = known[:0] if few else active + expired
-        if not few and common(known, numbers) >= _PAYS * len(numbers):
+        if not few and np.isin(numbers, known, assume_unique=True).sum() >= _PAYS * len(numbers):
             return True
         self.known, self.parents = numbers, None
         return False

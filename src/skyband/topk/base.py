@@ -21,7 +21,7 @@ from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type
 from skyband.data.order import row_order, scores_of, sortable
 from skyband.data.time_axis import from_native
-from skyband.kernels.core.ties import tied_runs
+from skyband.kernels.core.sorting import sort_runs
 from skyband.kernels.topk.select import select_runs
 from skyband.query.topk import TopK
 from skyband.window import CountWindow
@@ -99,7 +99,7 @@ class TopKSynopsis(Synopsis[TopK]):
         """Sort tied rows, so that position decides every tie, and cut each run to k rows."""
         if self.counting or not len(part):
             return part
-        tied = np.flatnonzero(tied_runs(part["key"], part["tie"], part.offsets))
+        tied = np.flatnonzero(sort_runs(part["key"], part["tie"], part.offsets)[1])
         # Only tied runs can be longer than k, and those are sorted first.
         return part.resorted(tied, self._order).first_rows(self.limit)
 

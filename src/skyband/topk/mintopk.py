@@ -10,7 +10,7 @@ from skyband.contract.runs import Runs
 from skyband.kernels.topk import mintopk as kernel
 from skyband.kernels.topk.mintopk import Predicted, fold_predicted, new_predicted
 from skyband.query.topk import TopK
-from skyband.topk.single import SingleGroup
+from skyband.topk.single import SingleGroup, kernel_runs
 
 __all__ = ["MinTopK"]
 
@@ -39,19 +39,11 @@ class MinTopK(SingleGroup):
         self.state = new_predicted(max(most, 1))
 
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
-        part, cuts = panes.parts["rows"], self.query.window.panes
+        cuts = self.query.window.panes
+        first, last = cuts.first_window_of(panes.stamp), cuts.last_window_of(panes.stamp)
+        runs = kernel_runs(panes, slots)
         self.state, rows, offsets = fold_predicted(
-            self.state,
-            self.query.k,
-            panes.stamp,
-            cuts.first_window_of(panes.stamp),
-            cuts.last_window_of(panes.stamp),
-            part.offsets,
-            part["key"],
-            part["tie"],
-            slots,
-            windows.number,
-            windows.end,
+            self.state, self.query.k, runs, first, last, windows.number, windows.end
         )
         return rows, offsets
 

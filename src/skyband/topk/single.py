@@ -10,11 +10,18 @@ import numpy as np
 from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
+from skyband.kernels.topk import runs as kernel
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.payload import Payload
 
-__all__ = ["SingleGroup"]
+__all__ = ["SingleGroup", "kernel_runs"]
+
+
+def kernel_runs(panes: Runs, slots: Ints) -> kernel.Runs:
+    """The rows of panes as kernels take them."""
+    part = panes.parts["rows"]
+    return kernel.Runs(panes.stamp, part.offsets, part["key"], part["tie"], slots)
 
 
 class SingleGroup(TopKSynopsis):

@@ -13,7 +13,7 @@ from skyband.kernels.core.patient import patient
 from skyband.kernels.topk import sma as kernel
 from skyband.kernels.topk.sma import Monitored, fold_monitored, new_monitored
 from skyband.query.topk import TopK
-from skyband.topk.single import SingleGroup
+from skyband.topk.single import SingleGroup, kernel_runs
 
 __all__ = ["Sma"]
 
@@ -56,17 +56,9 @@ class Sma(SingleGroup):
         self.state.meta[kernel.FLOATS] = dtype.kind == "f"
 
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
-        part = panes.parts["rows"]
+        runs = kernel_runs(panes, slots)
         self.state, rows, cuts = fold_monitored(
-            self.state,
-            self.query.k,
-            panes.stamp,
-            part.offsets,
-            part["key"],
-            part["tie"],
-            slots,
-            windows.first,
-            windows.end,
+            self.state, self.query.k, runs, windows.first, windows.end
         )
         return rows, cuts
 

@@ -21,8 +21,8 @@ from skyband.contract.runs import Part, Runs, expand, offsets_of
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type, to_numpy
 from skyband.data.order import row_order, scores_of, sortable
+from skyband.kernels.core.sorting import sort_runs
 from skyband.kernels.topk.select import select_runs
-from skyband.kernels.uncertain.arrange import sort_runs
 from skyband.kernels.uncertain.compact import answer_runs, prune_runs
 from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.semantics import Semantics

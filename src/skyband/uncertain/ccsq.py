@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skyband.arrays import Ints
 from skyband.kernels.uncertain import queue
-from skyband.kernels.uncertain.ccsq import ccsq_fold, ccsq_read, ccsq_set
+from skyband.kernels.uncertain.csq import ccsq_fold, ccsq_read, ccsq_set
 from skyband.uncertain.queue import Kernels, QueueSynopsis
 
 __all__ = ["CompressedQueue"]

@@ -104,14 +104,14 @@ class QueueSynopsis(WindowedSynopsis):
         """Rows as the paper counts them: a row counts once in every list that has it."""
         _, entry, num = self._queue
         lists = int(entry[num[q.FIRST] : num[q.LAST], q.SIZE : q.OLDEST].sum())
-        head = len(self._head) if self.head_counts else 0
+        head = len(self._head.slots) if self.head_counts else 0
         return lists + head + int(num[q.HIGH] - num[q.TAIL])
 
     def _largest(self) -> int:
         """The size of the largest compact set."""
         _, entry, num = self._queue
         sizes = entry[num[q.FIRST] : num[q.LAST], q.SIZE]
-        return int(max(sizes.max(initial=0), len(self._head)))
+        return int(max(sizes.max(initial=0), len(self._head.slots)))
 
     def _sets(self) -> list[Ints]:
         """The compact sets of all entries, oldest first."""

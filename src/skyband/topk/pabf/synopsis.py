@@ -15,13 +15,12 @@ from skyband.data.packing import prefixed
 from skyband.errors import QueryError
 from skyband.kernels.topk import pabf_merge as kernel
 from skyband.kernels.topk.pabf import fold_candidates, new_candidates, room_for
-from skyband.kernels.topk.pabf_levels import LOWEST
-from skyband.kernels.topk.pabf_merge import Candidates
+from skyband.kernels.topk.pabf_merge import LOWEST, Candidates
 from skyband.query.topk import TopK
 from skyband.topk.lasting import Lasting
 from skyband.topk.pabf.filters import Filter
 from skyband.topk.pabf.levels import steps
-from skyband.topk.single import SingleGroup
+from skyband.topk.single import SingleGroup, kernel_runs
 
 __all__ = ["Pabf"]
 
@@ -88,25 +87,14 @@ class Pabf(SingleGroup):
     # Panes ------------------------------------------------------------------------------------
 
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
-        part, cuts = panes.parts["rows"], self.query.window.panes
+        cuts = self.query.window.panes
         # A read right after a pane (``peek`` too) reaches back by the window's size from the
         # pane's end.
         first = cuts.pane_of(cuts.pane_end(panes.stamp) - cuts.size - 1) + 1
         self.state, found, ends = fold_candidates(
-            self.state,
-            self.query.k,
-            self.room,
-            self.width,
-            self.whole,
-            panes.stamp,
-            first,
-            part.offsets,
-            part["key"],
-            part["tie"],
-            slots,
-            windows.first,
-            windows.end,
-        )
+            self.state, self.query.k, self.room, self.width, self.whole, kernel_runs(panes, slots),
+            first, windows.first, windows.end,
+        )  # fmt: skip
         return found.T, ends
 
     def _slots(self) -> Ints:
