@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 
 import skyband as sb
 
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of the JVM: only its quick compiler, as tests end before the other one would pay off."""
 WARM = {"spark.python.daemon.module": "support.warm_daemon"}
 """The daemon that forks Python workers has imported what they need."""
 SETTINGS = {
@@ -52,20 +54,16 @@ def missing() -> str | None:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of a process that starts Spark, so that it starts fast and finds our modules.
-
-    The JVM uses only its quick compiler: tests end before the better one would pay off.
-    """
+    """The environment of a process that starts Spark: it starts fast and finds our modules."""
     path = os.pathsep.join(p for p in sys.path if p)
-    options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     return {
         **os.environ,
         "PYTHONPATH": path,
         "PYSPARK_PYTHON": str(Path(__file__).with_name("worker_python")),
         "SKYBAND_TEST_PATH": path,
         "SKYBAND_TEST_PYTHON": sys.executable,
-        "SPARK_SUBMIT_OPTS": options,
-        "SPARK_LAUNCHER_OPTS": options,
+        "SPARK_SUBMIT_OPTS": QUICK,
+        "SPARK_LAUNCHER_OPTS": QUICK,
         **more,
     }
 
