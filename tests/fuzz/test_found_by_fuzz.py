@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,39 @@ def test_text_that_is_no_utf8_is_refused(ending: str, tmp_path: Path) -> None:
     query = sb.TopK(k=1, score="x", id="id", window=sb.CountWindow(1))
     with pytest.raises(sb.SchemaError, match="could not be read"):
         sb.rank(path, query)
+
+
+NULL_RECORDS = """
+import io, pathlib, sys
+import skyband as sb
+from skyband.cli.stdin import stdin_batches
+
+query = sb.TopK(k=9, score="x", window=sb.CountWindow(1))
+path = pathlib.Path(sys.argv[1])
+for text in ("null", "\\ufeffnull", "\\n null\\n", "nullx", "null null", "null\\n{\\"x\\": 1}", "{\\"x\\":\\nnull}"):
+    path.write_text(text, "utf-8")
+    try:
+        print(sb.rank(path, query, on_bad="skip")["x"].to_pylist())
+    except sb.SchemaError as error:
+        print("refused")
+
+class Lines(io.BytesIO):
+    def read1(self, size):
+        return self.readline()
+
+print([t.to_pylist() for t in stdin_batches(Lines(b"{\\"x\\": 1}\\n null\\n"))])
+"""
+
+
+def test_a_null_record_at_the_start_of_json_is_a_row_without_values(tmp_path: Path) -> None:
+    """It ends the process inside Arrow's reader, so this test runs in a process of its own."""
+    found = subprocess.run(
+        [sys.executable, "-c", NULL_RECORDS, tmp_path / "rows.jsonl"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    refused = ["refused"] * 5
+    assert found.stdout.splitlines() == [*refused, "[1]", "[]", "[[{'x': 1}], [{'x': None}]]"]
 
 
 def test_names_of_columns_that_are_no_utf8(tmp_path: Path) -> None:
