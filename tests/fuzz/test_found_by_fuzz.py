@@ -111,7 +111,10 @@ from skyband.cli.stdin import stdin_batches
 
 query = sb.TopK(k=9, score="x", window=sb.CountWindow(1))
 path = pathlib.Path(sys.argv[1])
-for text in ("null", "\\ufeffnull", "\\n null\\n", "nullx", "null null", "null\\n{\\"x\\": 1}", "{\\"x\\":\\nnull}"):
+for text in (
+    "null", "\\ufeffnull", "\\n null\\n", "nullx", "null null", "null\\n{\\"x\\": 1}",
+    "{\\"x\\": 2, \\"y\\":\\nnull}",
+):
     path.write_text(text, "utf-8")
     try:
         print(sb.rank(path, query, on_bad="skip")["x"].to_pylist())
@@ -134,7 +137,7 @@ def test_a_null_record_at_the_start_of_json_is_a_row_without_values(tmp_path: Pa
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
     refused = ["refused"] * 5
-    assert found.stdout.splitlines() == [*refused, "[1]", "[]", "[[{'x': 1}], [{'x': None}]]"]
+    assert found.stdout.splitlines() == [*refused, "[1]", "[2]", "[[{'x': 1}], [{'x': None}]]"]
 
 
 def test_names_of_columns_that_are_no_utf8(tmp_path: Path) -> None:
