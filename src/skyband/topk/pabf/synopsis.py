@@ -172,7 +172,9 @@ class Pabf(SingleGroup):
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         own = {name: getattr(self.state, name) for name in Candidates._fields}
-        own |= {"rows": self._rows, "best": self._results}
+        rows = self._rows.copy()
+        rows[self.state.cut[0] :, kernel.LEVEL :] = 0  # set only when rows are merged into buckets
+        own |= {"rows": rows, "best": self._results}
         own |= {f"tally/{name}": count for name, count in self.tallies().items()}
         return {**super().snapshot(), **{name: array.copy() for name, array in own.items()}}
 
