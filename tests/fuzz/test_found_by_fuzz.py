@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
+from support import unwritten
 
 COUNT = sb.CountWindow(4)
 VIEWS = [pa.string_view(), pa.binary_view()]
@@ -239,3 +240,16 @@ def test_a_snapshot_without_a_version_is_damaged() -> None:
     blob[8:12] = bytes(4)
     with pytest.raises(sb.EngineError, match="damaged"):
         sb.Monitor.restore(bytes(blob))
+
+
+@pytest.mark.nojit
+@pytest.mark.skipif(not unwritten.VISIBLE, reason="compiled kernels do not call numpy's empty")
+@pytest.mark.parametrize("algorithm", ["ss", "fss", "fsp", "fsw", "fsw-r"])
+def test_errors_of_fractional_weights_are_numbers(algorithm: str) -> None:
+    """The zero of a kernel was computed as 0 times a value that nobody had written: maybe NaN."""
+    query = sb.HeavyHitters(
+        k=2, item="i", weight="w", time="t", window=sb.TimeWindow(2), algorithm=algorithm
+    )
+    with unwritten.filled(0xFF):
+        table = sb.rank(pa.table({"t": [0, 1], "i": ["a", "b"], "w": [1.5, 0.5]}), query)
+    assert table.select(["count", "error"]).to_pydict() == {"count": [1.5, 0.5], "error": [0, 0]}
