@@ -253,3 +253,16 @@ def test_errors_of_fractional_weights_are_numbers(algorithm: str) -> None:
     with unwritten.filled(0xFF):
         table = sb.rank(pa.table({"t": [0, 1], "i": ["a", "b"], "w": [1.5, 0.5]}), query)
     assert table.select(["count", "error"]).to_pydict() == {"count": [1.5, 0.5], "error": [0, 0]}
+
+
+def test_a_snapshot_does_not_depend_on_the_order_in_which_groups_came() -> None:
+    query = sb.FusedTopK(
+        k=1, id="i", stream="s", value="v", streams=("x",), by=("g",), window=sb.CountWindow(2)
+    )
+    monitor = sb.Monitor(query)
+    rows: dict[str, list[Any]] = {"g": [*"baab"], "i": [1, 2, 3, 4]}
+    rows |= {"s": ["x"] * 4, "v": [0.5] * 4}
+    monitor.push(pa.table(rows).slice(0, 3))  # the second group has the first answer
+    monitor.push(pa.table(rows).slice(3))
+    blob = monitor.snapshot()
+    assert sb.Monitor.restore(blob).snapshot() == blob
