@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from skyband.embedded.sources import batches_of, sound
+from skyband.embedded.sources import batches_of, read_json, sound
 from skyband.errors import SchemaError
 
 __all__ = ["STDIN", "stdin_batches"]
@@ -100,7 +100,7 @@ def _json(text: bytes, schema: pa.Schema | None) -> pa.Table:
 
     rest = "ignore" if schema is not None else "infer"
     options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=rest)
-    return json.read_json(io.BytesIO(text), parse_options=options)
+    return read_json(text, options)
 
 
 def _arrow(first: bytes, source: BinaryIO) -> Iterator[pa.Table]:

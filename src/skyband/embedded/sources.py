@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -20,6 +21,7 @@ __all__ = [
     "batches_of",
     "is_table",
     "paths_of",
+    "read_json",
     "sorted_by",
     "sound",
 ]
@@ -35,6 +37,10 @@ _ENDINGS = {
 }
 READERS = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
 """The format of a file, by its extension."""
+
+# A line that begins with null: a record, unless it is a value whose name stands on a line before.
+_MAYBE_NULL = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|[\r\n])[ \t]*+null")
+_NULL_RECORD = re.compile(rb"(\A(?:\xef\xbb\xbf)?\s*+|(?<=[^\s:,\[])[ \t]*+[\r\n]\s*+)null")
 
 Batches = Iterator[pa.Table]
 
@@ -135,12 +141,23 @@ def _open(path: Path, kind: str) -> Batches:
         with csv.open_csv(path, parse_options=options) as reader:
             yield from _tables(reader.schema, reader)
     elif kind == "json":
-        from pyarrow import json
-
         if path.stat().st_size:
-            yield json.read_json(path)
+            with pa.memory_map(str(path)) as file:
+                yield read_json(file.read_buffer())
     else:
         yield from _open_ipc(path)
+
+
+def read_json(text: bytes | pa.Buffer, options: Any = None) -> pa.Table:
+    """Read JSON lines. A line that is ``null`` is a row without values.
+
+    Arrow's reader crashes if a block of the text begins with such a line, so they are replaced.
+    """
+    from pyarrow import json
+
+    if _MAYBE_NULL.search(text):
+        text = _NULL_RECORD.sub(rb"\1{}", bytes(text))
+    return json.read_json(pa.BufferReader(text), parse_options=options)
 
 
 def _open_ipc(path: Path) -> Batches:

@@ -93,10 +93,11 @@ class Guard:
         )
 
     def state(self) -> State:
-        """Flat arrays for a snapshot."""
-        used = self.table[0] > 0
+        """Flat arrays for a snapshot, sorted: the order in the table depends on its history."""
         names = ("keys", "turn", "panes")
         keys, turn, panes = self.table
+        used = np.flatnonzero(keys)
+        used = used[np.argsort(keys[used])]
         turn = turn if self.most > 1 else np.zeros(len(keys), np.int32)
         return dict(zip(names, (keys[used], turn[used], panes[used]), strict=True))
 

@@ -77,8 +77,8 @@ def _feed(
     control, item, row, f, err, alpha, heap, low, slack, table = one
     capacity = len(item)
     mask = np.uint64((len(table) >> 1) - 1)
-    w = f[0] * 0 + 1
-    wrong = f[0] * 0
+    w = nil[0] + 1  # of the type of f, whose values may not be set yet
+    wrong = nil[0]
     hits = 0
     for i in range(start, stop):
         key = hashes[i]

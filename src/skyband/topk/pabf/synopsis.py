@@ -143,7 +143,9 @@ class Pabf(SingleGroup):
     # State ------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        own = self.state._replace(rows=self._rows, best=self._results)._asdict()
+        rows = self._rows.copy()
+        rows[self.state.cut[0] :, kernel.LEVEL :] = 0  # set only when rows are merged into buckets
+        own = self.state._replace(rows=rows, best=self._results)._asdict()
         own |= prefixed("tally/", self.tallies())
         return super().snapshot() | {name: array.copy() for name, array in own.items()}
 
