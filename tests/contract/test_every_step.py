@@ -14,11 +14,14 @@ import oracle
 from support import conformance, streams
 from support.suites import cases, settings_of
 
+# What the oracle said about the longer streams, by pattern: all algorithms of a kind need it.
+KNOWN: dict[str, dict[str, conformance.Truth]] = {pattern: {} for pattern in streams.PATTERNS}
+
 
 @pytest.mark.nojit
 @pytest.mark.parametrize(("kind", "algorithm", "number"), cases())
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_time_windows(kind: str, algorithm: str, number: int, data: st.DataObject) -> None:
     window = data.draw(streams.time_windows())
     # Sometimes twice the window's lateness, so that some rows are late.
@@ -32,7 +35,7 @@ def test_time_windows(kind: str, algorithm: str, number: int, data: st.DataObjec
 @pytest.mark.nojit
 @pytest.mark.parametrize(("kind", "algorithm", "number"), cases())
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_count_windows(kind: str, algorithm: str, number: int, data: st.DataObject) -> None:
     window = data.draw(streams.count_windows())
     chosen = settings_of(kind, algorithm, number)
@@ -51,4 +54,4 @@ def test_longer_streams(kind: str, algorithm: str, number: int, pattern: str) ->
         if conformance.fits(chosen, window):
             stream = conformance.long_stream(kind, chosen, window, pattern)
             peeks = streams.PATTERNS.index(pattern) % 2 == 1
-            conformance.compare(kind, window, chosen, stream, peeks=peeks)
+            conformance.compare(kind, window, chosen, stream, False, peeks, KNOWN[pattern])

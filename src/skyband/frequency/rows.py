@@ -164,15 +164,15 @@ class SketchSynopsis(FrequencySynopsis):
         weighted = self.query.weight is not None and len(rows)
         some = len(known) > 0
         return Pushed(
-            stamp=runs.stamp,
+            stamp=read_only(runs.stamp),
             hashes=read_only(self._hashes(rows, 0, len(rows), raw)),
             weights=read_only(rows["weight"] if weighted else np.zeros(0, self.dtype)),
-            offsets=rows.offsets,
+            offsets=read_only(rows.offsets),
             known=read_only(known["hash"] if some else _NO_HASHES),
             counts=read_only(known["count"] if some else np.zeros(0, self.dtype)),
             errors=read_only(known["error"] if some else np.zeros(0, self.dtype)),
-            known_offsets=known.offsets,
-            missing=runs.scalars["missing"].astype(self.dtype, copy=False),
+            known_offsets=read_only(known.offsets),
+            missing=read_only(runs.scalars["missing"].astype(self.dtype, copy=False)),
         )
 
     def _hashes(self, rows: Part, start: int, stop: int, raw: bool = False) -> Array:
@@ -188,7 +188,7 @@ class SketchSynopsis(FrequencySynopsis):
         """Rows counted by item, in order of first appearance."""
         weights = rows["weight"][start:stop] if "weight" in rows.columns else ONE_EACH
         offsets = np.array([0, stop - start], np.int64)
-        hashes = self._hashes(rows, start, stop)
+        hashes = read_only(self._hashes(rows, start, stop))
         first, counts, offsets = count_runs(hashes, False, read_only(weights), offsets)
         columns: dict[str, Any] = {
             "hash": hashes[first],
@@ -252,7 +252,7 @@ def _merged(one: Part, missing_one: Any, two: Part, missing_two: Any) -> Part:
     if not len(one) and not missing_one:
         return two
     part = Part(np.array([0, len(one) + len(two)]), _joined([one, two]).columns)
-    hashes, offsets = part["hash"], part.offsets
+    hashes, offsets = read_only(part["hash"]), part.offsets
     first, counts, ends = count_runs(hashes, False, read_only(part["count"]), offsets)
     _, errors, _ = count_runs(hashes, False, read_only(part["error"]), offsets)
     _, sides, _ = count_runs(hashes, False, ONE_EACH, offsets)

@@ -114,7 +114,7 @@ class DominanceGraph:
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Restore the state from a snapshot."""
         for name in _FIELDS:
-            setattr(self, name, arrays[name])
+            setattr(self, name, arrays[name].copy())  # read-only is another type to numba
         self.counts = arrays["counts"].copy()
 
     def stats(self) -> dict[str, int | float]:

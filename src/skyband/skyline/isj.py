@@ -113,7 +113,7 @@ class Isj(LiveSynopsis):
     def restore_known(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super().restore_known(arrays)
         self.keys = KeyIndex.from_state(under(arrays, "keys/"))
-        self.codes = arrays["left_codes"], arrays["right_codes"]
+        self.codes = arrays["left_codes"].copy(), arrays["right_codes"].copy()
         self.local_counts = arrays["local_counts"].copy()
 
     def stats(self) -> dict[str, int | float]:

@@ -76,8 +76,9 @@ class LiveRows:
         return arrays | {f"rows/{n}": value for n, value in self.store.state().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.key, self.points = arrays["key"], arrays["points"]
-        self.segment, self.pane = arrays["segment"], arrays["pane"]
+        # Copies can be written to, as the arrays before the snapshot: one type for kernels.
+        self.key, self.points = arrays["key"].copy(), arrays["points"].copy()
+        self.segment, self.pane = arrays["segment"].copy(), arrays["pane"].copy()
         self.gone, self.expired = (int(n) for n in arrays["counts"])
         self.store.restore(under(arrays, "rows/"))
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import mintopk as kernel
 from skyband.kernels.topk.mintopk import Predicted, fold_predicted, new_predicted
 from skyband.query.topk import TopK
@@ -47,12 +48,12 @@ class MinTopK(SingleGroup):
         self.state, rows, offsets = fold_predicted(
             self.state,
             self.query.k,
-            panes.stamp,
+            frozen(panes.stamp),
             cuts.first_window_of(panes.stamp),
             cuts.last_window_of(panes.stamp),
-            part.offsets,
-            part["key"],
-            part["tie"],
+            frozen(part.offsets),
+            frozen(part["key"]),
+            frozen(part["tie"]),
             slots,
             windows.number,
             windows.end,

@@ -13,6 +13,7 @@ from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.columns import native_dtype
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.core.patient import patient
 from skyband.kernels.topk import sma as kernel
 from skyband.kernels.topk.sma import Monitored, fold_monitored, new_monitored
@@ -64,10 +65,10 @@ class Sma(SingleGroup):
         self.state, rows, cuts = fold_monitored(
             self.state,
             self.query.k,
-            panes.stamp,
-            part.offsets,
-            part["key"],
-            part["tie"],
+            frozen(panes.stamp),
+            frozen(part.offsets),
+            frozen(part["key"]),
+            frozen(part["tie"]),
             slots,
             windows.first,
             windows.end,

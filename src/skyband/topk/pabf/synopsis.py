@@ -15,6 +15,7 @@ from skyband.contract.runs import Part, Runs, expand
 from skyband.data.columns import native_dtype
 from skyband.data.order import row_order
 from skyband.errors import QueryError
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import pabf_merge as kernel
 from skyband.kernels.topk.pabf import fold_candidates, new_candidates, room_for
 from skyband.kernels.topk.pabf_levels import LOWEST
@@ -100,11 +101,11 @@ class Pabf(SingleGroup):
             self.room,
             self.width,
             self.whole,
-            panes.stamp,
+            frozen(panes.stamp),
             first,
-            part.offsets,
-            part["key"],
-            part["tie"],
+            frozen(part.offsets),
+            frozen(part["key"]),
+            frozen(part["tie"]),
             slots,
             windows.first,
             windows.end,
