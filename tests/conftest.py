@@ -22,7 +22,7 @@ settings.load_profile("skyband")
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With two workers, give each its own families of queries: neither compiles what the other does."""
+    """Of two workers, each starts with its own families of queries: see ``shares``."""
     if hasattr(config, "workerinput"):
         items[:] = shares.in_two(items, key=lambda item: item.nodeid)
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 import oracle
 from support import conformance, streams
 from support.suites import cases, settings_of
+from support.truth import Truth
 
 # What the oracle said about the longer streams, by pattern: all algorithms of a kind need it.
-KNOWN: dict[str, dict[str, conformance.Truth]] = {pattern: {} for pattern in streams.PATTERNS}
+KNOWN: dict[str, dict[str, Truth]] = {pattern: {} for pattern in streams.PATTERNS}
 
 
 @pytest.mark.nojit

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import oracle
 import skyband as sb
-from oracle.driver import ONLY_FOR_ALGORITHMS
 from skyband import registry
 from support import promises, streams
+from support.truth import Truth, truth
 
 FUSED = {"id": "object", "stream": "stream", "value": "value", "streams": ("a", "b"), "time": "ts"}
 
@@ -271,33 +271,6 @@ def compare(
     check_counts(got, want.run)
     _promised(kind, query, got.answers, want.run.answers, wide.run.answers)
     _promised(kind, query, got.peeks, want.peeks, wide.peeks)
-
-
-class Truth(NamedTuple):
-    """What the oracle says about one stream."""
-
-    run: oracle.Run
-    peeks: list[oracle.Answer | None]
-
-
-def truth(
-    kind: str,
-    window: Any,
-    rows: list[Any],
-    settings: Mapping[str, Any],
-    lasts: Sequence[int | None],
-    known: dict[str, Truth] | None = None,
-) -> Truth:
-    """The oracle's answers and peeks, from ``known`` if it has them."""
-    asked = {n: v for n, v in sorted(settings.items()) if n not in ONLY_FOR_ALGORITHMS}
-    question = repr((kind, window, asked, lasts))
-    if known is not None and question in known:
-        return known[question]
-    made = oracle.answers(kind, window, rows, **asked)
-    found = Truth(made, oracle.peeks(kind, window, rows, lasts, made, **asked))
-    if known is not None:
-        known[question] = found
-    return found
 
 
 def refuses_to_peek(query: sb.Query, batches: Sequence[Any]) -> None:
