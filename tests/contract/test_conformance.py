@@ -21,8 +21,7 @@ from skyband import registry
 from support import conformance, promises, streams
 from support.shards import sharded
 from support.suites import cases, is_exact, settings_of
-from support.truth import Truth
-from support.truth import truth as asked
+from support.truth import truth
 
 WINDOW = oracle.TimeWindow(30, 7, lateness=6)
 Push = Any
@@ -109,11 +108,7 @@ def assert_same(kind: str, got: list[dict[str, Any]], want: list[dict[str, Any]]
     assert problem is None, problem
 
 
-# What the oracle said about the streams of ``pushes``: all algorithms of a kind need it.
-KNOWN: dict[str, Truth] = {}
-
-
-def truth(
+def truths(
     kind: str, settings: dict[str, Any], batches: list[Push]
 ) -> tuple[list[oracle.Answer], list[oracle.Answer]]:
     """The definition's answers, and the same with all items or objects instead of k."""
@@ -124,8 +119,7 @@ def truth(
         for batch in batches
     ]
     wanted, wide = (
-        asked(kind, WINDOW, rows, settings | more, [], KNOWN).run.answers
-        for more in ({}, {"k": 10**6})
+        truth(kind, WINDOW, rows, settings | more).run.answers for more in ({}, {"k": 10**6})
     )
     return wanted, wide
 
@@ -134,7 +128,7 @@ def assert_promised(
     kind: str, query: sb.Query, got: list[conformance.Seen], settings: dict[str, Any], batches: Any
 ) -> None:
     """Assert that each answer keeps its guarantees; windows without rows may be left out."""
-    wanted, wide = truth(kind, settings, batches)
+    wanted, wide = truths(kind, settings, batches)
     every = {answer.end: answer.table for answer in wide}
     seen = {answer.end: answer for answer in got}
     assert {answer.end for answer in wanted if answer.table} <= set(seen)

@@ -21,7 +21,7 @@ import oracle
 import skyband as sb
 from skyband import registry
 from support import promises, streams
-from support.truth import Truth, truth
+from support.truth import truth
 
 FUSED = {"id": "object", "stream": "stream", "value": "value", "streams": ("a", "b"), "time": "ts"}
 
@@ -247,12 +247,10 @@ def compare(
     stream: Sent,
     restarts: bool = False,
     peeks: bool = False,
-    known: dict[str, Truth] | None = None,
 ) -> None:
     """Assert that the engine's answers equal the oracle's, or keep their guarantees.
 
-    With ``peeks``, also compare a peek after each push. ``known`` keeps what the oracle said about
-    this stream: it says the same for all algorithms.
+    With ``peeks``, also compare a peek after each push.
     """
     tables, rows, table = sent(stream, settings)
     query = query_of(kind, window, settings, table)
@@ -262,12 +260,12 @@ def compare(
         peeks = False
     lasts = lasts_of(query, len(tables)) if peeks else []
     got = run(query, tables, restarts, lasts)
-    want = truth(kind, window, rows, settings, lasts, known)
+    want = truth(kind, window, rows, settings, lasts)
     if model.exact:
         check(kind, got, want.run)
         check_peeks(kind, got.peeks, want.peeks)
         return
-    wide = truth(kind, window, rows, {**settings, "k": 10**6}, lasts, known)
+    wide = truth(kind, window, rows, {**settings, "k": 10**6}, lasts)
     check_counts(got, want.run)
     _promised(kind, query, got.answers, want.run.answers, wide.run.answers)
     _promised(kind, query, got.peeks, want.peeks, wide.peeks)

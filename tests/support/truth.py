@@ -1,4 +1,4 @@
-"""What the oracle says about one stream, kept where several algorithms are compared with it."""
+"""What the oracle says about a stream, kept for the next algorithm that is compared with it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import oracle
 from oracle.driver import ONLY_FOR_ALGORITHMS
 
+_MOST = 256
+"""Answers that are kept: a few for each setting and pattern of one kind of query."""
+_kept: dict[str, Truth] = {}
+
 
 class Truth(NamedTuple):
-    """What the oracle says about one stream."""
-
     run: oracle.Run
     peeks: list[oracle.Answer | None]
 
@@ -19,18 +21,20 @@ class Truth(NamedTuple):
 def truth(
     kind: str,
     window: Any,
-    rows: list[Any],
+    rows: Sequence[Any],
     settings: Mapping[str, Any],
-    lasts: Sequence[int | None],
-    known: dict[str, Truth] | None = None,
+    lasts: Sequence[int | None] = (),
 ) -> Truth:
-    """The oracle's answers and peeks, from ``known`` if it has them."""
+    """The oracle's answers, and its peeks after each push if there are ``lasts``."""
     asked = {n: v for n, v in sorted(settings.items()) if n not in ONLY_FOR_ALGORITHMS}
-    question = repr((kind, window, asked, lasts))
-    if known is not None and question in known:
-        return known[question]
-    made = oracle.answers(kind, window, rows, **asked)
-    found = Truth(made, oracle.peeks(kind, window, rows, lasts, made, **asked))
-    if known is not None:
-        known[question] = found
+    # All that matters is in the text of the question, except what a user's function does.
+    question = repr((kind, window, asked, lasts, rows))
+    found = _kept.pop(question, None)
+    if found is None:
+        run = oracle.answers(kind, window, rows, **asked)
+        found = Truth(run, oracle.peeks(kind, window, rows, lasts, run, **asked))
+    if not any(callable(value) for value in asked.values()):
+        _kept[question] = found
+        if len(_kept) > _MOST:
+            del _kept[next(iter(_kept))]
     return found
