@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from skyband.engine.fold import Fold
 from skyband.engine.intake import Intake, refuse
 from skyband.engine.session import make_synopsis
 from support import conformance, streams
-from support import truth as definition
+from support.truth import truth
 
 SKETCHES = [
     name
@@ -33,14 +32,6 @@ RANKED_BY_COUNT = ("ss", "fss", "fsw", "fsw-r")
 """Algorithms whose answers show the estimate that decides the rank."""
 
 
-def truth(rows: list[oracle.Row], weight: str | None, by: tuple[str, ...] = ()) -> Counter[Any]:
-    counts: Counter[Any] = Counter()
-    for row in rows:
-        key = (*(row[name] for name in by), row["item"])
-        counts[key] += 1 if weight is None else row[weight]
-    return counts
-
-
 def answers_to(
     query: sb.HeavyHitters,
     window: Any,
@@ -49,7 +40,7 @@ def answers_to(
     """The definition's answers, and the same with all items instead of k."""
     asked = {"k": query.k, "item": "item", "time": "ts", "weight": query.weight, "by": query.by}
     wanted, everything = (
-        definition.truth("HeavyHitters", window, stream.row_batches, asked | more).run.answers
+        truth("HeavyHitters", window, stream.row_batches, asked | more).run.answers
         for more in ({}, {"k": 10**6})
     )
     return wanted, everything
