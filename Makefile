@@ -13,7 +13,8 @@ BIN    := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check
 PIP    := $(BIN)/python $(INSTALL)
 PYTEST := $(BIN)/python -m pytest
-TWO    := -n 2
+# Each worker starts with one half of the tests; tests/support/shares.py says which.
+TWO    := -n 2 --dist worksteal
 SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help

@@ -253,7 +253,8 @@ def _placed(
     now = draw(st.integers(-10, 10))
     rows: list[oracle.Row] = []
     delays = []
-    for step, delay, row in draw(st.lists(part, max_size=max_rows)):
+    least = draw(st.sampled_from((0, max_rows // 2)))  # lists without a least size are short
+    for step, delay, row in draw(st.lists(part, min_size=least, max_size=max_rows)):
         now += step
         rows.append({"ts": now, **row})
         delays.append(delay)

@@ -179,6 +179,7 @@ class KeyIndex:
 
     def encode(self, hashes: Hashes) -> Encoded:
         """The code of each hash; new hashes are given a code."""
+        hashes = frozen(hashes)
         codes = np.empty(len(hashes), np.int32)
         row = 0
         rows_found, codes_found = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]

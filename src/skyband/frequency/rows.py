@@ -153,15 +153,15 @@ class SketchSynopsis(FrequencySynopsis):
         weighted = self.query.weight is not None and len(rows)
         some = len(known) > 0
         return Pushed(
-            stamp=runs.stamp,
+            stamp=frozen(runs.stamp),
             hashes=frozen(self._hashes(rows, 0, len(rows), raw)),
             weights=frozen(rows["weight"] if weighted else np.zeros(0, self.dtype)),
-            offsets=rows.offsets,
+            offsets=frozen(rows.offsets),
             known=frozen(known["hash"] if some else _NO_HASHES),
             counts=frozen(known["count"] if some else np.zeros(0, self.dtype)),
             errors=frozen(known["error"] if some else np.zeros(0, self.dtype)),
-            known_offsets=known.offsets,
-            missing=runs.scalars["missing"].astype(self.dtype, copy=False),
+            known_offsets=frozen(known.offsets),
+            missing=frozen(runs.scalars["missing"].astype(self.dtype, copy=False)),
         )
 
     def _hashes(self, rows: Part, start: int, stop: int, raw: bool = False) -> Array:
@@ -177,7 +177,7 @@ class SketchSynopsis(FrequencySynopsis):
         """Rows counted by item, in order of first appearance."""
         weights = rows["weight"][start:stop] if "weight" in rows.columns else ONE_EACH
         offsets = np.array([0, stop - start], np.int64)
-        hashes = self._hashes(rows, start, stop)
+        hashes = frozen(self._hashes(rows, start, stop))
         first, counts, offsets = count_runs(hashes, False, frozen(weights), offsets)
         columns: dict[str, Any] = {
             "hash": hashes[first],
@@ -258,7 +258,7 @@ def _merged(one: Part, missing_one: Any, two: Part, missing_two: Any) -> Part:
     if not len(one) and not missing_one:
         return two
     part = Part(np.array([0, len(one) + len(two)]), _joined([one, two]).columns)
-    hashes, offsets = part["hash"], part.offsets
+    hashes, offsets = frozen(part["hash"]), part.offsets
     first, counts, ends = count_runs(hashes, False, frozen(part["count"]), offsets)
     _, errors, _ = count_runs(hashes, False, frozen(part["error"]), offsets)
     _, sides, _ = count_runs(hashes, False, ONE_EACH, offsets)

@@ -6,6 +6,7 @@ import numpy as np
 
 from skyband.arrays import Ints
 from skyband.data.flat_state import FlatState
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.skyline.stabsky import ALWAYS, Members, stab_fold, stab_follow, stab_read
 from skyband.skyline.points import skylines
 
@@ -66,10 +67,11 @@ class DominanceGraph(FlatState):
             np.concatenate([self.parent, blank]),
             np.concatenate([self.slot, slots]),
         )
-        size, found, cuts = stab_fold(members, len(self), offsets, stamps, first, end, self.counts)
+        cuts, stamps = frozen(offsets), frozen(stamps)
+        size, found, ends = stab_fold(members, len(self), cuts, stamps, first, end, self.counts)
         for name, array in zip(_FIELDS, members, strict=True):
             setattr(self, name, array[:size])
-        return found, cuts
+        return found, ends
 
     def follow(
         self, rows: tuple[Ints, Ints, Ints], start: int, shift: int, first: int, counts: Ints

@@ -10,6 +10,7 @@ import numpy as np
 from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import runs as kernel
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
@@ -21,7 +22,8 @@ __all__ = ["SingleGroup", "kernel_runs"]
 def kernel_runs(panes: Runs, slots: Ints) -> kernel.Runs:
     """The rows of panes as kernels take them."""
     part = panes.parts["rows"]
-    return kernel.Runs(panes.stamp, part.offsets, part["key"], part["tie"], slots)
+    key, tie = frozen(part["key"]), frozen(part["tie"])
+    return kernel.Runs(frozen(panes.stamp), frozen(part.offsets), key, tie, slots)
 
 
 class SingleGroup(TopKSynopsis):
