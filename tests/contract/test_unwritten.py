@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from test_conformance import WINDOW, pushes
 
 import skyband as sb
-from contract.test_conformance import WINDOW, pushes
 from skyband import registry
 from support import conformance, streams, unwritten
 from support.suites import settings_of
