@@ -62,6 +62,7 @@ def plain(kind: Any) -> Any:
     """A type, or a signature of types, with all arrays as if they could be written to."""
     if isinstance(kind, types.Array):
         return kind.copy(readonly=False)
-    if isinstance(kind, types.BaseTuple):
-        return tuple(plain(each) for each in kind)
-    return tuple(plain(each) for each in kind) if isinstance(kind, tuple) else kind
+    parts: Any = kind
+    if isinstance(kind, (tuple, types.BaseTuple)):
+        return tuple(plain(each) for each in parts)
+    return kind
