@@ -13,7 +13,8 @@ BIN    := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check
 PIP    := $(BIN)/python $(INSTALL)
 PYTEST := $(BIN)/python -m pytest
-TWO    := -n 2
+# Each worker starts with one half of the tests; tests/support/shares.py says which.
+TWO    := -n 2 --dist worksteal
 SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
@@ -67,16 +68,23 @@ bench: setup  ## Measure beside numpy and DuckDB; choose with BENCH_ARGS="topk .
 CORE := -m "not slow and not cluster and not spark"
 
 test: setup-test  ## Run all but the slow and the cluster tests, then the small ones without JIT
-	@$(SUBMAKE) test-core
-	@$(SUBMAKE) test-nojit
-	@if $(BIN)/python -c "import pyspark" 2>/dev/null; then $(SUBMAKE) test-spark; fi
+	@parts="test-core test-nojit"; \
+	if $(BIN)/python -c "import pyspark" 2>/dev/null; then parts="$$parts test-spark"; fi; \
+	for part in $$parts; do \
+	  began=$$(date +%s); $(SUBMAKE) $$part || exit 1; \
+	  echo "==> make $$part took $$(($$(date +%s) - began)) s"; \
+	done
 
 test-core: setup  ## Run the same, but neither on Spark nor without JIT
 	$(PYTEST) $(TWO) $(CORE) $(PYTEST_ARGS)
 
 # After the others, which leave compiled kernels behind: every Python worker of Spark needs them.
+# Two at a time: many of these tests wait for other processes. Only folders with tests on Spark are
+# read (tests/test_project.py checks that no other folder has one).
+SPARK  := -m "spark and not slow and not cluster" --dist worksteal tests/cli tests/jobs tests/spark
+
 test-spark: setup-spark  ## Run the tests on Spark, but for the slow and the cluster tests
-	$(PYTEST) -m "spark and not slow and not cluster" $(PYTEST_ARGS)
+	$(PYTEST) $(TWO) $(SPARK) $(PYTEST_ARGS)
 
 # Compiled 64-bit hashes wrap silently; the same lines in plain numpy warn about it.
 NOJIT  := NUMBA_DISABLE_JIT=1 $(PYTEST) $(TWO) -m nojit -W "ignore:overflow encountered:RuntimeWarning"

@@ -13,11 +13,18 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from support import postgres_server, spark_session
+from support import postgres_server, shares, spark_session
 
 # No deadline: kernels may be compiled in the middle of an example.
 settings.register_profile("skyband", deadline=None)
 settings.load_profile("skyband")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of two workers, each starts with its own families of queries: see ``shares``."""
+    if hasattr(config, "workerinput"):
+        items[:] = shares.in_two(items, key=lambda item: item.nodeid)
 
 
 @pytest.fixture(autouse=True)

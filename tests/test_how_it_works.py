@@ -1,4 +1,4 @@
-"""The walk of a row in docs/how_it_works.md names functions that exist."""
+"""The walk of a row in docs/how_it_works.md names functions that exist, and counts them right."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+
+import skyband as sb
+from support import spark_simulator
+from support.rooms import changes_of_room, walked
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "how_it_works.md"
 WALK = PAGE.read_text(encoding="utf-8").partition("## The walk of a row")[2].partition("\n## ")[0]
@@ -41,3 +46,40 @@ def resolves(name: str) -> bool:
             found = getattr(found, part, None)
         return found is not None
     return False
+
+
+# Changes of room ----------------------------------------------------------------------------------
+
+BATCHES = [
+    pa.table({"ts": [t, t + 1, t + 4], "id": [*"abc"], "score": [3.0, 9.0, 5.0]})
+    for t in (1, 11, 21, 31, 41)
+]
+WINDOW = sb.TimeWindow(20, slide=10)
+
+
+def stated(walk: str) -> int:
+    """The number that the page states for a walk."""
+    found = re.search(rf"{walk}[^0-9]*(\d+) changes", " ".join(WALK.split()))
+    assert found is not None
+    return int(found.group(1))
+
+
+def test_a_push_to_watch_changes_rooms_no_more_often_than_the_page_says() -> None:
+    query = sb.TopK(k=2, score="score", id="id", time="ts", window=WINDOW)
+    answers = sb.watch(iter(BATCHES), query)
+    for _ in range(2):
+        next(answers)
+    rooms = walked(lambda: next(answers).table)
+    assert {"embedded", "engine", "topk", "answers"} <= set(rooms)
+    assert 0 < changes_of_room(rooms) <= stated("`watch` with `TopK`")
+
+
+def test_a_batch_on_spark_changes_rooms_no_more_often_than_the_page_says() -> None:
+    query = sb.HeavyHitters(k=2, item="id", time="ts", window=WINDOW)
+    job = spark_simulator.Job(spark_simulator.plan_of(query, {"": BATCHES[0]}))
+    *early, last = BATCHES
+    for batch in early:
+        job.push({"": batch})
+    rooms = walked(lambda: job.push({"": last}))
+    assert {"spark", "engine", "frequency", "answers"} <= set(rooms)
+    assert 0 < changes_of_room(rooms) <= stated("Spark with `HeavyHitters`")

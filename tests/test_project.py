@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -84,6 +85,31 @@ def test_workflows_run_targets_that_exist(path: Path) -> None:
     asked = {word for line in run for word in re.findall(r"\bmake ([a-z-]+)", line)}
     assert asked
     assert asked <= targets
+
+
+def test_make_reads_every_folder_that_has_tests_on_spark() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    told = re.search(r"^SPARK +:= .*? ((?:tests/\w+ ?)+)$", makefile, re.MULTILINE)
+    assert told
+    marked = [
+        path.relative_to(ROOT)
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if re.search(r"\bpytest[.]mark[.]spark\b", path.read_text(encoding="utf-8"))
+    ]
+    assert {"/".join(path.parts[:2]) for path in marked} == set(told[1].split())
+
+
+@pytest.mark.parametrize(("limit", "code"), [(1000, 0), (-1, 1)])
+def test_ci_fails_when_it_takes_too_long(tmp_path: Path, limit: int, code: int) -> None:
+    (tmp_path / "make").write_text("#!/bin/sh\n")  # each step passes at once
+    (tmp_path / "make").chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "SKYBAND_CI_SECONDS": str(limit)}
+    command = [str(ROOT / ".ci" / "run")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert re.search(r"all passed in \d+ s\n(    \d+ s  make [a-z-]+\n)+$", done.stdout)
+    assert ("at most -1 s are allowed" in done.stderr) == bool(code)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import skyband as sb
 from lab.datasets.real import real
+from lab.experiments.fsw_paper import DESTINATIONS, NOTES, PAPER, STAYS, words
 from lab.experiments.report import Progress, Report
 
 __all__ = ["reproduce"]
@@ -24,83 +25,6 @@ __all__ = ["reproduce"]
 K = 500
 ROW_BY_ROW = {"raw_rows": 1 << 40}
 LABELS = {"ss": "SS", "fss": "FSS", "fsp": "FSP", "fsw": "FSW", "fsw-r": "FSWr", "fsw-f": "FSWf"}
-
-# Tables 1, 2, 4 and 5 as printed: precision, its deviation, μ, counters, inserts, removals, hits
-# and updates, bucket updates, in the order of the algorithms.
-PAPER: dict[str, dict[str, tuple[Any, ...]]] = {
-    "week": {
-        "ss": (92.8, 1.5, 15.81, 52_500, 3_809_897, 3_374_897, 6_245_284, None),
-        "fss": (97.1, 0.8, 13.55, 52_500, 2_228_267, 2_010_767, 5_140_202, None),
-        "fsp": (96.8, 1.1, None, 56_000, 1_104_979, 874_294, 2_065_535, None),
-        "fsw": (92.8, 1.4, 15, 43_750, 194_470, 193_220, 991_980, 333_159),
-        "fsw-r": (96.8, 1.2, 13, 55_000, 158_377, 157_127, 1_000_951, 280_504),
-    },
-    "month": {
-        "ss": (94.4, 0.9, 73.41, 225_000, 13_619_455, 13_241_955, 23_934_302, None),
-        "fss": (98.7, 0.5, 55.01, 225_000, 4_598_213, 4_409_463, 19_771_780, None),
-        "fsp": (97.5, 0.5, None, 198_000, 990_202, 754_888, 2_323_366, None),
-        "fsw": (90.4, 1.4, 71, 158_750, 102_120, 100_870, 982_196, 237_388),
-        "fsw-r": (97.6, 0.9, 57, 215_000, 62_576, 61_326, 994_295, 172_715),
-    },
-    "day": {
-        "ss": (78.0, 9.2, 1.74, 576_000, 96_050_191, 89_522_191, 51_205_610, None),
-        "fss": (90.2, 4.3, 1.17, 576_000, 59_779_547, 56_515_547, 39_967_243, None),
-        "fsp": (96.3, 2.6, None, 460_000, 7_928_158, 5_331_534, 6_006_718, None),
-        "fsw-r": (85.8, 6.3, 4, 412_000, 2_208_715, 2_120_715, 8_656_562, 8_436_011),
-        "fsw-f": (99.1, 1.3, 1, 496_000, 462_695, 455_778, 8_365_987, 4_842_797),
-    },
-    "3 days": {
-        "ss": (74.1, 6.1, 1.29, 432_000, 67_916_042, 66_380_042, 36_654_727, None),
-        "fss": (90.8, 2.0, 0.78, 432_000, 34_278_985, 33_510_985, 28_110_337, None),
-        "fsp": (96.6, 1.1, None, 396_000, 5_800_014, 4_914_817, 5_481_997, None),
-        "fsw-r": (93.4, 1.5, 18, 400_000, 1_282_823, 1_274_735, 3_524_475, 2_798_116),
-        "fsw-f": (99.1, 0.6, 7, 412_500, 481_935, 473_935, 3_588_049, 1_734_535),
-    },
-}
-STAYS = {  # Table 3: FSW and FSWr over 7 days, over 30 days
-    "week": {"fsw": (65.5, 18.9, 6.8, 8.8), "fsw-r": (66.8, 16.3, 6.2, 10.6)},
-    "month": {"fsw": (58.7, 19.8, 7.5, 14.0), "fsw-r": (58.3, 16.1, 7.2, 18.4)},
-}
-
-
-NOTES = (
-    """The counters in the paper's Tables 4 and 5 follow formula (16) with m = 4,000 (412,000 in
-    Table 4: with m = 1,000), not with the m = 8,000 of its text; ours follow it with 8,000.""",
-    """On Folha, FSWr gains less over FSW than in the paper, and both lose more from week to month;
-    on Reuters both stay above the paper. FSP is ahead of FSS here, but behind it in the paper.""",
-    """Precision varies more on the log than on the paper's calls. SS, FSS and FSWr dip at the same
-    times; FSP and FSWf avoid most of these dips.""",
-    """FSP's inserts, removals and hits are counted twice, once for each of its two lists. For hits
-    the paper supports this (section 3: two lists have to be updated; section 4: FSW avoids the
-    duplicate list update). For inserts and removals its Figure 2 does not: in the full list they
-    are mostly additions to an existing item, or subtractions. The verdict on half the operations
-    therefore counts hits twice, but inserts and removals once. On Folha and Reuters FSP then needs
-    1.9 to 2.2 times the operations of FSW and FSWr: the paper's "more than the double" (in its
-    conclusion) is about right, but not a bound. If everything is counted once, FSP needs little
-    more than they do; if everything is counted twice, more than twice as many in every case.
-    Showing all three counted twice was our choice, made after single counts had contradicted the
-    claim.""",
-)
-
-
-def words(r: int) -> dict[str, dict[str, int]]:
-    """Parameters of the experiments on words."""
-    return {
-        "ss": {"capacity": 2500},
-        "fss": {"capacity": 1250, "cells": 3750},
-        "fsp": {"capacity": 1250, "cells": 3750 * r},
-        "fsw": {"capacity": 1250, "cells": 3750},
-        "fsw-r": {"capacity": 1250, "cells": 3750, "ratio": r},
-    }
-
-
-DESTINATIONS: dict[str, dict[str, int]] = {
-    "ss": {"capacity": 8000},
-    "fss": {"capacity": 4000, "cells": 12_000},
-    "fsp": {"capacity": 4000, "cells": 96_000},
-    "fsw-r": {"capacity": 8000, "cells": 12_000, "ratio": 8},
-    "fsw-f": {"capacity": 8000, "cells": 12_000, "ratio": 8, "filter_bits": 200_000},
-}
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Codes", "Floats", "Hashes", "Ints", "Mask"]
+__all__ = ["Array", "Codes", "Floats", "Hashes", "Ints", "Mask", "Saved", "State", "grown"]
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -16,3 +17,21 @@ Codes = npt.NDArray[np.int32]
 """Dense numbers of groups, items or objects."""
 Hashes = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
+State = dict[str, Array]
+"""A state that was just written: flat arrays by name."""
+Saved = Mapping[str, Array]
+"""A state that is to be restored; its arrays may be read-only."""
+
+
+def grown(array: Array, length: int, fill: float = 0) -> Array:
+    """The array itself if it is long enough, otherwise a copy of at least twice its length.
+
+    The new entries hold ``fill``.
+    """
+    if length <= len(array):
+        return array
+    longer = np.zeros((max(length, 2 * len(array)), *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    if fill:
+        longer[len(array) :] = fill
+    return longer

@@ -112,7 +112,7 @@ def choose(query: Any) -> str:
     return str(import_module(_FAMILIES[query.kind]).choose(query))
 
 
-register("TopK", "skyband", "skyband.topk.skyband:Skyband")
+register("TopK", "skyband", "skyband.topk.skyband:SkybandTopK")
 register("TopK", "mintopk", "skyband.topk.mintopk:MinTopK")
 register("TopK", "sma", "skyband.topk.sma:Sma")
 register("TopK", "pabf", "skyband.topk.pabf:Pabf", ("epsilon", "delta"), ("filter", "preselect"))
@@ -128,7 +128,7 @@ register("HeavyHitters", "fsw-r", "skyband.frequency.fsw:FswR", (*_CELLS, "ratio
 _ALL = (*_CELLS, "ratio", "filter_bits")
 register("HeavyHitters", "fsw-f", "skyband.frequency.fsw:FswF", _ALL, _SKETCH)
 
-register("UncertainTopK", "bs", "skyband.uncertain.bs:BaseSynopsis")
+register("UncertainTopK", "bs", "skyband.uncertain.bs:SortedWindow")
 register("UncertainTopK", "csq", "skyband.uncertain.csq:CompactSetQueue")
 register("UncertainTopK", "ccsq", "skyband.uncertain.ccsq:CompressedQueue")
 register("UncertainTopK", "scsq", "skyband.uncertain.scsq:SegmentalQueue")

@@ -61,7 +61,7 @@ class TestFields:
         finally:
             from skyband.query import Skyline, base
 
-            base._KINDS["Skyline"] = Skyline
+            base.KINDS["Skyline"] = Skyline
 
     @pytest.mark.parametrize(
         ("kind", "words", "value"),

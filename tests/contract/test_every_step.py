@@ -18,7 +18,7 @@ from support.suites import cases, settings_of
 @pytest.mark.nojit
 @pytest.mark.parametrize(("kind", "algorithm", "number"), cases())
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_time_windows(kind: str, algorithm: str, number: int, data: st.DataObject) -> None:
     window = data.draw(streams.time_windows())
     # Sometimes twice the window's lateness, so that some rows are late.
@@ -32,7 +32,7 @@ def test_time_windows(kind: str, algorithm: str, number: int, data: st.DataObjec
 @pytest.mark.nojit
 @pytest.mark.parametrize(("kind", "algorithm", "number"), cases())
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_count_windows(kind: str, algorithm: str, number: int, data: st.DataObject) -> None:
     window = data.draw(streams.count_windows())
     chosen = settings_of(kind, algorithm, number)

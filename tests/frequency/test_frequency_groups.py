@@ -69,7 +69,7 @@ def test_groups_of_all_sizes(far: int, text: bool, slide: int, weight: str | Non
     assert got == want
     synopsis: Any = monitor.session.synopsis
     assert isinstance(synopsis, Exact)
-    assert isinstance(synopsis.own, Tumbling if slide == SIZE else GroupedCounts)
+    assert isinstance(synopsis.counts, Tumbling if slide == SIZE else GroupedCounts)
 
 
 def test_a_group_that_falls_silent_leaves_nothing() -> None:
@@ -85,4 +85,4 @@ def test_a_group_that_falls_silent_leaves_nothing() -> None:
     monitor.push(later)
     monitor._check()
     counts: Any = monitor.session.synopsis
-    assert counts.own.sizes.sum() == counts.own.sizes.max() == monitor.stats()["retained"] > 0
+    assert counts.counts.sizes.sum() == counts.counts.sizes.max() == monitor.stats()["retained"] > 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -72,8 +71,7 @@ def retained(monitor: sb.Monitor) -> set[tuple[str, int]]:
     assert isinstance(synopsis, Eaa)
     synopsis.sweep()
     synopsis._check()
-    log: tuple[Any, ...] = synopsis.log
-    code, _, _, pane, _ = (column[synopsis.head : synopsis.size] for column in log)
+    code, _, _, pane, _ = synopsis.log.live()
     assert synopsis.ids is not None
     names = synopsis.ids.gather(code).to_pylist()
     return set(zip(names, pane.tolist(), strict=True))

@@ -146,7 +146,7 @@ def test_guard_against_counting(most: int) -> None:
                 taken.append(row)
         if rng.random() < 0.8:  # otherwise the rows are refused and must leave no trace
             kept, good = taken, ~bad
-            guard.take(hashes[good], stream[good], panes[good], panes[good] - 6)
+            guard.admit(hashes[good], stream[good], panes[good], panes[good] - 6)
         guard._check()
         again = Guard(most)
         again.restore(guard.state())

@@ -1,8 +1,17 @@
 """Random inputs, seeded: ``make fuzz``, or ``python -m fuzz`` in this folder's parent.
 
-One input is one query over one stream, one file, one damaged snapshot, one spec that is accepted or
-refused, or one run of the command line. The batches of a stream and the arguments of a command are
-not counted separately. Whatever the input, these are failures:
+An input is one thing that is handed to the interface and whose outcome is checked:
+
+    batches      a batch pushed to a Monitor: the answers that are due are the oracle's
+    tables       a source given to rank or watch: all answers are the oracle's
+    specs        a query, window, column or batch that may make no sense: it works or is refused
+    snapshots    a snapshot, damaged or not, given to restore
+    files        a file, damaged or not, given to rank
+    commands     a command line, run in this process
+    processes    a command line, run as a process of its own
+
+A case draws something with a seed, for example a query and a stream, and makes several inputs of
+it. Whatever the input, these are failures:
 
     a crash            the process dies
     a hang             two minutes of CPU time, or twenty minutes of wall time, for one input
@@ -12,7 +21,8 @@ not counted separately. Whatever the input, these are failures:
     values.py      names, types, times and columns, including odd ones
     queries.py     random queries of each kind
     streams.py     a random query with a stream that it can read
-    answers.py     such a query compared with the oracle, through Monitor, rank and watch
+    answers.py     such a query through Monitor, rank and watch
+    checks.py      its answers compared with the oracle's
     specs.py       settings and column types that may make no sense
     snapshots.py   damaged snapshots
     files.py       damaged files
@@ -23,21 +33,25 @@ not counted separately. Whatever the input, these are failures:
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from fuzz import answers, commands, files, snapshots, specs
 
-Case = Callable[[random.Random], None]
+Case = Callable[[random.Random], Iterator[str]]
+"""Yields the kind of each input after its outcome was checked."""
 
 CASES: dict[str, tuple[Case, int]] = {
-    "answers": (answers.case, 600),
-    "specs": (specs.case, 150),
-    "snapshots": (snapshots.case, 100),
-    "files": (files.case, 80),
-    "commands": (commands.case, 69),
+    "answers": (answers.case, 1200),
+    "specs": (specs.case, 1100),
+    "snapshots": (snapshots.case, 350),
+    "files": (files.case, 250),
+    "commands": (commands.case, 100),
     "processes": (commands.process, 1),
 }
-"""Every kind of case, with its number per thousand inputs."""
+"""Every kind of case, with its share of the cases."""
+
+INPUTS = ("batches", "tables", "specs", "snapshots", "files", "commands", "processes")
+"""The kinds of input that cases make."""
 
 
 def pick(seed: str) -> str:
@@ -47,6 +61,6 @@ def pick(seed: str) -> str:
     return random.Random(f"pick:{seed}").choices(names, shares)[0]
 
 
-def run(kind: str, seed: str) -> None:
-    """Run one case; an exception is a failure."""
-    CASES[kind][0](random.Random(f"{kind}:{seed}"))
+def run(kind: str, seed: str) -> Iterator[str]:
+    """Run one case, input by input; an exception is a failure."""
+    return CASES[kind][0](random.Random(f"{kind}:{seed}"))

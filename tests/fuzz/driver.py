@@ -7,6 +7,7 @@ import collections
 import faulthandler
 import mmap
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -33,16 +34,16 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1_000_000, help="inputs to run")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="time limit")
     parser.add_argument("--seed", default="0", help="another seed gives other inputs")
-    parser.add_argument("--start", type=int, default=0, help="number of the first input")
-    parser.add_argument("--only", choices=list(fuzz.CASES), help="only this kind of input")
+    parser.add_argument("--start", type=int, default=0, help="number of the first case")
+    parser.add_argument("--only", choices=list(fuzz.CASES), help="only this kind of case")
     parser.add_argument("--jobs", type=int, default=1, help="number of processes")
-    parser.add_argument("--case", metavar="KIND:SEED", help="run one input and show its traceback")
+    parser.add_argument("--case", metavar="KIND:SEED", help="run one case and show its traceback")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args(words)
     if given.case:
         kind, _, seed = given.case.partition(":")
-        fuzz.run(kind, seed)
-        print(f"{given.case}: fine")
+        made = collections.Counter(fuzz.run(kind, seed))
+        print(f"{given.case}: fine ({made.total()} inputs)")
         return 0
     if given.worker:
         _work(given)
@@ -56,24 +57,25 @@ class Run:
     def __init__(self, given: argparse.Namespace) -> None:
         self.given = given
         self.failures: dict[str, list[str]] = collections.defaultdict(list)
-        self.done: collections.Counter[str] = collections.Counter()
         self.began = time.monotonic()
         self.folder = Path(tempfile.mkdtemp(prefix="skyband-fuzz-"))
+        self.workers = [Worker(self, job) for job in range(given.jobs)]
 
     def all(self) -> int:
-        given = self.given
-        workers = [Worker(self, job) for job in range(given.jobs)]
         said = time.monotonic()
-        while any(worker.running() for worker in workers):
+        while any([worker.running() for worker in self.workers]):  # each has to be looked at
             time.sleep(0.2)
             if time.monotonic() - said > 60:
                 said = time.monotonic()
-                self._say(sum(worker.at for worker in workers))
-        for worker in workers:
-            self.done.update(worker.counts())
-        self._say(sum(self.done.values()))
-        for name, share in sorted(self.done.items()):
-            print(f"  {name:<10} {share:>9,}")
+                for worker in self.workers:
+                    worker.collect()
+                self._say()
+        self._say()
+        done: collections.Counter[str] = collections.Counter()
+        for worker in self.workers:
+            done.update(worker.state.counts())
+        for name in fuzz.INPUTS:
+            print(f"  {name:<10} {done[name]:>9,}")
         for signature, seeds in self.failures.items():
             print(f"\n{len(seeds)} × {signature}")
             for seed in seeds[:SHOWN]:
@@ -81,141 +83,180 @@ class Run:
         shutil.rmtree(self.folder)
         return 1 if self.failures else 0
 
-    def _say(self, done: int) -> None:
+    def _say(self) -> None:
         took = time.monotonic() - self.began
         failed = sum(map(len, self.failures.values()))
-        print(f"{done:,} inputs in {took:,.0f} s, {failed:,} failures", flush=True)
+        done = sum(worker.state.inputs for worker in self.workers)
+        memory = max(worker.state.memory for worker in self.workers)
+        used = os.times().children_user + os.times().children_system
+        used += sum(worker.used() for worker in self.workers)
+        print(
+            f"{done:,} inputs in {took:,.0f} s ({used:,.0f} s of CPU time), {failed:,} failures, "
+            f"at most {memory:,} MB",
+            flush=True,
+        )
 
 
 class Worker:
-    """One process at a time; after a crash, a new process continues with the next case."""
+    """One process at a time; after a crash, a new process continues with the next case.
+
+    With n workers, each runs every n-th case.
+    """
 
     def __init__(self, run: Run, job: int) -> None:
         self.run = run
-        self.at = 0
+        given = run.given
         self.state = State(run.folder / f"job{job}", new=True)
         self.log = run.folder / f"job{job}.log"
-        given = run.given
-        share = -(-given.count // given.jobs)
-        self.next = given.start + job * share
-        self.end = min(self.next + share, given.start + given.count)
-        self.moved, self.used = time.monotonic(), 0.0
+        self.next = given.start + job
+        self.count = -(-given.count // given.jobs)
         self.process: Any = None
+        self._still()
 
     def running(self) -> bool:
-        """Start, watch or end the process; False when its share of the cases is done."""
+        """Start, watch or end the process; False when its share of the inputs is done."""
         over = time.monotonic() - self.run.began > self.run.given.seconds
         if self.process is None:
-            if over or self.next >= self.end:
+            if over or self.state.inputs >= self.count:
                 return False
             self._start()
-        number, case = self.state.read()
-        if number != self.at:
-            self.at, self.moved, self.used = number, time.monotonic(), self._worked()
+        if self.state.inputs != self.at:
+            self._still()
         code = self.process.poll()
-        silent = self._worked() - self.used > BUSY or time.monotonic() - self.moved > QUIET
+        silent = self.used() - self.used_then > BUSY or time.monotonic() - self.moved > QUIET
         if code is None and not silent and not over:
             return True
         if code is None:
             self.process.kill()
             self.process.wait()
-        if code != 0 and not (over and not silent):
-            what = "a hang" if silent else f"a crash (exit code {code})"
-            self.run.failures[f"{what}: {self._last_words()}"].append(case)
-            self.next += number + 1 - self._before
-            self.process = None
-            return True
-        self._collect()
-        self.next = self.end
         self.process = None
-        return False
+        if code == 0 or (over and not silent):
+            self.count = 0
+            self.collect()
+            return False
+        what = "a hang" if silent else f"a crash (exit code {code})"
+        number, case = self.state.case()
+        self.run.failures[f"{what}: {self._last_words()}"].append(case)
+        self.next = number + self.run.given.jobs if case else self.next + self.run.given.jobs
+        self.state.count(None)
+        return True
+
+    def _still(self) -> None:
+        """Remember when the last input was done."""
+        self.at, self.moved, self.used_then = self.state.inputs, time.monotonic(), self.used()
 
     def _start(self) -> None:
-        self._before = self.state.read()[0]
         given = self.run.given
+        left = given.seconds - (time.monotonic() - self.run.began)
         words = ["--worker", str(self.state.path), "--seed", given.seed, "--start", str(self.next)]
-        words += ["--count", str(self.end - self.next)]
+        words += ["--count", str(self.count), "--jobs", str(given.jobs), "--seconds", str(left)]
         if given.only:
             words += ["--only", given.only]
-        left = given.seconds - (time.monotonic() - self.run.began)
-        words += ["--seconds", str(left)]
-        self.moved, self.used = time.monotonic(), 0.0
+        self.state.begin(self.next, "")
         with self.log.open("wb") as log:
             command = [sys.executable, "-m", "fuzz", *words]
             env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=env
             )
+        self._still()
 
-    def _worked(self) -> float:
-        """The CPU time that the process has used; 0 if the system does not tell."""
+    def used(self) -> float:
+        """CPU time that the running process has used so far, where the system tells."""
+        if self.process is None:
+            return 0.0
         try:
-            words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             return 0.0
-        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # with its children
 
     def _last_words(self) -> str:
-        self._collect()
+        """Where the process was, as far as it said so."""
+        self.collect()
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
         return next((line.strip() for line in lines if "skyband/" in line), "no traceback")
 
-    def _collect(self) -> None:
+    def collect(self) -> None:
+        """Take the failures that the process has found so far."""
         found = self.state.path.with_suffix(".failures")
-        if found.exists():
-            for line in found.read_text().splitlines():
-                seed, _, signature = line.partition("\t")
-                self.run.failures[signature].append(seed)
-            found.unlink()
+        lines = found.read_text().splitlines() if found.exists() else []
+        for line in lines[self.taken :]:
+            seed, _, signature = line.partition("\t")
+            self.run.failures[signature].append(seed)
+        self.taken = len(lines)
 
-    def counts(self) -> dict[str, int]:
-        """Inputs of each kind that were run."""
-        given = self.run.given
-        done: collections.Counter[str] = collections.Counter()
-        first = self.end - (-(-given.count // given.jobs))
-        for number in range(max(first, given.start), max(first, given.start) + self.at):
-            done[given.only or fuzz.pick(f"{given.seed}-{number}")] += 1
-        return done
+    taken = 0
+    """How many failures were taken already."""
 
 
 class State:
-    """The number and name of a worker's current case, in mapped memory that survives a crash."""
+    """How far a worker has come, in mapped memory that survives a crash.
+
+    The number of its case; the memory it has used; inputs that ended a process; inputs of each
+    kind; and the name of its case.
+    """
 
     def __init__(self, path: Path, new: bool = False) -> None:
         self.path = path
+        self.numbers = 3 + len(fuzz.INPUTS)
+        size = 8 * self.numbers + 100
         if new:
-            path.write_bytes(bytes(128))
+            path.write_bytes(bytes(size))
         with path.open("r+b") as file:
-            self.map = mmap.mmap(file.fileno(), 128)
+            self.map = mmap.mmap(file.fileno(), size)
 
-    def write(self, number: int, case: str) -> None:
-        text = case.encode()[:100]
-        self.map[:] = number.to_bytes(8, "little") + text + bytes(120 - len(text))
+    def begin(self, number: int, case: str) -> None:
+        """A case begins."""
+        self._write(0, number)
+        self._write(1, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+        self.map[8 * self.numbers :] = case.encode()[:100].ljust(100, b"\0")
 
-    def read(self) -> tuple[int, str]:
-        data = bytes(self.map)
-        return int.from_bytes(data[:8], "little"), data[8:].rstrip(b"\0").decode()
+    def case(self) -> tuple[int, str]:
+        """The number and the name of the case."""
+        return self._read(0), self.map[8 * self.numbers :].rstrip(b"\0").decode()
+
+    def count(self, kind: str | None) -> None:
+        """An input is done; None for one that ended the process."""
+        at = 2 if kind is None else 3 + fuzz.INPUTS.index(kind)
+        self._write(at, self._read(at) + 1)
+
+    def counts(self) -> dict[str, int]:
+        return {kind: self._read(3 + at) for at, kind in enumerate(fuzz.INPUTS)}
+
+    @property
+    def inputs(self) -> int:
+        return sum(self._read(at) for at in range(2, self.numbers))
+
+    @property
+    def memory(self) -> int:
+        """The most memory that the process has used, in megabytes."""
+        return self._read(1)
+
+    def _read(self, at: int) -> int:
+        return int.from_bytes(self.map[8 * at : 8 * at + 8], "little")
+
+    def _write(self, at: int, value: int) -> None:
+        self.map[8 * at : 8 * at + 8] = value.to_bytes(8, "little")
 
 
 def _work(given: argparse.Namespace) -> None:
     """Run one case after another; failures go to a file, so that they survive a crash."""
     faulthandler.enable()
     state = State(Path(given.worker))
-    before = state.read()[0]
-    began = time.monotonic()
+    began, number = time.monotonic(), given.start
     with Path(given.worker).with_suffix(".failures").open("a") as failures:
-        for done in range(given.count):
-            if time.monotonic() - began > given.seconds:
-                break
-            seed = f"{given.seed}-{given.start + done}"
+        while state.inputs < given.count and time.monotonic() - began < given.seconds:
+            seed = f"{given.seed}-{number}"
             kind = given.only or fuzz.pick(seed)
-            state.write(before + done, f"{kind}:{seed}")
+            state.begin(number, f"{kind}:{seed}")
             try:
-                fuzz.run(kind, seed)
+                for made in fuzz.run(kind, seed):
+                    state.count(made)
             except Exception as problem:  # noqa: BLE001  any exception is a finding
                 failures.write(f"{kind}:{seed}\t{signature(problem)}\n")
                 failures.flush()
-            state.write(before + done + 1, "")
+            number += given.jobs
 
 
 def signature(problem: BaseException) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from fuzz import values
@@ -16,6 +17,14 @@ CHOICES: dict[str, tuple[str | None, ...]] = {
 }
 """The algorithms that queries are drawn for; reduce it to test only some of them."""
 
+FILTERS: tuple[dict[str, Any], ...] = (
+    {},
+    {"filter": "stationary"},
+    {"filter": "time"},
+    {"filter": "none-known"},
+    {"filter": "off"},
+    {"preselect": True},
+)
 SKETCHES = ("ss", "fss", "fsp", "fsw", "fsw-r", "fsw-f")
 
 
@@ -36,7 +45,7 @@ def _algorithm(rng: random.Random, kind: str) -> str | None:
 
 def _by(rng: random.Random, columns: dict[str, Column], taken: set[str]) -> tuple[str, ...]:
     found = []
-    for _ in range(rng.choice((0, 0, 1, 1, 2))):
+    for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
         name = values.name(rng, taken)
         if rng.random() < 0.2:
             columns[name] = Column(pa.string(), lambda rng: rng.choice(("", "g", "h", None)))
@@ -58,6 +67,8 @@ def _topk(rng: random.Random, columns: dict[str, Column], taken: set[str], sever
     settings["algorithm"] = _algorithm(rng, "TopK")
     if settings["algorithm"] == "pabf":
         settings["epsilon"] = rng.choice((0.25, 1.0, 100.0))
+        settings["delta"] = rng.choice((1.0, 0.99, 0.5, 1e-9))
+        settings["options"] = rng.choice(FILTERS)
     return settings, {"": columns}
 
 
@@ -83,16 +94,19 @@ def _heavy(
     sketch = algorithm in SKETCHES
     if algorithm != "fsw-f" and rng.random() < 0.5:
         settings["weight"] = values.name(rng, taken)
-        columns[settings["weight"]] = _weight(rng, sketch)
+        columns[settings["weight"]] = _weight(rng)
     settings["by"] = _by(rng, columns, taken)
     if sketch and rng.random() < 0.8:
         settings["capacity"] = k + rng.choice((0, 1, 3, 10))
+        for name in set(registry.takes("HeavyHitters", str(algorithm))) - {"capacity"}:
+            if rng.random() < 0.3:
+                settings[name] = rng.choice((1, 2, 3, 5, 8))
     return settings, {"": columns}
 
 
-def _weight(rng: random.Random, sketch: bool) -> Column:
-    """Weights whose sums are exact in any order, so that ties stay ties."""
-    low = 1 if sketch else 0
+def _weight(rng: random.Random) -> Column:
+    """Weights whose sums are exact in any order, so that ties stay ties; some are 0."""
+    low = rng.choice((0, 1))
     if rng.random() < 0.5:
         kind = rng.choice(values.INTEGERS)
         signed = pa.types.is_signed_integer(kind)
@@ -129,7 +143,7 @@ def _fused(
     steps = (0.0, 0.25, 0.5, 1.0)
     bad = (None, -0.25, 1.25, float("nan"), float("inf"))
     columns[value] = Column(pa.float64(), lambda rng: rng.choice(steps), bad)
-    combine = rng.choice(("sum", "mean", "min", "max", "product", "weights"))
+    combine = rng.choice(("sum", "mean", "min", "max", "product", "weights", "own"))
     settings: dict[str, Any] = {
         "k": rng.choice((1, 2, 5)),
         "id": key,
@@ -138,16 +152,30 @@ def _fused(
         "stream": None,
         "combine": [rng.choice((0.0, 0.5, 2.0)) for _ in streams]
         if combine == "weights"
+        else own_score
+        if combine == "own"
         else combine,
         "recurrences": rng.choice((1, 1, 2, 3)),
+        "returns": True,
         "algorithm": _algorithm(rng, "FusedTopK"),
         "by": _by(rng, columns, taken),
     }
+    if rng.random() < 0.3:
+        settings["options"] = {"kmax": settings["k"] + rng.choice((0, 1, 4))}
+        if settings["algorithm"] in ("eaa", "eaa-approx"):
+            settings["options"]["slack"] = rng.choice((0, 1, 3))
+            settings["returns"] = rng.random() < 0.5
     if several:
         return settings, dict.fromkeys(streams, columns)
     settings["stream"] = values.name(rng, taken)
     columns[settings["stream"]] = Column(pa.string(), lambda rng: rng.choice(streams), (None, "?"))
     return settings, {"": columns}
+
+
+def own_score(scores: Any) -> Any:
+    """A user's monotone function: the oracle passes one object's values, the engine many."""
+    each = np.asarray(scores)
+    return np.maximum(each[..., 0], 0.5) + 2 * each[..., -1]
 
 
 def _skyline(

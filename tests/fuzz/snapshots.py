@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import skyband as sb
@@ -11,8 +12,8 @@ from fuzz import streams
 from fuzz.specs import said
 
 
-def case(rng: random.Random) -> None:
-    """One snapshot, damaged in one way."""
+def case(rng: random.Random) -> Iterator[str]:
+    """One snapshot, damaged in several ways."""
     drawn = streams.draw(rng)
     monitor = sb.Monitor(drawn.query)
     batches = streams.pushes(rng, drawn)
@@ -20,14 +21,26 @@ def case(rng: random.Random) -> None:
         tables = {name: drawn.sources[name].table(a, b) for name, (a, b) in batch.items()}
         monitor.push(tables if drawn.several else tables[""])
     blob = monitor.snapshot()
-    damaged = rng.choice(DAMAGES)(rng, blob)
-    restored: Any = rng.choice((bytes, bytes, bytearray, memoryview))(damaged)
-    if damaged == blob:
-        assert sb.Monitor.restore(restored).snapshot() == blob, "a snapshot of a snapshot differs"
-        return
+    assert monitor.snapshot() == blob, "two snapshots of one state differ"
+    own = streams.not_in_snapshots(drawn.query)
+    for damage in rng.sample(DAMAGES, 8):
+        damaged = damage(rng, blob)
+        restored: Any = rng.choice((bytes, bytes, bytearray, memoryview))(damaged)
+        if damaged == blob:
+            again = sb.Monitor.restore(restored, **own).snapshot()
+            assert again == blob, "a snapshot of a snapshot differs"
+        else:
+            _refused(restored, blob, own)
+        yield "snapshots"
+    if own:
+        _refused(blob, None, {})
+        yield "snapshots"
+
+
+def _refused(damaged: Any, blob: bytes | None, own: dict[str, Any]) -> None:
     try:
-        again = sb.Monitor.restore(restored)
-    except sb.EngineError as error:
+        again = sb.Monitor.restore(damaged, **own)
+    except sb.EngineError if blob else sb.SkybandError as error:
         said(error)
         return
     assert again.snapshot() == blob, "a damaged snapshot was taken for a good one"
@@ -82,4 +95,7 @@ def _whole(rng: random.Random, blob: bytes) -> bytes:
     return blob
 
 
-DAMAGES = (_cut, _longer, _flip, _flip, _head, _zeroed, _without_a_block, _swapped, _noise, _whole)
+DAMAGES = (
+    *(_cut, _cut, _longer, _flip, _flip, _head, _head, _zeroed),
+    *(_without_a_block, _swapped, _noise, _whole),
+)

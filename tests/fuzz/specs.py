@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,16 @@ ODD_TIMES = (
 """Times at the limits of 64 bits, and the first that Python's own dates cannot represent."""
 
 
-def case(rng: random.Random) -> None:
-    """One query with a changed setting, over columns that may not fit it."""
-    try:
-        rng.choice((_settings, _window, _columns, _columns, _batches, _far))(rng)
-    except sb.SkybandError as error:
-        said(error)
+def case(rng: random.Random) -> Iterator[str]:
+    """Some changes to one query and its columns, which may not fit each other then."""
+    drawn = streams.draw(rng, bad=rng.choice((0, 0, 0.2)))
+    for _ in range(4):
+        change = rng.choice((_settings, _settings, _window, _columns, _columns, _batches, _far))
+        try:
+            change(rng, drawn)
+        except sb.SkybandError as error:
+            said(error)
+        yield "specs"
 
 
 def said(error: sb.SkybandError) -> None:
@@ -43,8 +48,7 @@ def said(error: sb.SkybandError) -> None:
     assert str(error).strip()
 
 
-def _settings(rng: random.Random) -> None:
-    drawn = streams.draw(rng)
+def _settings(rng: random.Random, drawn: streams.Drawn) -> None:
     given = dict(drawn.settings)
     names = [
         *given,
@@ -65,8 +69,7 @@ def _settings(rng: random.Random) -> None:
     _through(rng, query, drawn)
 
 
-def _window(rng: random.Random) -> None:
-    drawn = streams.draw(rng)
+def _window(rng: random.Random, drawn: streams.Drawn) -> None:
     build: Any = rng.choice((sb.TimeWindow, sb.CountWindow))
     names = ("size", "slide", "lateness", "offset") if build is sb.TimeWindow else ("size", "slide")
     chosen = {name: rng.choice((*JUNK, 3, 5, "2 s", "3 s")) for name in names if rng.random() < 0.6}
@@ -78,9 +81,8 @@ def _window(rng: random.Random) -> None:
         _through(rng, query, drawn)
 
 
-def _columns(rng: random.Random) -> None:
+def _columns(rng: random.Random, drawn: streams.Drawn) -> None:
     """A column of another type, with only nulls, missing, or present twice."""
-    drawn = streams.draw(rng)
     tables = {}
     for name, stream in drawn.sources.items():
         table = stream.table()
@@ -123,9 +125,8 @@ def _odd(rng: random.Random, n: int) -> pa.Array:
     return pa.nulls(n, kind)
 
 
-def _batches(rng: random.Random) -> None:
+def _batches(rng: random.Random, drawn: streams.Drawn) -> None:
     """Batches that do not fit together, and objects that are not batches."""
-    drawn = streams.draw(rng, bad=rng.choice((0, 0.2)))
     monitor = sb.Monitor(drawn.query, on_bad=rng.choice(("raise", "skip")))
     table = next(iter(drawn.sources.values())).table()
     other = next(iter(streams.draw(rng).sources.values())).table()
@@ -143,10 +144,10 @@ def _batches(rng: random.Random) -> None:
         if monitor.session.fold is not None:
             monitor._check()
     monitor.flush()
-    sb.Monitor.restore(monitor.snapshot()).flush()
+    sb.Monitor.restore(monitor.snapshot(), **streams.not_in_snapshots(drawn.query)).flush()
 
 
-def _far(rng: random.Random) -> None:
+def _far(rng: random.Random, drawn: streams.Drawn) -> None:
     """Times at the limits of 64 bits: answered or refused, in either case quickly."""
     size = rng.choice((1, 3, 1 << 40, 1 << 62, (1 << 63) - 1))
     slide = rng.choice((None, max(size // 3, 1), size))

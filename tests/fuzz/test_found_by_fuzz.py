@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
+from support import unwritten
 
 COUNT = sb.CountWindow(4)
 VIEWS = [pa.string_view(), pa.binary_view()]
@@ -100,6 +103,42 @@ def test_text_that_is_no_utf8_is_refused(ending: str, tmp_path: Path) -> None:
     query = sb.TopK(k=1, score="x", id="id", window=sb.CountWindow(1))
     with pytest.raises(sb.SchemaError, match="could not be read"):
         sb.rank(path, query)
+
+
+NULL_RECORDS = """
+import io, pathlib, sys
+import skyband as sb
+from skyband.cli.stdin import stdin_batches
+
+query = sb.TopK(k=9, score="x", window=sb.CountWindow(1))
+path = pathlib.Path(sys.argv[1])
+for text in (
+    "null", "\\ufeffnull", "\\n null\\n", "nullx", "null null", "null\\n{\\"x\\": 1}",
+    "{\\"x\\": 2, \\"y\\":\\nnull}",
+):
+    path.write_text(text, "utf-8")
+    try:
+        print(sb.rank(path, query, on_bad="skip")["x"].to_pylist())
+    except sb.SchemaError as error:
+        print("refused")
+
+class Lines(io.BytesIO):
+    def read1(self, size):
+        return self.readline()
+
+print([t.to_pylist() for t in stdin_batches(Lines(b"{\\"x\\": 1}\\n null\\n"))])
+"""
+
+
+def test_a_null_record_at_the_start_of_json_is_a_row_without_values(tmp_path: Path) -> None:
+    """It ends the process inside Arrow's reader, so this test runs in a process of its own."""
+    found = subprocess.run(
+        [sys.executable, "-c", NULL_RECORDS, tmp_path / "rows.jsonl"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    refused = ["refused"] * 5
+    assert found.stdout.splitlines() == [*refused, "[1]", "[2]", "[[{'x': 1}], [{'x': None}]]"]
 
 
 def test_names_of_columns_that_are_no_utf8(tmp_path: Path) -> None:
@@ -201,3 +240,29 @@ def test_a_snapshot_without_a_version_is_damaged() -> None:
     blob[8:12] = bytes(4)
     with pytest.raises(sb.EngineError, match="damaged"):
         sb.Monitor.restore(bytes(blob))
+
+
+@pytest.mark.nojit
+@pytest.mark.skipif(not unwritten.VISIBLE, reason="compiled kernels do not call numpy's empty")
+@pytest.mark.parametrize("algorithm", ["ss", "fss", "fsp", "fsw", "fsw-r"])
+def test_errors_of_fractional_weights_are_numbers(algorithm: str) -> None:
+    """The zero of a kernel was computed as 0 times a value that nobody had written: maybe NaN."""
+    query = sb.HeavyHitters(
+        k=2, item="i", weight="w", time="t", window=sb.TimeWindow(2), algorithm=algorithm
+    )
+    with unwritten.filled(0xFF):
+        table = sb.rank(pa.table({"t": [0, 1], "i": ["a", "b"], "w": [1.5, 0.5]}), query)
+    assert table.select(["count", "error"]).to_pydict() == {"count": [1.5, 0.5], "error": [0, 0]}
+
+
+def test_a_snapshot_does_not_depend_on_the_order_in_which_groups_came() -> None:
+    query = sb.FusedTopK(
+        k=1, id="i", stream="s", value="v", streams=("x",), by=("g",), window=sb.CountWindow(2)
+    )
+    monitor = sb.Monitor(query)
+    rows: dict[str, list[Any]] = {"g": [*"baab"], "i": [1, 2, 3, 4]}
+    rows |= {"s": ["x"] * 4, "v": [0.5] * 4}
+    monitor.push(pa.table(rows).slice(0, 3))  # the second group has the first answer
+    monitor.push(pa.table(rows).slice(3))
+    blob = monitor.snapshot()
+    assert sb.Monitor.restore(blob).snapshot() == blob

@@ -10,17 +10,18 @@ import pytest
 
 import fuzz
 import skyband as sb
-from fuzz import answers, driver, streams
+from fuzz import checks, driver, streams
 from skyband import registry
 
 COUNTS = {
-    "answers": 150,
-    "specs": 150,
-    "snapshots": 60,
-    "files": 60,
-    "commands": 40,
+    "answers": 110,
+    "specs": 50,
+    "snapshots": 30,
+    "files": 25,
+    "commands": 15,
     "processes": 1,
 }
+"""Cases of each kind; most cases make several inputs."""
 
 
 def test_every_kind_of_case_is_run() -> None:
@@ -32,17 +33,20 @@ def test_every_kind_of_case_is_run() -> None:
 def test_random_inputs(kind: str) -> None:
     if kind in ("commands", "processes"):
         pytest.importorskip("typer")
+    made: set[str] = set()
     for number in range(COUNTS[kind]):
         seed = f"short-{number}"
         try:
-            fuzz.run(kind, seed)
+            made.update(fuzz.run(kind, seed))
         except Exception as problem:
             problem.add_note(f'again: make fuzz FUZZ_ARGS="--case {kind}:{seed}"')
             raise
+    assert made == ({"batches", "tables"} if kind == "answers" else {kind})
+    assert made <= set(fuzz.INPUTS)
 
 
 def test_every_algorithm_is_drawn() -> None:
-    queries = [streams.draw(random.Random(n)).query for n in range(600)]
+    queries = [streams.draw(random.Random(n)).query for n in range(700)]
     drawn = {(query.kind, registry.choose(query)) for query in queries}
     known = {(kind, name) for kind in registry.kinds() for name in registry.algorithms(kind)}
     assert drawn == known
@@ -58,12 +62,24 @@ def test_a_wrong_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _failures("answers", 30)
 
 
+def test_a_wrong_peek_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sb.Monitor.peek
+    monkeypatch.setattr(sb.Monitor, "peek", lambda self, last=None: right(self))
+    assert any("windows" in found for found in _failures("answers", 60))
+
+
+def test_a_bad_row_that_is_not_counted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sb.Monitor.stats
+    monkeypatch.setattr(sb.Monitor, "stats", lambda self: right(self) | {"rows_bad": 0})
+    assert any("counts" in found for found in _failures("answers", 60))
+
+
 def test_a_broken_bound_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*given: Any) -> None:
         raise AssertionError("a bound")
 
-    monkeypatch.setattr(answers, "_BOUNDS", dict.fromkeys(answers._BOUNDS, wrong))
-    assert _failures("answers", 150)
+    monkeypatch.setattr(checks, "BOUNDS", dict.fromkeys(checks.BOUNDS, wrong))
+    assert _failures("answers", 60)
 
 
 def test_a_snapshot_without_checksum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,9 +90,9 @@ def test_a_snapshot_without_checksum_is_found(monkeypatch: pytest.MonkeyPatch) -
     class NoChecksum:
         crc32 = staticmethod(lambda data, start=0: 0)
 
-    assert not _failures("snapshots", 30)
+    assert not _failures("snapshots", 5)
     monkeypatch.setattr(packing, "zlib", NoChecksum)
-    assert _failures("snapshots", 60)
+    assert _failures("snapshots", 15)
     assert zlib.crc32(b"x")
 
 
@@ -84,7 +100,7 @@ def _failures(kind: str, count: int) -> list[str]:
     found = []
     for number in range(count):
         try:
-            fuzz.run(kind, f"short-{number}")
+            list(fuzz.run(kind, f"short-{number}"))
         except Exception as problem:  # noqa: BLE001  any exception is a finding
             found.append(driver.signature(problem))
     return found
@@ -93,10 +109,11 @@ def _failures(kind: str, count: int) -> list[str]:
 def test_crashes_hangs_and_failures_are_told_apart(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert driver.main(["--count", "5", "--only", "snapshots", "--seed", "short"]) == 0
+    assert driver.main(["--count", "8", "--only", "snapshots", "--seed", "short"]) == 0
     said = capsys.readouterr().out
-    assert "5 inputs" in said
+    assert "8 inputs" in said
     assert "0 failures" in said
+    assert "snapshots          8" in said
     # A process that fails before it reaches its first case counts as a crash.
     monkeypatch.setattr(sys, "executable", "/bin/false")
     assert driver.main(["--count", "2", "--only", "snapshots"]) == 1

@@ -99,7 +99,8 @@ def floats(kind: pa.DataType) -> Make:
 
 def number_type(rng: random.Random) -> tuple[pa.DataType, Make]:
     """A type for scores, weights and preferred columns."""
-    kind = rng.choice((*INTEGERS, *FLOATS, pa.int64(), pa.float64(), pa.float64()))
+    usual = (pa.int64(), pa.float64(), pa.float64(), pa.int32())
+    kind = rng.choice(usual if rng.random() < 0.7 else (*INTEGERS, *FLOATS))
     return kind, (floats if pa.types.is_floating(kind) else integers)(kind)
 
 

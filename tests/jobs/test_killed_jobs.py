@@ -49,6 +49,7 @@ once = true
 "spark.sql.shuffle.partitions" = 2
 "spark.ui.enabled" = false
 "spark.python.authenticate.socketTimeout" = "120s"
+"spark.python.daemon.module" = "support.warm_daemon"
 """
 
 
@@ -95,7 +96,7 @@ def after_writing(dsn: str, table: str) -> Callable[[], kills.Ready]:
 @pytest.mark.parametrize(
     ("shards", "changes", "times", "batches"),
     [
-        (2, False, 2, 10),
+        (2, False, 2, 6),
         pytest.param(1, False, 20, 90, marks=pytest.mark.slow),
         pytest.param(2, True, 20, 90, marks=pytest.mark.slow),
     ],

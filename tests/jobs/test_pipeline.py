@@ -152,6 +152,9 @@ class TestRefused:
         }
         with pytest.raises(sb.QueryError, match=r"\[sources.l\] and \[sources.r\]"):
             parse_job(told)
+        told["sources"] = {"l": told.pop("source")}
+        with pytest.raises(sb.QueryError, match="source 'r' is missing"):
+            parse_job(told)
 
     def test_files(self, tmp_path: Path) -> None:
         with pytest.raises(sb.QueryError, match="cannot be read"):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -182,19 +179,21 @@ table = "best"
 dsn_env = "BEST_DSN"
 [trigger]
 once = true
-[spark]
-"spark.ui.enabled" = false
-"spark.sql.shuffle.partitions" = 1
 """
 
 
 @pytest.mark.spark
-def test_two_runs_of_the_verb_the_second_corrected(dsn: str, tmp_path: Path) -> None:
+def test_two_runs_of_the_verb_the_second_corrected(
+    spark: Any, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the tests' session; ``test_killed_jobs`` runs the verb in a process of its own."""
+    pytest.importorskip("typer", reason="the command line is an extra")
     import psycopg
 
-    reason = spark_session.missing()
-    if reason:
-        pytest.skip(reason)
+    from support.command_line import good
+
+    monkeypatch.setenv("BEST_DSN", dsn)
+    monkeypatch.setattr("skyband.jobs.run.session_of", lambda _: spark_session.Kept(spark))
     times = list(range(1_000, 1_060))
     first = pa.table({"ts": times, "id": [f"i{t}" for t in times], "score": [1.0] * 60})
     # The corrected input has other scores, and no rows between 1,020 and 1,040.
@@ -206,15 +205,7 @@ def test_two_runs_of_the_verb_the_second_corrected(dsn: str, tmp_path: Path) -> 
         spark_session.write_batches(tmp_path / f"in{number}", [table])
         path = tmp_path / "job.toml"
         path.write_text(JOB.format(state=f"state{number}", folder=f"in{number}"))
-        done = subprocess.run(
-            [sys.executable, "-m", "skyband", "pipeline", str(path)],
-            env=os.environ
-            | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "BEST_DSN": dsn},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
+        good("pipeline", path)
         query = sb.TopK(k=2, score="score", id="id", time="ts", window=sb.TimeWindow(10))
         want, _ = spark_session.embedded(query, [table])
         with psycopg.connect(dsn) as connection:

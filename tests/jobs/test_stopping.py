@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -52,15 +51,13 @@ def test_a_job_is_stopped_and_goes_on(tmp_path: Path) -> None:
         pytest.skip(reason)
     (tmp_path / "job.toml").write_text(JOB)
     command = [sys.executable, "-m", "skyband", "pipeline", str(tmp_path / "job.toml")]
-    path = os.pathsep.join(p for p in sys.path if p)
     tables: list[pa.Table] = []
     for number, sign in enumerate((signal.SIGTERM, signal.SIGINT)):
         tables.append(table(1_000 + 60 * number))
         spark_session.write_batches(tmp_path / "in", tables)
         with (tmp_path / "log").open("wb") as log:
-            process = subprocess.Popen(
-                command, env=os.environ | {"PYTHONPATH": path}, stdout=log, stderr=log
-            )
+            environment = spark_session.environment()
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
             try:
                 end = 990 + 60 * (number + 1)
                 while len(done := answered(tmp_path / "out")) == 0 or max(done) < end:
@@ -69,14 +66,14 @@ def test_a_job_is_stopped_and_goes_on(tmp_path: Path) -> None:
                 before = (tmp_path / "log").stat().st_size
                 begun = time.monotonic()
                 process.send_signal(sign)
-                assert process.wait(60) == 0
+                assert process.wait(180) == 0
                 took = time.monotonic() - begun
             finally:
                 process.kill()
         told = (tmp_path / "log").read_text()[before:]
         assert "Traceback" not in told, told
         assert "Exception" not in told, told
-        assert took < 30  # for a busy machine; it takes a second or two on an idle one
+        assert took < 60  # for a busy machine; it takes a second or two on an idle one
     query = sb.TopK(k=2, score="score", id="id", time="ts", window=sb.TimeWindow(10))
     want, _ = spark_session.embedded(query, tables)
     got = pa.concat_tables(

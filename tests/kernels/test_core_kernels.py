@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.kernels.core.arrange import arrival_numbers, counting_order, split_by_code
+from skyband.kernels.core.strings import prefix_keys
 
 pytestmark = pytest.mark.nojit
 
@@ -63,3 +64,13 @@ def test_arrivals_are_numbered_in_their_group() -> None:
     numbers = arrival_numbers(np.array([0, 2, 0, 1, 0], np.int32), counts)
     assert numbers.tolist() == [5, 7, 6, 0, 7]
     assert counts.tolist() == [8, 1, 8]
+
+
+@given(st.lists(st.binary(min_size=2, max_size=13), max_size=6), st.integers(0, 2))
+def test_keys_in_the_order_of_eight_bytes(texts: list[bytes], skip: int) -> None:
+    offsets = np.cumsum([0, *map(len, texts)])
+    data = np.frombuffer(b"".join(texts), np.uint8)
+    wanted = [
+        int.from_bytes(text[skip : skip + 8].ljust(8, b"\0"), "big") - 2**63 for text in texts
+    ]
+    assert prefix_keys(offsets, data, skip).tolist() == wanted

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.arrays import Codes, Floats, Ints
+from skyband.arrays import Codes
 from skyband.kernels.fused.guard import guard_keys, live_slots, remember
 from skyband.kernels.fused.lists import first_of_lists, move_in_lists
+from skyband.kernels.fused.reports import Log
 from skyband.kernels.fused.sweep import (
     best_values,
     compact,
     dominated,
     instances,
     live_streams,
-    most_likely,
 )
 
 pytestmark = pytest.mark.nojit
@@ -123,9 +123,7 @@ REPORTS = st.lists(
 LOW, HIGH = np.array([0.5, 0.25]), np.array([4.0, 8.0])
 
 
-def log_of(
-    reports: list[tuple[int, int, int, int]], head: int
-) -> tuple[tuple[Codes, Codes, Floats, Ints, Codes], int, int, Codes]:
+def log_of(reports: list[tuple[int, int, int, int]], head: int) -> tuple[Log, int, int, Codes]:
     """A log that begins at ``head``; each report is chained to the next of its object."""
     size = head + len(reports)
     code, stream = np.full(size, -5, np.int32), np.full(size, -5, np.int32)
@@ -171,23 +169,19 @@ def test_instances_of_a_log(reports: list[tuple[int, int, int, int]], begin: int
         assert masks[i] == sum({1 << int(stream[r]) for r in there if code[r] == object_})
 
 
-@pytest.mark.parametrize("returns", [True, False])
-def test_what_instances_can_still_come_to(returns: bool) -> None:
-    who = np.array([0, 1, 1], np.int32)
+def test_what_instances_can_still_come_to() -> None:
     values = np.array([[3.0, 0.25], [1.5, 2.0], [0.5, 2.0]])
     seen = np.array([[1, 0], [2, 1], [0, 1]], np.int32)
-    ever = np.array([[1, 2], [2, 1]], np.int32)
-    share, place = np.array([[0.5, 0.25], [0.125, 0.75]]), np.array([1, 0, 0])
-    for most in (1, 2, 3):
-        got = best_values(who, values, seen, ever, returns, most, LOW, HIGH)
-        likely = most_likely(who, values, seen, ever, returns, most, LOW, HIGH, share, place)
-        for i, s in itertools.product(range(3), range(2)):
-            told = seen[i, s] if returns else ever[who[i], s]
-            more = max(most - told, 0) * HIGH[s]
-            sure = values[i, s] + more if seen[i, s] else more or LOW[s]
-            hoped = LOW[s] + share[place[i], s] * (more - LOW[s]) if more else LOW[s]
-            assert got[i, s] == sure
-            assert likely[i, s] == (sure if seen[i, s] else hoped)
+    share = np.array([[0.5, 0.25], [0.125, 0.75], [0.5, 0.5]])
+    for told in (seen, np.array([[1, 2], [2, 1], [2, 3]], np.int32)):
+        for most, likely in itertools.product((1, 2, 3), (False, True)):
+            given = share if likely else np.zeros((0, 2))
+            got = best_values(values, seen, told, most, LOW, HIGH, given)
+            for i, s in itertools.product(range(3), range(2)):
+                more = max(most - told[i, s], 0) * HIGH[s]
+                unseen = LOW[s] + share[i, s] * (more - LOW[s]) if likely else more
+                want = values[i, s] + more if seen[i, s] else unseen if more else LOW[s]
+                assert got[i, s] == want
 
 
 PANES = st.lists(

@@ -20,7 +20,7 @@ from skyband.kernels.skyline.dominance import (
     skyline_runs,
     sort_keys,
 )
-from skyband.kernels.skyline.isj import common, local_update
+from skyband.kernels.skyline.local_sky import local_update
 from skyband.kernels.skyline.stabsky import ALWAYS, Members, stab_fold, stab_follow, stab_read
 
 pytestmark = pytest.mark.nojit
@@ -245,12 +245,6 @@ def test_the_first_rows_have_been_there_always() -> None:
 
 
 # Local skylines of the join -----------------------------------------------------------------------
-
-
-@given(st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9)))
-def test_numbers_in_common(known: set[int], numbers: set[int]) -> None:
-    pair = (np.array(sorted(each), np.int64) for each in (known, numbers))
-    assert common(*pair) == len(known & numbers)
 
 
 @given(

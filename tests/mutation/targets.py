@@ -81,7 +81,11 @@ TARGETS = (
         "topk",
         "skyband.kernels.topk.select",
         TOPK,
-        (f"{TOPK_KERNELS} test_the", f"{TOPK_KERNELS} zero", f"{TOPK_KERNELS} cut"),
+        (
+            "kernels/test_kernels_select.py test_the",
+            "kernels/test_kernels_select.py zero",
+            "kernels/test_kernels_select.py cut",
+        ),
     ),
     Target(
         "topk",
@@ -102,7 +106,7 @@ TARGETS = (
         "frequency",
         "skyband.kernels.frequency.counting",
         {"HeavyHitters": ("exact",)},
-        (f"{FREQUENCY_KERNELS} run", f"{FREQUENCY_KERNELS} keys"),
+        (f"{FREQUENCY_KERNELS} run",),
     ),
     Target(
         "frequency",
@@ -172,7 +176,11 @@ TARGETS = (
         "fused",
         "skyband.fused.eaa",
         {"FusedTopK": ("eaa",)},
-        ("contract/test_counters.py eaa", "fused/test_fused_dominance.py estimated[eaa]"),
+        (
+            "contract/test_counters.py eaa",
+            "fused/test_fused_dominance.py estimated[eaa]",
+            "fused/test_fused.py once_ever[0-sum-eaa]",
+        ),
     ),
     Target(
         "skyline",
@@ -197,13 +205,20 @@ TARGETS = (
         "skyline",
         "skyband.kernels.skyline.isj",
         {"SkylineJoin": ("isj", "lsj")},
-        (
-            f"{SKYLINE_KERNELS} common",
-            f"{SKYLINE_KERNELS} local",
-            "contract/test_counters.py prunes",
-        ),
+        ("contract/test_counters.py prunes",),
     ),
-    Target("skyline", "skyband.skyline.stabsky", {"Skyline": ("stabsky",)}),
+    Target(
+        "skyline",
+        "skyband.kernels.skyline.local_sky",
+        {"SkylineJoin": ("lsj",)},
+        (f"{SKYLINE_KERNELS} local",),
+    ),
+    Target(
+        "skyline",
+        "skyband.skyline.stabsky",
+        {"Skyline": ("stabsky",)},
+        ("skyline/test_skyline.py shorter_windows_of_groups",),
+    ),
 )
 
 FAMILIES = tuple(dict.fromkeys(target.family for target in TARGETS))

@@ -97,6 +97,7 @@ def peeks(
     window: TimeWindow | CountWindow,
     batches: Sequence[Batch],
     lasts: Sequence[int | None],
+    run: Run | None = None,
     **settings: Any,
 ) -> list[Answer | None]:
     """What `peek` shows after each push, and after the end of the input.
@@ -104,14 +105,16 @@ def peeks(
     It answers over [start, end): `end` is the end of the last sealed pane, `start` the first cut
     between panes at or after end - size, or end - last. `lasts` has the `last` of each peek. Rows
     that no window covers are in no answer. A peek is None if no pane is sealed yet because a source
-    is still unseen.
+    is still unseen. `run` is what `answers` gives for the same input, where that is known already.
 
     Each group of a count window has its own edges, which the table shows. The answer as a whole
     then goes from the least start to the greatest end of the groups with a sealed pane.
     """
     settings = {name: value for name, value in settings.items() if name not in ONLY_FOR_ALGORITHMS}
     peek: Any = peek_counted if isinstance(window, CountWindow) else peek_timed
-    run = answers(kind, window, batches, **settings)
+    if not lasts:
+        return []
+    run = run or answers(kind, window, batches, **settings)
     return [
         peek(kind, window, batches[: number + 1], number == len(batches), last, run, settings)
         for number, last in enumerate(lasts)

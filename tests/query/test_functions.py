@@ -199,13 +199,10 @@ def plan_of(combine: Any) -> Any:
 
 
 def test_a_checkpoint_does_not_go_on_under_another_function() -> None:
-    pytest.importorskip("pyspark")
-    from skyband.spark.bucket import check_identity
-
     known = plan_of(lambda v: v[:, 0] + 1).identity
-    check_identity(known, plan_of(lambda v: v[:, 0] + 1).identity)
+    plan_of(lambda v: v[:, 0] + 1).check_identity(known)
     with pytest.raises(sb.EngineError, match="another query"):
-        check_identity(known, plan_of(lambda v: v[:, 0] + 2).identity)
+        plan_of(lambda v: v[:, 0] + 2).check_identity(known)
 
 
 def test_a_worker_finds_the_identity_that_the_driver_found() -> None:

@@ -1,4 +1,8 @@
-"""A standalone cluster on loopback: a master, two workers, the package shipped to them."""
+"""A standalone cluster on loopback: a master, two workers, the package shipped to them.
+
+The short form, which always runs, uses Spark's ``local-cluster``: two executors, each in a separate
+process, with the package that is installed.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from skyband import registry
 from support import on_cluster, spark_session
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -104,15 +109,32 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(shutil.copy(wheel, folder / "shipped_skyband.zip"))
 
 
-def test_all_queries_with_the_package_shipped(master: str, archive: Path, tmp_path: Path) -> None:
-    path = os.pathsep.join(p for p in sys.path if p)
-    script = Path(on_cluster.__file__)
+def run(environment: dict[str, str], *words: str) -> list[str]:
+    """What ``on_cluster`` prints."""
     done = subprocess.run(
-        [sys.executable, str(script), master, str(archive), str(tmp_path)],
-        env=os.environ | {"PYTHONPATH": path, "SPARK_LOCAL_IP": "127.0.0.1"},
+        [sys.executable, on_cluster.__file__, *words],
+        env=environment | {"SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
-    assert "TopK, streaming: equal" in done.stdout
+    return done.stdout.splitlines()
+
+
+@pytest.mark.cluster
+def test_all_queries_with_the_package_shipped(master: str, archive: Path, tmp_path: Path) -> None:
+    path = os.pathsep.join(p for p in sys.path if p)
+    told = run(os.environ | {"PYTHONPATH": path}, master, str(tmp_path), str(archive))
+    assert len(told) == len(registry.kinds()) + 1
+    assert told[-1] == "TopK, streaming: equal"
+
+
+def test_two_executors(tmp_path: Path) -> None:
+    reason = spark_session.missing()
+    if reason:
+        pytest.skip(reason)
+    told = run(spark_session.environment(), "local-cluster[2,1,1024]", str(tmp_path))
+    assert len(told) == 2
+    assert told[0].startswith("SkylineJoin: ")
+    assert told[1] == "TopK, streaming: equal"

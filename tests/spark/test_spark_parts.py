@@ -14,7 +14,7 @@ import oracle
 import skyband as sb
 from skyband import registry
 from skyband.data.ipc import table_from, table_to_bytes
-from skyband.spark.bucket import FOLDS, Bucket, check_identity
+from skyband.spark.bucket import SESSIONS, Bucket
 from skyband.spark.parcels import unpack_runs
 from support import approximate, conformance, spark_session, spark_simulator, streams, suites
 from support.spark_cases import (
@@ -158,11 +158,11 @@ class TestState:
         Bucket(spark_simulator.plan_of(topk(), {"": table}), store)
 
     def test_another_version_says_so(self) -> None:
-        wanted = spark_simulator.plan_of(topk(), {"": some_rows()}).identity
+        plan = spark_simulator.plan_of(topk(), {"": some_rows()})
         with pytest.raises(sb.EngineError, match="version 0"):
-            check_identity(wanted | {"version": 0}, wanted)
+            plan.check_identity(plan.identity | {"version": 0})
         with pytest.raises(sb.EngineError, match="version None"):
-            check_identity(None, wanted)
+            plan.check_identity(None)
 
     def test_damage_is_found(self) -> None:
         table = some_rows()
@@ -175,18 +175,18 @@ class TestState:
         with pytest.raises(sb.EngineError, match="damaged"):
             Bucket(plan, store)
 
-    def test_a_process_keeps_its_folds_while_nothing_else_writes(self) -> None:
+    def test_a_process_keeps_its_sessions_while_nothing_else_writes(self) -> None:
         table = some_rows()
         plan = spark_simulator.plan_of(topk(), {"": table})
         job = spark_simulator.Job(plan)
-        FOLDS.kept.clear()
+        SESSIONS.kept.clear()
         job.push({"": table})
         (store,) = job.stores.values()
-        (kept,) = FOLDS.kept.values()
+        (kept,) = SESSIONS.kept.values()
         idle = Bucket(plan, store)
         assert not len(idle.step(job.watermark, []).windows)
         idle.save(idle.head["timer"])
-        assert list(FOLDS.kept.values()) == [kept]
+        assert list(SESSIONS.kept.values()) == [kept]
 
     def test_a_stored_pane_has_one_run_a_group(self) -> None:
         table = some_rows()

@@ -26,19 +26,6 @@ WINDOW = ("--time", "ts", "--window", "30", "--slide", "10")
 CSV = ("--format", "csv")
 
 
-class Kept:
-    """A session that stays alive although the command stops it."""
-
-    def __init__(self, session: Any) -> None:
-        self._session = session
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
-
-    def stop(self) -> None:
-        """Do nothing: other tests use the same JVM, which takes seconds to start."""
-
-
 @pytest.fixture
 def shared(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str | None]]:
     """Run commands in the tests' session, in the time zone they ask for; gives their masters."""
@@ -46,10 +33,10 @@ def shared(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str | N
     before = spark.conf.get(zone)
     masters: list[str | None] = []
 
-    def session(master: str | None = None, name: str = "skyband", **settings: Any) -> Kept:
+    def session(master: str | None = None, name: str = "skyband", **settings: Any) -> Any:
         masters.append(master)
         spark.conf.set(zone, settings.get(zone, before))
-        return Kept(spark)
+        return spark_session.Kept(spark)
 
     monkeypatch.setattr("skyband.spark.session", session)
     yield masters

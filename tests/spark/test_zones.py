@@ -6,7 +6,6 @@ another window.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -138,7 +137,7 @@ def test_a_job_on_a_host_of_another_zone(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(job)
     done = subprocess.run(
         [sys.executable, "-m", "skyband", "pipeline", str(tmp_path / "job.toml")],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "TZ": ZONE},
+        env=spark_session.environment(TZ=ZONE),
         capture_output=True,
         text=True,
         check=False,
@@ -187,18 +186,11 @@ def test_verbs_read_text_as_utc(
 
     before: dict[str, str] = {}
 
-    class Kept:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(spark, name)
-
-        def stop(self) -> None:
-            """Do nothing: other tests use the same session."""
-
-    def session(master: str | None = None, name: str = "skyband", **settings: Any) -> Kept:
+    def session(master: str | None = None, name: str = "skyband", **settings: Any) -> Any:
         for key in [key for key in settings if key.startswith("spark.sql.")]:
             before[key] = spark.conf.get(key)
             spark.conf.set(key, settings[key])
-        return Kept()
+        return spark_session.Kept(spark)
 
     monkeypatch.setattr("skyband.spark.session", session)
     written(tmp_path)

@@ -7,6 +7,7 @@ answers must keep their guarantees instead (``promises``).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ import oracle
 import skyband as sb
 from skyband import registry
 from support import promises, streams
+from support.truth import truth
 
 FUSED = {"id": "object", "stream": "stream", "value": "value", "streams": ("a", "b"), "time": "ts"}
 
@@ -107,22 +109,27 @@ def small_streams(
 
 def long_stream(kind: str, settings: Mapping[str, Any], window: Any, pattern: str) -> Sent:
     """A few hundred rows with the columns that a kind of query reads."""
+    by_settings: dict[str, Any] = {}
+    if kind == "FusedTopK":
+        by_settings = {
+            "size": window.size,
+            "streams": settings["streams"],
+            "recurrences": settings.get("recurrences", 1),
+            "count": isinstance(window, oracle.CountWindow),
+            "groups": 2 if settings.get("by") else 1,
+        }
+    return _long_stream(kind, pattern, **by_settings)
+
+
+@functools.cache
+def _long_stream(kind: str, pattern: str, **by_settings: Any) -> Sent:
+    seed = streams.PATTERNS.index(pattern)
     if kind == "SkylineJoin":
-        return streams.two_sides(streams.PATTERNS.index(pattern), 90, lateness=5, batches=9)
+        return streams.two_sides(seed, 90, lateness=5, batches=9)
     if kind != "FusedTopK":
         return streams.stream(7, 250, pattern=pattern, lateness=5, step=2, gap=40, batches=9)
-    return streams.reports(
-        streams.PATTERNS.index(pattern),
-        250,
-        size=window.size,
-        streams=settings["streams"],
-        recurrences=settings.get("recurrences", 1),
-        objects=6 + 10 * streams.PATTERNS.index(pattern),
-        lateness=5,
-        count=isinstance(window, oracle.CountWindow),
-        groups=2 if settings.get("by") else 1,
-        batches=9,
-    )
+    objects = 6 + 10 * seed
+    return streams.reports(seed, 250, objects=objects, lateness=5, batches=9, **by_settings)
 
 
 def fits(settings: Mapping[str, Any], window: Any) -> bool:
@@ -253,18 +260,15 @@ def compare(
         peeks = False
     lasts = lasts_of(query, len(tables)) if peeks else []
     got = run(query, tables, restarts, lasts)
-    want = oracle.answers(kind, window, rows, **settings)
-    looks = oracle.peeks(kind, window, rows, lasts, **settings)
+    want = truth(kind, window, rows, settings, lasts)
     if model.exact:
-        check(kind, got, want)
-        check_peeks(kind, got.peeks, looks)
+        check(kind, got, want.run)
+        check_peeks(kind, got.peeks, want.peeks)
         return
-    every = {**settings, "k": 10**6}
-    wide = oracle.answers(kind, window, rows, **every)
-    wide_looks = oracle.peeks(kind, window, rows, lasts, **every)
-    check_counts(got, want)
-    _promised(kind, query, got.answers, want.answers, wide.answers)
-    _promised(kind, query, got.peeks, looks, wide_looks)
+    wide = truth(kind, window, rows, {**settings, "k": 10**6}, lasts)
+    check_counts(got, want.run)
+    _promised(kind, query, got.answers, want.run.answers, wide.run.answers)
+    _promised(kind, query, got.peeks, want.peeks, wide.peeks)
 
 
 def refuses_to_peek(query: sb.Query, batches: Sequence[Any]) -> None:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from support import spark_session
+
 Ready = Callable[[subprocess.Popen[bytes]], bool]
 """Waits for the moment to kill; False if the process ended before it."""
 
@@ -21,11 +23,10 @@ def launch(log: Path, *arguments: str, **environment: str) -> subprocess.Popen[b
 
     Its output is appended to a file.
     """
-    path = os.pathsep.join(p for p in sys.path if p)
     with log.open("ab") as told:
         return subprocess.Popen(
             [sys.executable, *arguments],
-            env=os.environ | {"PYTHONPATH": path} | environment,
+            env=spark_session.environment(**environment),
             stdout=told,
             stderr=told,
             start_new_session=True,

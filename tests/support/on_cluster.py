@@ -1,4 +1,8 @@
-"""All queries on a cluster, against the embedded engine: on_cluster.py MASTER ARCHIVE FOLDER."""
+"""Queries on a cluster, against the embedded engine: on_cluster.py MASTER FOLDER [ARCHIVE].
+
+All queries, with the package shipped in the archive; without one, two queries with the package that
+is installed.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +19,22 @@ from skyband.embedded import run as local
 from support import conformance, spark_cases, spark_session, streams
 
 
-def main(master: str, archive: str, folder: Path) -> None:
+def main(master: str, folder: Path, archive: str = "") -> None:
     from skyband.spark import rank
 
-    session = spark_session.local_session(
-        master,
-        **{
-            "spark.submit.pyFiles": archive,
-            "spark.executor.memory": "1g",
-            "spark.executor.cores": "1",
-            "spark.cores.max": "2",
-        },
-    )
+    settings = {
+        "spark.executor.memory": "1g",
+        "spark.executor.cores": "1",
+        "spark.cores.max": "2",
+        "spark.executor.extraJavaOptions": spark_session.QUICK,
+    }
+    shipped = {"spark.submit.pyFiles": archive} if archive else {}
+    session = spark_session.local_session(master, **settings, **shipped)
     home = session.range(0, 2, 1, 2).mapInArrow(where, "path string, host string").collect()
     assert all(archive.rsplit("/", 1)[-1] in row.path for row in home), home
     assert len({row.host for row in home}) == 2, "both workers must take part"
     window = oracle.TimeWindow(30, 10, lateness=5)
-    for kind in registry.kinds():
+    for kind in registry.kinds() if archive else ("SkylineJoin",):
         chosen = dict(conformance.SETTINGS[kind][0])
         stream = conformance.long_stream(kind, chosen, window, "uniform")
         pushes = spark_cases.pushes_of(stream, chosen)
@@ -77,4 +80,4 @@ def where(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

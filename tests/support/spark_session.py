@@ -18,6 +18,10 @@ import pyarrow.parquet as pq
 
 import skyband as sb
 
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of the JVM: only its quick compiler, as tests end before the other one would pay off."""
+WARM = {"spark.python.daemon.module": "support.warm_daemon"}
+"""The daemon that forks Python workers has imported what they need."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -49,16 +53,49 @@ def missing() -> str | None:
     return None
 
 
+def environment(**more: str) -> dict[str, str]:
+    """The environment of a process that starts Spark: it starts fast and finds our modules."""
+    path = os.pathsep.join(p for p in sys.path if p)
+    return {
+        **os.environ,
+        "PYTHONPATH": path,
+        "PYSPARK_PYTHON": str(Path(__file__).with_name("worker_python")),
+        "SKYBAND_TEST_PATH": path,
+        "SKYBAND_TEST_PYTHON": sys.executable,
+        "SPARK_SUBMIT_OPTS": QUICK,
+        "SPARK_LAUNCHER_OPTS": QUICK,
+        **more,
+    }
+
+
 def local_session(master: str = "local[2]", **settings: str) -> Any:
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    chosen = SETTINGS | settings
+    if master.startswith("local"):
+        chosen = WARM | chosen
+        os.environ.update(environment())
+    else:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("skyband tests")
-    for name, value in (SETTINGS | settings).items():
+    for name, value in chosen.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+class Kept:
+    """A session that stays alive although a command stops it: other tests use the same JVM."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def stop(self) -> None:
+        """Do nothing."""
 
 
 def write_batches(folder: Path, batches: Sequence[pa.Table]) -> None:

@@ -18,8 +18,10 @@ from skyband.data.ipc import table_from
 from skyband.engine.intake import Intake
 from skyband.engine.session import make_synopsis
 from skyband.spark import bucket as buckets
+from skyband.spark.finishing import finish
 from skyband.spark.plan import SHIFT_MS, Plan
 from skyband.spark.stages import batch_finisher, batch_folder
+from skyband.spark.steps import step
 from skyband.spark.summarise import PACKED, summariser
 
 
@@ -49,6 +51,22 @@ class Memory:
         return sorted(self.kept.items(), key=lambda item: -item[0])  # the order must not matter
 
 
+class Timers:
+    """Spark's timers of all keys, seen from one of them."""
+
+    def __init__(self, job: Job, key: tuple[int, int]) -> None:
+        self.job = job
+        self.key = key
+
+    def registerTimer(self, at: int) -> None:  # noqa: N802 - Spark's names
+        assert at > self.job.watermark, "Spark would fire it only a batch later"
+        assert self.key not in self.job.timers, "a key has one timer"
+        self.job.timers[self.key] = at
+
+    def deleteTimer(self, at: int) -> None:  # noqa: N802
+        assert self.job.timers.pop(self.key) == at
+
+
 def plan_of(
     query: sb.Query,
     sources: Mapping[str, pa.Table],
@@ -72,7 +90,7 @@ class Job:
         self.plan = plan
         self.parts = parts
         self.forgetful = forgetful
-        """Whether every step rebuilds its fold from the store, as after a restart."""
+        """Whether every step rebuilds its session from the store, as after a restart."""
         self.stores: dict[tuple[int, int], Memory] = {}
         self.timers: dict[tuple[int, int], int] = {}
         self.seen: dict[str, int] = {}
@@ -104,7 +122,8 @@ class Job:
         for key, mine in blobs.items():
             self._step(key, mine, pieces)
         for key in [key for key, timer in self.timers.items() if timer <= self.watermark]:
-            self._step(key, [], pieces)
+            del self.timers[key]
+            self._step(key, [], pieces, fired=True)
         return pa.concat_tables([self.plan.output.empty_table(), *self._finished(pieces)])
 
     def _packed(self, source: str, table: pa.Table) -> Iterator[Any]:
@@ -117,18 +136,17 @@ class Job:
                 ticks = batch.column(seen).cast(pa.int64())
                 yield from batch.set_column(seen, "seen", ticks).to_pylist()
 
-    def _step(self, key: tuple[int, int], blobs: list[bytes], pieces: dict[int, Any]) -> None:
+    def _step(
+        self,
+        key: tuple[int, int],
+        blobs: list[bytes],
+        pieces: dict[int, Any],
+        fired: bool = False,
+    ) -> None:
         if self.forgetful:
-            buckets.FOLDS.kept.clear()
-        bucket = buckets.Bucket(self.plan, self.stores.setdefault(key, Memory()))
-        outcome = bucket.step(self.watermark * self.plan.tick_ms, blobs)
-        end = bucket.next_end
-        timer = None if end is None else end // self.plan.tick_ms
-        bucket.save(timer)
-        self.timers.pop(key, None)
-        if timer is not None:
-            assert timer > self.watermark
-            self.timers[key] = timer
+            buckets.SESSIONS.kept.clear()
+        store = self.stores.setdefault(key, Memory())
+        _, outcome = step(self.plan, store, Timers(self, key), self.watermark, blobs, fired)
         self.stats["rows_late"] += outcome.rows_late
         self.stats["rows_bad"] += outcome.rows_bad
         if len(outcome.windows):
@@ -141,7 +159,7 @@ class Job:
                 yield from (table_from(p).cast(self.plan.output) for _, _, p in mine if p)
             else:
                 before = self.before.get(number)
-                table, self.before[number] = buckets.finish(self.plan, mine, before=before)
+                table, self.before[number] = finish(self.plan, mine, before=before)
                 yield table
 
 

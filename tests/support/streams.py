@@ -13,98 +13,33 @@ lateness, wherever the batches are cut.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 import random
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 import oracle
+from support.stream_rows import (
+    ID_TYPES,
+    MICROSECONDS,
+    Stream,
+    from_rows,
+    in_arrival_order,
+    rows_of,
+)
 
-MICROSECONDS = pa.timestamp("us", tz="UTC")
+__all__ = ["ID_TYPES", "MICROSECONDS", "Stream", "from_rows", "in_arrival_order", "rows_of"]
 
 PATTERNS = ("uniform", "sine", "falling", "rising", "stepped", "crowded", "constant")
 """How scores develop along a stream; "crowded" has few distinct values, so many ties."""
-
-ID_TYPES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
-    "string": (pa.string(), lambda n: f"id{n}"),
-    "int": (pa.int64(), lambda n: n - 2),
-    "date": (pa.date32(), lambda n: dt.date(1969, 12, 30) + dt.timedelta(days=n)),
-    "binary": (pa.binary(), lambda n: n.to_bytes(2, "little")),
-}
-"""Arrow type, and a function from n >= 0 to the n-th value; values need not be in sort order."""
 
 SCORE_TYPES = {"int": pa.int64(), "float": pa.float64(), "infinite": pa.float64()}
 
 # Sums and products of a few of these are exact in floating point, so that ties stay ties.
 PROBABILITIES = (0.25, 0.5, 0.75, 1.0)
-
-
-@dataclass(frozen=True)
-class Stream:
-    table: pa.Table
-    rows: list[oracle.Row]
-    cuts: tuple[int, ...] = ()
-    """The boundaries between batches, ascending; two equal ones make an empty batch."""
-
-    @property
-    def edges(self) -> list[tuple[int, int]]:
-        return list(zip((0, *self.cuts), (*self.cuts, len(self.rows)), strict=True))
-
-    @property
-    def batches(self) -> list[pa.Table]:
-        return [self.table.slice(start, end - start) for start, end in self.edges]
-
-    @property
-    def row_batches(self) -> list[list[oracle.Row]]:
-        return [self.rows[start:end] for start, end in self.edges]
-
-    def by_source(self, column: str) -> tuple[list[dict[str, pa.Table]], list[Any]]:
-        """Split batches into mappings from source to rows, by a column that names the source."""
-        tables, rows = [], []
-        for start, end in self.edges:
-            names = list(dict.fromkeys(row[column] for row in self.rows[start:end]))
-            batch = self.table.slice(start, end - start)
-            masks = {name: pc.equal(batch[column], name) for name in names}
-            tables.append({n: batch.filter(mask).drop_columns(column) for n, mask in masks.items()})
-            rows.append({
-                name: [
-                    {c: v for c, v in row.items() if c != column}
-                    for row in self.rows[start:end]
-                    if row[column] == name
-                ]
-                for name in names
-            })  # fmt: skip
-        return tables, rows
-
-
-def rows_of(table: pa.Table) -> list[oracle.Row]:
-    """A table as rows for the oracle: every timestamp an integer, in microseconds."""
-    for number, column in enumerate(table.schema):
-        if pa.types.is_timestamp(column.type):
-            as_integers = table.column(number).cast(pa.timestamp("us")).cast(pa.int64())
-            table = table.set_column(number, column.name, as_integers)
-    rows: list[oracle.Row] = table.to_pylist()
-    return rows
-
-
-def from_rows(
-    rows: Sequence[oracle.Row], schema: dict[str, pa.DataType], cuts: Iterable[int] = ()
-) -> Stream:
-    """Make a stream from rows; integers become timestamps if `schema` says so."""
-    arrays = {
-        name: pa.array([row[name] for row in rows], pa.int64()).cast(kind)
-        if pa.types.is_timestamp(kind)
-        else pa.array([row[name] for row in rows], kind)
-        for name, kind in schema.items()
-    }
-    table = pa.table(arrays)
-    return Stream(table, [{name: row[name] for name in schema} for row in rows], tuple(cuts))
 
 
 def columns_of(
@@ -127,18 +62,6 @@ def columns_of(
 def report_columns(id_type: pa.DataType) -> dict[str, pa.DataType]:
     texts = {"g": pa.string(), "stream": pa.string()}
     return {"ts": pa.int64(), "object": id_type, **texts, "value": pa.float64()}
-
-
-def in_arrival_order(
-    rows: Sequence[oracle.Row], delays: Sequence[int], time: str = "ts"
-) -> list[oracle.Row]:
-    """Order rows by arrival: each row arrives `delay` after its time.
-
-    With delays of at most `lateness`, no row is more than that behind the greatest time before it:
-    a row with time t arrives by t + lateness, so the rows before it have times up to t + lateness.
-    """
-    arrival = [row[time] + delay for row, delay in zip(rows, delays, strict=True)]
-    return [rows[n] for n in sorted(range(len(rows)), key=lambda n: arrival[n])]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -330,7 +253,8 @@ def _placed(
     now = draw(st.integers(-10, 10))
     rows: list[oracle.Row] = []
     delays = []
-    for step, delay, row in draw(st.lists(part, max_size=max_rows)):
+    least = draw(st.sampled_from((0, max_rows // 2)))  # lists without a least size are short
+    for step, delay, row in draw(st.lists(part, min_size=least, max_size=max_rows)):
         now += step
         rows.append({"ts": now, **row})
         delays.append(delay)

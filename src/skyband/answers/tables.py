@@ -16,10 +16,11 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, places
 from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
+from skyband.data.packing import under
 from skyband.data.time_axis import edge_type, window_column
 from skyband.query.base import Query
 
-__all__ = ["Shape", "answer_schema", "answers_of", "runs_of"]
+__all__ = ["Shape", "answer_schema", "answers_of"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def answer_schema(shape: Shape) -> pa.Schema:
     axes = synopsis.axes
     first = [axes[source] for source in (*query.sources, "") if source in axes]
     edge = edge_type(query.window, first)
-    by = [pa.field(n, s.type) for n, s in zip(groups.names, groups.stores, strict=True)]
+    by = [pa.field(name, store.type) for name, store in groups.keys.stores.items()]
     rank = [pa.field("rank", pa.int32())] if query.ranked else []
     shown = [f for f in synopsis.output() if f.name not in groups.names]
     window = [pa.field("window_start", edge), pa.field("window_end", edge)]
@@ -47,14 +48,13 @@ def answer_schema(shape: Shape) -> pa.Schema:
 def answers_of(
     shape: Shape,
     finished: Runs | None,
-    stretches: tuple[Ints, Ints],
+    windows: Windows,
     edges: tuple[Ints, Ints],
     totals: npt.NDArray[Any],
-    group: npt.NDArray[np.int32] | None,
     before: Mapping[int, pa.Table],
 ) -> Answers:
-    """Answers from finished runs in the same order; ``stretches`` are the runs of each answer."""
-    first, last = stretches
+    """The answers of windows, from finished runs in the order of the windows."""
+    first, last = _runs_of(finished, windows)
     starts, ends = edges
     query, synopsis, schema = shape.query, shape.synopsis, answer_schema(shape)
     bounds: dict[str, Any] = dict(synopsis.bounds())
@@ -72,12 +72,11 @@ def answers_of(
         told = finished.scalars.get("exact")
         exact = _every(told, first, last, synopsis.exact)
         proven = np.full(len(finished), synopsis.exact) if told is None else told.astype(np.bool_)
-        prefix = "bound:"
-        own = {n[len(prefix) :]: v for n, v in finished.scalars.items() if n.startswith(prefix)}
+        own = under(finished.scalars, "bound:")
         promises = Promises(rows.lengths, proven, bounds | own, told is not None or synopsis.exact)
         bounds |= {name: _greatest(values, first, last) for name, values in own.items()}
     rows_of = (query, table, starts, ends, offsets)
-    return Answers(*rows_of, exact, bounds, totals, group, before, promises)
+    return Answers(*rows_of, exact, bounds, totals, windows.group, before, promises)
 
 
 def _table(shape: Shape, finished: Runs, schema: pa.Schema, window: list[pa.Array]) -> pa.Table:
@@ -91,7 +90,7 @@ def _table(shape: Shape, finished: Runs, schema: pa.Schema, window: list[pa.Arra
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def runs_of(finished: Runs | None, windows: Windows) -> tuple[Ints, Ints]:
+def _runs_of(finished: Runs | None, windows: Windows) -> tuple[Ints, Ints]:
     """The stretch of finished runs that belongs to each window, as first and end positions."""
     if finished is None:
         none = np.zeros(len(windows), np.int64)

@@ -6,19 +6,11 @@ from typing import Annotated
 
 import typer
 
+from skyband import query
 from skyband.cli.demo import add_demo
 from skyband.cli.pipelines import add_pipelines
 from skyband.cli.verbs import add_verb
 from skyband.cli.work import add_work
-from skyband.query import (
-    FusedTopK,
-    HeavyHitters,
-    Query,
-    Skyline,
-    SkylineJoin,
-    TopK,
-    UncertainTopK,
-)
 
 __all__ = ["app"]
 
@@ -53,8 +45,8 @@ def skyband(
 
 add_demo(app)
 # The six queries in the order of the documentation; any further query is added automatically.
-_FIRST = (TopK, HeavyHitters, UncertainTopK, FusedTopK, Skyline, SkylineJoin)
-for _kind in dict.fromkeys((*_FIRST, *Query.__subclasses__())):
-    add_verb(app, _kind)
+_FIRST = ("TopK", "HeavyHitters", "UncertainTopK", "FusedTopK", "Skyline", "SkylineJoin")
+for _kind in dict.fromkeys((*_FIRST, *query.KINDS)):
+    add_verb(app, query.KINDS[_kind])
 add_pipelines(app)
 add_work(app)

@@ -16,14 +16,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from skyband import registry
 from skyband.cli.explain import explained
 from skyband.query import HeavyHitters, Query, TopK
 from skyband.window import TimeWindow
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
-    from skyband.embedded.monitor import Monitor
 
 __all__ = ["add_demo"]
 
@@ -53,6 +51,8 @@ def demo(
     if save is not None:
         _save(save, seed)
         return
+    from skyband.cli.view import answer_line
+
     console = Console(highlight=False)
     show = _Show(console)
     show.warm_up()
@@ -65,7 +65,9 @@ def demo(
             if view is not None:
                 view.update(show.frame(answers, console.height), refresh=True)
             elif number % 6 == 5:
-                _print_line(console, answers, show)
+                title, answer = next(iter(answers.items()))
+                line = answer_line(answer, show.queries[title])
+                console.print(Text(line), soft_wrap=True)
             due += pause
             time.sleep(max(0.0, due - time.perf_counter()))
     _farewell(console, show)
@@ -78,12 +80,11 @@ class _Show:
         self.queries: dict[str, Query] = {
             "Largest flows of the last five minutes": TopK(
                 k=10, score="bytes", id="flow", time="ts", window=_WINDOW
-            )
-        }
-        if registry.algorithms("HeavyHitters"):
-            self.queries["Hosts that moved most bytes"] = HeavyHitters(
+            ),
+            "Hosts that moved most bytes": HeavyHitters(
                 k=10, item="host", weight="bytes", time="ts", window=_WINDOW
-            )
+            ),
+        }
         self.console = console
         self.rows = 0
         self.busy = 0.0
@@ -91,6 +92,7 @@ class _Show:
     def warm_up(self) -> None:
         """Compile the kernels before time is measured; later runs use the cache."""
         from skyband.cli.flows import flow_batches
+        from skyband.embedded.monitor import Monitor
         from skyband.kernels.core.patient import hurry
 
         hurry()
@@ -99,15 +101,17 @@ class _Show:
             self.console.print(note, soft_wrap=True)
         with self.console.status(note) if self.console.is_terminal else nullcontext():
             for query in self.queries.values():
-                monitor = _monitor(query)
+                monitor = Monitor(query)
                 for batch in flow_batches(12, 10):
-                    _drain(monitor.push(batch))
+                    for answer in monitor.push(batch):
+                        answer.changes  # noqa: B018  (computed when asked for)
 
     def steps(self, seed: int) -> Iterator[dict[str, Answer]]:
         """After every batch of the stream, yield the latest answer of each query."""
         from skyband.cli.flows import flow_batches
+        from skyband.embedded.monitor import Monitor
 
-        monitors = {title: _monitor(query) for title, query in self.queries.items()}
+        monitors = {title: Monitor(query) for title, query in self.queries.items()}
         latest: dict[str, Answer] = {}
         for batch in flow_batches(STEPS + 1, PER_STEP, seed):
             began = time.perf_counter()
@@ -149,30 +153,10 @@ class _Show:
     def cost(self) -> str:
         """How many rows were processed, and how long it took."""
         rate = self.rows / self.busy / 1e6 if self.busy else 0.0
-        count = len(self.queries)
-        queries = "one query" if count == 1 else f"{count} queries"
         return (
-            f"{self.rows:,} flows through {queries} in {self.busy * 1e3:,.0f} ms of engine time "
-            f"({rate:,.1f} M rows/s, this process, one thread)"
+            f"{self.rows:,} flows through {len(self.queries)} queries in {self.busy * 1e3:,.0f} ms "
+            f"of engine time ({rate:,.1f} M rows/s, this process, one thread)"
         )
-
-
-def _monitor(query: Query) -> Monitor:
-    from skyband.embedded.monitor import Monitor
-
-    return Monitor(query)
-
-
-def _drain(answers: list[Answer]) -> None:
-    for answer in answers:
-        answer.changes  # noqa: B018  (computed when asked for)
-
-
-def _print_line(console: Console, answers: dict[str, Answer], show: _Show) -> None:
-    from skyband.cli.view import answer_line
-
-    title, answer = next(iter(answers.items()))
-    console.print(Text(answer_line(answer, show.queries[title])), soft_wrap=True)
 
 
 def _save(path: Path, seed: int) -> None:
@@ -203,11 +187,12 @@ def _farewell(console: Console, show: _Show) -> None:
         ("rank it", top),
         ("rank each service separately, into a file", f"{top} --by service -o top.csv"),
         ("watch it live", f"{top} --watch"),
+        (
+            "find the hosts that moved most bytes",
+            f"{me} heavy-hitters {_SAVED} -k 5 --item host --weight bytes {query}",
+        ),
+        ("list all verbs", f"{me} --help"),
     ]
-    if registry.algorithms("HeavyHitters"):
-        heavy = f"{me} heavy-hitters {_SAVED} -k 5 --item host --weight bytes {query}"
-        tries.append(("find the hosts that moved most bytes", heavy))
-    tries.append(("list all verbs", f"{me} --help"))
     if not console.is_terminal:
         console.print(Text(show.cost()), soft_wrap=True)
     console.print()

@@ -280,4 +280,4 @@ def _duration(text: str) -> int | str:
 
 def algorithms_of(kind: type[Query]) -> str:
     """The names of a query's algorithms, for help."""
-    return ", ".join(registry.algorithms(kind.kind)) or "none yet"
+    return ", ".join(registry.algorithms(kind.kind))

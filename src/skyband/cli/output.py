@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from skyband.answers.json_text import escaped_text, json_text
 from skyband.cli.choices import Format
 from skyband.cli.view import plain, span
 from skyband.errors import QueryError
@@ -88,7 +87,7 @@ class Writer:
     def _json(self, table: pa.Table) -> None:
         for start in range(0, table.num_rows, _AT_ONCE):
             rows = table.slice(start, _AT_ONCE).to_pylist()
-            text = "\n".join(json.dumps(_jsonable(row), ensure_ascii=False) for row in rows)
+            text = "\n".join(json_text(row, escaped_text) for row in rows)
             self.file.write(text.encode() + b"\n")
 
     def _csv(self, table: pa.Table) -> None:
@@ -183,26 +182,11 @@ def _sections(table: pa.Table) -> list[tuple[int, int]]:
     return [(a, b - a) for a, b in zip(starts, [*starts[1:], len(ends)], strict=True)]
 
 
-def _jsonable(value: Any) -> Any:
-    """A value that JSON can hold; NaN and infinities become strings, as Spark writes them."""
-    if isinstance(value, dict):
-        return {str(name): _jsonable(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_jsonable(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
-
-
 def _flat(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """A column that CSV can hold."""
     if pa.types.is_dictionary(kind):
         return column.cast(kind.value_type)
     if pa.types.is_nested(kind):
-        texts = [None if v is None else json.dumps(_jsonable(v)) for v in column.to_pylist()]
+        texts = [None if v is None else json_text(v, escaped_text) for v in column.to_pylist()]
         return pa.chunked_array([pa.array(texts, pa.string())])
     return column

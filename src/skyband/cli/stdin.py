@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from skyband.embedded.sources import sound
+from skyband.embedded.sources import batches_of, read_json, sound
 from skyband.errors import SchemaError
 
 __all__ = ["STDIN", "stdin_batches"]
@@ -100,14 +100,12 @@ def _json(text: bytes, schema: pa.Schema | None) -> pa.Table:
 
     rest = "ignore" if schema is not None else "infer"
     options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=rest)
-    return json.read_json(io.BytesIO(text), parse_options=options)
+    return read_json(text, options)
 
 
 def _arrow(first: bytes, source: BinaryIO) -> Iterator[pa.Table]:
     with pa.ipc.open_stream(pa.PythonFile(_Rest(first, source), mode="r")) as reader:
-        yield sound(reader.schema.empty_table())
-        for batch in reader:
-            yield sound(pa.Table.from_batches([batch]))
+        yield from map(sound, batches_of(reader))
 
 
 class _Rest(io.RawIOBase):

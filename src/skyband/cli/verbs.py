@@ -15,7 +15,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from skyband import registry
 from skyband.cli.choices import Engine, Format, OnBad
 from skyband.cli.explain import explained, say
 from skyband.cli.fields import (
@@ -26,7 +25,7 @@ from skyband.cli.fields import (
     verb_of,
     window_of,
 )
-from skyband.errors import EngineError, QueryError, SchemaError
+from skyband.errors import EngineError, QueryError
 from skyband.query import Query
 
 if TYPE_CHECKING:
@@ -150,8 +149,6 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
     window = window_of(*(given[n] for n in ("window", "count", "slide", "lateness", "offset")))
     options = mapping_of("--option", given["option"] or ())
     query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)
-    if not registry.algorithms(query.kind):
-        raise EngineError(f"this version of Skyband has no algorithm for {query.kind} yet")
     source = _source(query, given["sources"])
     shape = format_of(given["format"], given["output"])
     if given["engine"] is Engine.spark:
@@ -175,9 +172,7 @@ def _source(query: Query, words: list[str]) -> Any:
         for name, _, path in named:
             found.setdefault(name, []).append(_readable(path))
         return {name: paths[0] if len(paths) == 1 else paths for name, paths in found.items()}
-    if query.needs_mapping:
-        wanted = " ".join(f"{name}=PATH" for name in query.sources)
-        raise SchemaError(f"{query.kind} reads several streams; give them as {wanted}")
+    query.check_sources(None, example=" ".join(f"{name}=PATH" for name in query.sources))
     paths = [_readable(word) for word in words]
     return paths[0] if len(paths) == 1 else paths
 

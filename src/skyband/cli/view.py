@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skyband.answers.answer import Answer
+from skyband.answers.json_text import escaped_text
 from skyband.query import Query
 
 __all__ = ["answer_line", "answer_table", "change_lines", "measure_of", "plain", "span"]
@@ -41,11 +42,7 @@ def plain(value: Any) -> str:
         return _number(float(value))
     if isinstance(value, datetime):
         return _moment(value)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    if isinstance(value, (date, time, timedelta)):
-        return str(value)
-    return str(value)
+    return escaped_text(value) if isinstance(value, bytes) else str(value)
 
 
 def span(start: Any, end: Any) -> str:

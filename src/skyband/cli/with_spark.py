@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from skyband import errors
 from skyband.errors import EngineError, SkybandError
 from skyband.query import Query
+from skyband.spark.requirements import error_of
 
 __all__ = ["rank_on_spark"]
-
-_READERS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"} | dict.fromkeys(
-    (".json", ".jsonl", ".ndjson"), "json"
-)
 
 
 def rank_on_spark(
@@ -46,7 +40,7 @@ def rank_on_spark(
     except SkybandError:
         raise
     except Exception as problem:
-        raise _told(problem) from problem
+        raise error_of(problem) from problem
     finally:
         session.stop()
     names = ["window_end", *query.groups, *(["rank"] if "rank" in table.column_names else [])]
@@ -59,31 +53,19 @@ def _engine() -> Any:
             "--engine spark needs PySpark and Java 17: pip install 'skyband[spark]', "
             "or leave --engine out to run in this process"
         )
-    if find_spec("skyband.spark") is None:
-        raise EngineError("this Skyband was installed without its Spark engine; use --engine local")
-    return import_module("skyband.spark")
+    from skyband import spark
 
-
-def _told(problem: Exception) -> SkybandError:
-    """The error of a worker: the Skyband error if there is one, else Spark's first line."""
-    text = str(problem)
-    ours = re.search(r"skyband\.errors\.(\w+): (.+)", text)
-    if ours is not None:
-        kind = getattr(errors, ours[1], EngineError)
-        found: SkybandError = kind(ours[2])
-        return found
-    lines = [line for line in text.splitlines() if line.strip()] or [repr(problem)]
-    return EngineError(f"Spark failed: {lines[0].strip()}")
+    return spark
 
 
 def _read(session: Any, paths: str | list[str]) -> Any:
     """Files of one kind as a DataFrame."""
-    from skyband.embedded.sources import paths_of
+    from skyband.embedded.sources import READERS, paths_of
 
     words = [paths] if isinstance(paths, str) else paths
     files = [path.resolve() for word in words for path in paths_of(word)]
-    kinds = {_READERS.get(path.suffix.lower(), path.suffix) for path in files}
-    if len(kinds) > 1 or not kinds <= set(_READERS.values()):
+    kinds = {READERS.get(path.suffix.lower(), path.suffix) for path in files}
+    if len(kinds) > 1 or not kinds <= {"parquet", "csv", "json"}:
         found = ", ".join(sorted({path.suffix for path in files}))
         raise EngineError(
             f"Spark reads Parquet, CSV or JSON lines, one kind of file per source; got {found}"

@@ -1,21 +1,14 @@
-"""The project's own measurements: ``bench`` and ``reproduce``."""
+"""The project's own measurements: ``bench`` and ``reproduce``. Their code is in ``lab/``."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from skyband.cli.explain import explained, say
-from skyband.cli.lab import checkout, load, modules
-from skyband.errors import EngineError
+from skyband.cli.explain import explained
+from skyband.cli.lab import checkout, modules
 from skyband.kernels.core.patient import hurry
 
 __all__ = ["add_work"]
@@ -40,34 +33,11 @@ def bench(
 ) -> None:
     """Compare the speed of Skyband and other tools in one run; results are ratios."""
     root = checkout()
-    from lab.bench.report import busy, machine, markdown, plot, write_section
+    from lab.bench.command import measure
 
     hurry()
     names = list(modules("benchmarks", "run")) if name == _ALL else [name]
-    path = out or root / "docs" / "benchmarks.md"
-    for each in names:
-        began, warning = time.perf_counter(), busy()
-        with _telling(each) as progress:
-            try:
-                benchmark = load("benchmarks", "run", each)
-                rows: list[dict[str, Any]] = benchmark.run(scale, progress)
-            except ImportError as missing:
-                raise EngineError(
-                    f"the benchmark {each} compares with {missing.name}, which is not installed: "
-                    "pip install 'skyband[bench]'"
-                ) from missing
-        _show(rows)
-        text = [f"## {each}", f"`skyband bench {each} --scale {scale:g}` on {machine()}."]
-        if warning:
-            say(warning, style="yellow")
-            text.append(f"*{warning}*")
-        picture = path.with_name("benchmarks") / f"{each}.png"
-        if find_spec("matplotlib") is None:
-            say("no plot: pip install 'skyband[plots]'")
-        elif plot(rows, picture, each):
-            text.append(f"![ratios of {each}](benchmarks/{each}.png)")
-        write_section(path, each, "\n\n".join([*text, markdown(rows)]))
-        say(f"{each}: {time.perf_counter() - began:.0f} s, written to {path}")
+    measure(names, scale, out or root / "docs" / "benchmarks.md")
 
 
 def reproduce(
@@ -77,44 +47,8 @@ def reproduce(
 ) -> None:
     """Reproduce the tables and figures of a paper, with a verdict on its claims."""
     checkout()
+    from lab.bench import command
+
     hurry()
-    for each in modules("experiments", "reproduce") if name == _ALL else (name,):
-        with _telling(each) as progress:
-            try:
-                experiment = load("experiments", "reproduce", each)
-                out.mkdir(parents=True, exist_ok=True)
-                experiment.reproduce(scale, out, progress)
-            except ImportError as missing:
-                raise EngineError(
-                    f"the experiment {each} needs {missing.name}: pip install 'skyband[plots]'"
-                ) from missing
-        say(f"{each}: written to {out}")
-
-
-@contextmanager
-def _telling(name: str) -> Iterator[Any]:
-    """Show progress on the error stream: in place on a terminal, otherwise line by line."""
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield lambda *said: say(f"{name}: {' '.join(map(str, said))}")
-        return
-    with console.status(name) as status:
-        yield lambda *said: status.update(f"{name}: {' '.join(map(str, said))}")
-
-
-def _show(rows: list[dict[str, Any]]) -> None:
-    from lab.bench.report import columns_of, tables, text_of
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=200)
-    for title, found in tables(rows):
-        drawn = Table(title=title or None, title_justify="left", border_style="dim")
-        names = columns_of(found)
-        for name in names:
-            words = any(isinstance(row.get(name), str) for row in found)
-            style = "bold cyan" if name.startswith("×") else ""
-            drawn.add_column(name, justify="left" if words else "right", style=style)
-        for row in found:
-            drawn.add_row(*(text_of(row.get(name)) for name in names))
-        console.print(drawn)
+    names = list(modules("experiments", "reproduce")) if name == _ALL else [name]
+    command.reproduce(names, scale, out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,22 @@ import pyarrow.compute as pc
 
 from skyband.arrays import Mask
 from skyband.contract.rows import Faults, shown
-from skyband.data.columns import to_numpy
+from skyband.data.columns import plain, to_numpy
 from skyband.data.keys import is_key_type
-from skyband.errors import SchemaError
+from skyband.errors import QueryError, SchemaError
 
-__all__ = ["check_names", "faults", "nan_mask", "null_mask", "numeric", "plain_key"]
+__all__ = [
+    "Test", "check_names", "faults", "integer_option", "named", "nan_mask", "null_mask",
+    "null_tests", "number_tests", "numeric", "plain_key",
+]  # fmt: skip
+
+Test = tuple[str, str, Any]
+"""A column, what is wrong with its bad rows, and the mask of those; None means no bad rows."""
+
+
+def named(*names: str | None) -> tuple[str, ...]:
+    """The columns that a query names, without repeats; None means no column."""
+    return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
 def check_names(source: str, schema: pa.Schema, names: Sequence[str]) -> None:
@@ -27,6 +38,14 @@ def check_names(source: str, schema: pa.Schema, names: Sequence[str]) -> None:
             problem = "occurs twice" if twice else "is missing"
             where = f" of source {source!r}" if source else ""
             raise SchemaError(f"column {name!r}{where} {problem}; the columns are: {there}")
+
+
+def integer_option(options: Mapping[str, Any], name: str, default: int, least: int) -> int:
+    """The integer option ``name``; raises QueryError if it is no integer of at least ``least``."""
+    value = options.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise QueryError(f"option {name!r} must be an integer of at least {least}: {value!r}")
+    return value
 
 
 def numeric(role: str, schema: pa.Schema, name: str) -> None:
@@ -48,8 +67,26 @@ def plain_key(role: str, schema: pa.Schema, name: str | None) -> None:
         )
 
 
-def faults(batch: pa.RecordBatch, tests: Sequence[tuple[str, str, Any]]) -> Faults | None:
-    """The bad rows found by tests of (column, problem, mask); a mask of None means no bad rows."""
+def null_tests(batch: pa.RecordBatch, **roles: str | None) -> list[Test]:
+    """The tests that columns have no nulls; None means that there is no column of this role."""
+    return [
+        (name, f"the {role} is null", null_mask(batch.column(name)))
+        for role, name in roles.items()
+        if name is not None
+    ]
+
+
+def number_tests(batch: pa.RecordBatch, role: str, name: str) -> list[Test]:
+    """The tests that a column has neither nulls nor NaN."""
+    column = plain(batch.column(name))
+    return [
+        (name, f"the {role} is null", null_mask(column)),
+        (name, f"the {role} is not a number", nan_mask(column)),
+    ]
+
+
+def faults(batch: pa.RecordBatch, tests: Sequence[Test]) -> Faults | None:
+    """The bad rows that the tests found."""
     found: Faults | None = None
     for name, problem, mask in tests:
         if mask is None:

@@ -8,10 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Ints, Mask
+from skyband.arrays import Array, Codes, Ints, Mask
 from skyband.contract.runs import Part, Runs
 from skyband.data.columns import take, to_numpy
 
@@ -29,10 +28,10 @@ class Rows:
     source: str
     batch: pa.RecordBatch
     pane: Ints
-    group: npt.NDArray[np.int32]
+    group: Codes
     offsets: Ints
     index: Ints | None = None
-    times: npt.NDArray[np.int64] | None = None
+    times: Ints | None = None
     """Native event times in batch order, if the query has a time."""
     arrival: Ints | None = None
     """Arrival number of the first row of each run, for count windows."""
@@ -40,7 +39,7 @@ class Rows:
     def __len__(self) -> int:
         return int(self.offsets[-1])
 
-    def numpy(self, name: str) -> npt.NDArray[Any]:
+    def numpy(self, name: str) -> Array:
         """A fixed-width column in run order."""
         return self._arrange(to_numpy(self.batch.column(name)))
 
@@ -67,18 +66,25 @@ class Rows:
         assert self.times is not None
         return self._arrange(self.times)
 
+    def ties(self, positions: Ints, offsets: Ints, runs: Any = slice(None)) -> Ints:
+        """``tie`` at some positions only: ``offsets`` cuts them into those of each of ``runs``."""
+        if self.arrival is None:
+            return self.tie[positions]
+        starts = self.arrival[runs] - self.offsets[:-1][runs]
+        return np.asarray(np.repeat(starts, np.diff(offsets)) + positions)
+
     @property
     def lengths(self) -> Ints:
         return np.diff(self.offsets)
 
-    def runs(self, parts: Mapping[str, Part], total: npt.NDArray[Any] | None = None) -> Runs:
+    def runs(self, parts: Mapping[str, Part], total: Array | None = None) -> Runs:
         """Summaries of these runs; ``total`` is their weight if it is not the number of rows."""
         scalars = {"rows": self.lengths}
         if total is not None:
             scalars["total"] = total
         return Runs(self.pane, self.group, parts, scalars)
 
-    def _arrange(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _arrange(self, values: Array) -> Array:
         return values if self.index is None else values[self.index]
 
 
@@ -93,8 +99,8 @@ class Windows:
     number: Ints
     first: Ints
     end: Ints
-    ranks: npt.NDArray[np.int64]
-    group: npt.NDArray[np.int32] | None = None
+    ranks: Ints
+    group: Codes | None = None
 
     def __len__(self) -> int:
         return len(self.number)
@@ -114,7 +120,7 @@ class Refused:
     """The query's columns, except the ``by`` columns."""
     reasons: list[str]
     """One per row."""
-    group: npt.NDArray[np.int32]
+    group: Codes
     """The code of each row's group."""
 
     def of_group(self, group: int) -> Refused:

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Ints
+from skyband.arrays import Array, Codes, Ints, Mask, Saved, State
 from skyband.data.columns import plain, take
 from skyband.data.ipc import column_from, column_to_array
 from skyband.data.packing import pack, unpack
@@ -29,14 +28,14 @@ Column = Any
 """A numpy array or an Arrow array; ``Any`` because pyarrow has no type hints."""
 
 
-def offsets_of(lengths: npt.NDArray[Any]) -> Ints:
+def offsets_of(lengths: Array) -> Ints:
     """The offsets of consecutive stretches of these lengths."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
-def expand(starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ints:
+def expand(starts: Array, lengths: Array) -> Ints:
     """All positions in the stretches ``[start, start + length)``, concatenated."""
     total = int(lengths.sum())
     ends = np.cumsum(lengths)
@@ -44,19 +43,19 @@ def expand(starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ints:
     return np.arange(total, dtype=np.int64) + shift
 
 
-def run_starts(ranked: npt.NDArray[Any]) -> Ints:
+def run_starts(ranked: Array) -> Ints:
     """The position at which each distinct value of a sorted array first occurs."""
     return np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)])
 
 
-def places(offsets: Ints) -> npt.NDArray[np.int32]:
+def places(offsets: Ints) -> Codes:
     """1, 2, 3, ... within each stretch."""
     found = np.arange(1, int(offsets[-1]) + 1, dtype=np.int32)
     found -= np.repeat(offsets[:-1].astype(np.int32), np.diff(offsets))
     return found
 
 
-def pick(column: Column, positions: npt.NDArray[Any]) -> Column:
+def pick(column: Column, positions: Array) -> Column:
     """The values of a numpy or Arrow column at these positions."""
     return column[positions] if isinstance(column, np.ndarray) else take(column, positions)
 
@@ -90,15 +89,31 @@ class Part:
         return Part(offsets, {name: change(column) for name, column in self.columns.items()})
 
     def take(self, runs: Ints) -> Part:
-        starts, lengths = self.offsets[runs], self.lengths[runs]
-        positions = expand(starts, lengths)
-        return self.map(lambda column: pick(column, positions), offsets_of(lengths))
+        lengths = self.lengths[runs]
+        return self.rows(expand(self.offsets[runs], lengths), offsets_of(lengths))
 
-    def rows(self, positions: npt.NDArray[Any], offsets: Ints) -> Part:
+    def first_rows(self, most: int | Ints) -> Part:
+        """The first rows of each run: at most this many, or as many as its entry says."""
+        kept = np.minimum(self.lengths, most)
+        if kept.sum() == len(self):
+            return self
+        return self.rows(expand(self.offsets[:-1], kept), offsets_of(kept))
+
+    def resorted(self, runs: Ints, order: Callable[[Part, Ints], Array]) -> Part:
+        """Only the rows of these runs are sorted: ``order`` gets them, and the run of each row."""
+        if not len(runs):
+            return self
+        rows = expand(self.offsets[runs], self.lengths[runs])
+        some = self.rows(rows, offsets_of(self.lengths[runs]))
+        places = np.arange(len(self))
+        places[rows] = rows[order(some, np.repeat(runs, some.lengths))]
+        return self.rows(places, self.offsets)
+
+    def rows(self, positions: Array, offsets: Ints) -> Part:
         """The rows at these positions, cut into runs by ``offsets``."""
         return self.map(lambda column: pick(column, positions), offsets)
 
-    def joined(self, fresh: npt.NDArray[Any]) -> Part:
+    def joined(self, fresh: Array) -> Part:
         """Merge each run in ``fresh`` with the runs that follow it, up to the next in ``fresh``."""
         return Part(np.append(self.offsets[fresh], len(self)), self.columns)
 
@@ -121,14 +136,14 @@ class Runs:
     """Columns cut into runs, one per (stamp, group); see the drawing at the top of this module."""
 
     stamp: Ints
-    group: npt.NDArray[np.int32]
+    group: Codes
     parts: Mapping[str, Part]
-    scalars: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    scalars: Saved = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.stamp)
 
-    def take(self, runs: npt.NDArray[Any]) -> Runs:
+    def take(self, runs: Array) -> Runs:
         """Only these runs, in this order (a mask or positions)."""
         if runs.dtype == np.bool_:
             runs = np.flatnonzero(runs)
@@ -154,10 +169,13 @@ class Runs:
         """The same runs with other stamps."""
         return Runs(stamp, self.group, self.parts, self.scalars)
 
-    def with_scalars(self, **scalars: npt.NDArray[Any]) -> Runs:
+    def with_scalars(self, **scalars: Array) -> Runs:
         return Runs(self.stamp, self.group, self.parts, {**self.scalars, **scalars})
 
-    def ordered(self, ranks: npt.NDArray[Any] | None = None) -> Runs:
+    def with_parts(self, **parts: Part) -> Runs:
+        return Runs(self.stamp, self.group, {**self.parts, **parts}, self.scalars)
+
+    def ordered(self, ranks: Array | None = None) -> Runs:
         """Sorted by (stamp, group), or by (stamp, ``ranks[group]``) if ranks are given; stable."""
         group = self.group if ranks is None else ranks[self.group]
         later = (self.stamp[1:] > self.stamp[:-1]) | (
@@ -166,11 +184,21 @@ class Runs:
         return self if later.all() else self.take(np.lexsort((group, self.stamp)))
 
     @property
-    def repeats(self) -> npt.NDArray[np.bool_]:
+    def repeats(self) -> Mask:
         """For ordered runs: whether a run has the same stamp and group as the run before it."""
         same = np.zeros(len(self), np.bool_)
         same[1:] = (self.stamp[1:] == self.stamp[:-1]) & (self.group[1:] == self.group[:-1])
         return same
+
+    def united(self, merge: Callable[[Array, Ints], Array] = np.add.reduceat) -> Runs:
+        """One run for each (stamp, group) of ordered runs: repeats are joined, scalars merged."""
+        fresh = np.flatnonzero(~self.repeats)
+        return Runs(
+            self.stamp[fresh],
+            self.group[fresh],
+            {name: part.joined(fresh) for name, part in self.parts.items()},
+            {name: merge(values, fresh) for name, values in self.scalars.items()},
+        )
 
     @staticmethod
     def concat(many: Sequence[Runs]) -> Runs:
@@ -198,9 +226,9 @@ class Runs:
 
     # Serialising ------------------------------------------------------------------------------
 
-    def flat(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def flat(self) -> tuple[dict[str, Any], State]:
         """A JSON header and flat arrays, for packing."""
-        arrays: dict[str, npt.NDArray[Any]] = {"stamp": self.stamp, "group": self.group}
+        arrays: State = {"stamp": self.stamp, "group": self.group}
         header: dict[str, Any] = {"scalars": list(self.scalars), "parts": {}}
         for name, values in self.scalars.items():
             arrays[f"scalar/{name}"] = values
@@ -215,7 +243,7 @@ class Runs:
         return header, arrays
 
     @staticmethod
-    def from_flat(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Runs:
+    def from_flat(header: Mapping[str, Any], arrays: Saved) -> Runs:
         """The inverse of ``flat``."""
         parts = {}
         for name, kinds in header["parts"].items():
@@ -227,14 +255,14 @@ class Runs:
         scalars = {name: arrays[f"scalar/{name}"] for name in header["scalars"]}
         return Runs(arrays["stamp"], arrays["group"], parts, scalars)
 
-    def pack(self, **extra: npt.NDArray[Any]) -> bytes:
+    def pack(self, **extra: Array) -> bytes:
         """These runs as bytes for another process, together with the ``extra`` arrays."""
         header, arrays = self.flat()
         header["extra"] = list(extra)
         return pack(header, arrays | {f"extra/{name}": value for name, value in extra.items()})
 
     @staticmethod
-    def unpack(blob: bytes | bytearray) -> tuple[Runs, dict[str, npt.NDArray[Any]]]:
+    def unpack(blob: bytes | bytearray) -> tuple[Runs, State]:
         """The inverse of ``pack``: the runs and the extra arrays."""
         header, arrays = unpack(blob)
         names: Any = header["extra"]

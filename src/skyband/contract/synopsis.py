@@ -11,7 +11,8 @@ panes into answers. Its methods, in the order in which an engine calls them:
     partial                 the mergeable part of an answer over the current panes
     finish                  turn the partial answers of all shards into the answer
     forget                  drop groups that have no live rows
-    snapshot, restore       write the state to flat arrays, and read it back
+    snapshot, restore       write the state to flat arrays, and read it back; both follow from the
+                            attributes that ``saved_arrays`` and ``saved_parts`` name
     stats, _check           state size and operation counts; assert every invariant, for tests
 
 The methods up to ``combine``, and ``finish``, do not read the state: on Spark they run in other
@@ -23,16 +24,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Ints
+from skyband.arrays import Codes, Ints, Saved, State
 from skyband.contract.checks import check_names
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Runs
+from skyband.data.flat_state import Parts, bytes_of, load, save
 from skyband.data.time_axis import TimeAxis
 from skyband.errors import EngineError, SchemaError
 from skyband.query.base import RESERVED, Query
@@ -40,7 +41,6 @@ from skyband.query.base import RESERVED, Query
 __all__ = ["Synopsis"]
 
 Q = TypeVar("Q", bound=Query)
-State = Mapping[str, npt.NDArray[Any]]
 
 
 class Synopsis(ABC, Generic[Q]):
@@ -60,6 +60,12 @@ class Synopsis(ABC, Generic[Q]):
     """``fold`` with ``final=True`` returns finished answers, more cheaply than ``finish``."""
     exact: bool = True
     """The answer always equals the query's definition."""
+
+    # State over sealed panes, from which ``snapshot``, ``restore`` and ``nbytes`` follow.
+    saved_arrays: ClassVar[tuple[str, ...]] = ()
+    """Attributes that hold an array or an integer, each saved under its own name."""
+    saved_parts: ClassVar[Parts] = ()
+    """Attributes that have a state of their own, each with a prefix for its names."""
 
     def __init__(self, query: Q) -> None:
         self.query = query
@@ -101,6 +107,11 @@ class Synopsis(ABC, Generic[Q]):
                     f"(reserved: {', '.join(answer_names)})"
                 )
         return pa.schema([schema.field(name) for name in names])
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The needed columns of a query's only source."""
+        return self.schemas[""]
 
     @abstractmethod
     def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
@@ -187,20 +198,25 @@ class Synopsis(ABC, Generic[Q]):
 
     # State ------------------------------------------------------------------------------------
 
-    def forget(self, groups: npt.NDArray[np.int32]) -> None:
+    def forget(self, groups: Codes) -> None:
         """Drop groups without live rows; their codes may be reused for other groups."""
 
-    def savepoint(self) -> State | None:
+    def savepoint(self) -> Saved | None:
         """A copy of the state, if ``fold`` may raise halfway; None (the default) if it cannot."""
         return None
 
-    @abstractmethod
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        """The state over sealed panes as flat arrays."""
+    def snapshot(self) -> State:
+        """The state over sealed panes as flat arrays: by default, the attributes declared above."""
+        return save(self)
 
-    @abstractmethod
-    def restore(self, arrays: State) -> None:
+    def restore(self, arrays: Saved) -> None:
         """Restore a snapshot of the same query."""
+        load(self, arrays)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the declared state."""
+        return bytes_of(self)
 
     @abstractmethod
     def stats(self) -> dict[str, int | float]:
@@ -209,7 +225,7 @@ class Synopsis(ABC, Generic[Q]):
         Progress bars call it after every batch, so its cost must not grow with the state.
         """
 
-    def tallies(self) -> Mapping[str, npt.NDArray[np.int64]]:
+    def tallies(self) -> Mapping[str, Ints]:
         """The counts in ``stats`` that ``summarise`` updates, each as a view of one number.
 
         If each group has its own synopsis, ``summarise`` runs on one further synopsis, shared by

@@ -6,19 +6,17 @@ rows must not stay in memory because ten of its rows are retained.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from skyband.arrays import Array, Ints, Saved, State, grown
 from skyband.data.columns import (
     OFFSETS_32,
     OFFSETS_64,
-    Array,
     Positions,
-    State,
     fixed_bytes,
     native_dtype,
     output_type,
@@ -30,17 +28,13 @@ from skyband.data.columns import (
 )
 from skyband.errors import DataError, SchemaError
 from skyband.kernels.core.scan import gather
-from skyband.kernels.core.strings import (
-    SPARE,
-    bytes_and_words,
-    copy_spans,
-    place_spans,
-    read_spans,
-)
+from skyband.kernels.core.strings import SPARE, bytes_and_words, copy_spans, place_spans, read_spans
 
 __all__ = ["ColumnStore"]
 
-Slots = slice | NDArray[np.int64]
+Slots = slice | Ints
+Valid = NDArray[np.uint8] | None
+"""0 for each row that is null, 1 for the others; None if no row is null."""
 _LONGEST = 2**31 - 1
 _MUCH = 4096  # bytes of garbage that a heap may always have before it is compacted
 
@@ -83,10 +77,7 @@ class ColumnStore:
         self._write(slice(self._length, self._length + count), count, arr, positions)
 
     def put(
-        self,
-        slots: Positions,
-        arr: pa.Array | pa.ChunkedArray,
-        positions: Positions | None = None,
+        self, slots: Positions, arr: pa.Array | pa.ChunkedArray, positions: Positions | None = None
     ) -> None:
         """Write the rows of `arr`, or those at `positions`, into `slots`.
 
@@ -130,22 +121,19 @@ class ColumnStore:
             state["valid"] = self._valid[: self._length].copy()
         return state
 
+    def restore(self, state: Saved) -> None:
+        """Replace everything by what `state()` of a store of the same type returned."""
+        self._length = self._cells.load(state)
+        self._valid = np.array(state["valid"], np.uint8) if "valid" in state else None
+
     @classmethod
-    def from_state(cls, kind: pa.DataType, state: Mapping[str, Array]) -> ColumnStore:
+    def from_state(cls, kind: pa.DataType, state: Saved) -> ColumnStore:
         """Rebuild a store from its `state()`."""
         store = cls(kind)
-        store._length = store._cells.load(state)
-        if "valid" in state:
-            store._valid = np.array(state["valid"], np.uint8)
+        store.restore(state)
         return store
 
-    def _write(
-        self,
-        slots: Slots,
-        count: int,
-        arr: pa.Array | pa.ChunkedArray,
-        positions: Positions | None,
-    ) -> None:
+    def _write(self, slots: Slots, count: int, arr: Any, positions: Positions | None) -> None:
         if output_type(arr.type) != self.type:
             raise SchemaError(
                 f"the column had type {self.type} so far and now has {output_type(arr.type)}; "
@@ -168,7 +156,7 @@ class ColumnStore:
         self._cells.reserve(length)
         self._cells.write(slots, rows, positions, valid)
         if self._valid is not None:
-            self._valid = _reserved(self._valid, length, fill=1)
+            self._valid = grown(self._valid, length, fill=1)
             self._valid[slots] = 1 if valid is None else valid
         self._length = length
 
@@ -188,17 +176,11 @@ class _Flat:
         return self._values.nbytes
 
     def reserve(self, length: int) -> None:
-        self._values = _reserved(self._values, length)
+        self._values = grown(self._values, length)
 
-    def write(
-        self,
-        slots: Slots,
-        rows: pa.Array,
-        positions: Positions | None,
-        valid: NDArray[np.uint8] | None,
-    ) -> None:
+    def write(self, slots: Slots, rows: pa.Array, at: Positions | None, valid: Valid) -> None:
         values = self._read(rows)
-        self._values[slots] = values if positions is None else values.take(positions)
+        self._values[slots] = values if at is None else values.take(at)
 
     def gather(self, indices: Positions) -> list[pa.Buffer]:
         values: Array
@@ -216,7 +198,7 @@ class _Flat:
     def state(self, length: int) -> State:
         return {"values": self._values[:length].copy()}
 
-    def load(self, state: Mapping[str, Array]) -> int:
+    def load(self, state: Saved) -> int:
         self._values = np.array(state["values"], self._dtype)
         return len(self._values)
 
@@ -227,7 +209,7 @@ class _Nothing(_Flat):
     def __init__(self) -> None:
         super().__init__(pa.uint8())
 
-    def write(self, slots: Any, rows: Any, positions: Any, valid: Any) -> None:
+    def write(self, slots: Any, rows: Any, at: Any, valid: Any) -> None:
         """Nothing to write: every cell is null."""
 
 
@@ -247,24 +229,18 @@ class _Heap:
         return self._spans.nbytes + self._heap.nbytes
 
     def reserve(self, length: int) -> None:
-        self._spans = _reserved(self._spans, length)
+        self._spans = grown(self._spans, length)
 
-    def write(
-        self,
-        slots: Slots,
-        rows: pa.Array,
-        positions: Positions | None,
-        valid: NDArray[np.uint8] | None,
-    ) -> None:
+    def write(self, slots: Slots, rows: pa.Array, at: Positions | None, valid: Valid) -> None:
         offsets, data = spans(rows)
-        if positions is None:
+        if at is None:
             begin, size = offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64)
         else:
-            begin = offsets.take(positions).astype(np.int64)
-            size = offsets.take(positions + 1) - begin
+            begin = offsets.take(at).astype(np.int64)
+            size = offsets.take(at + 1) - begin
         if valid is not None:  # a null may have bytes in the source, which are not kept
             size *= valid
-        self._heap = _reserved(self._heap, self._used + int(size.sum()) + SPARE)
+        self._heap = grown(self._heap, self._used + int(size.sum()) + SPARE)
         source, target = bytes_and_words(data), bytes_and_words(self._heap)
         end = copy_spans(begin, size, *source, *target, self._used)
         if isinstance(slots, slice):
@@ -292,22 +268,18 @@ class _Heap:
         heap, offsets, size = self._read(np.arange(length))
         return {"lengths": size, "heap": heap[: offsets[-1]]}
 
-    def load(self, state: Mapping[str, Array]) -> int:
+    def load(self, state: Saved) -> int:
         size = np.array(state["lengths"], np.int64)
         heap = np.concatenate([state["heap"], np.zeros(SPARE, np.uint8)])
         self._load(heap, np.concatenate([[0], np.cumsum(size)]), size)
         return len(size)
 
-    def _load(
-        self, heap: NDArray[np.uint8], offsets: NDArray[np.int64], size: NDArray[np.int64]
-    ) -> None:
+    def _load(self, heap: NDArray[np.uint8], offsets: Ints, size: Ints) -> None:
         self._heap = heap
         self._spans = np.stack([offsets[:-1], size], axis=1)
         self._used = self._live = int(offsets[-1])
 
-    def _read(
-        self, indices: Positions
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    def _read(self, indices: Positions) -> tuple[NDArray[np.uint8], Ints, Ints]:
         """The bytes of the slots, concatenated and padded; their offsets; their sizes."""
         slots = np.asarray(indices, np.int64)
         if len(slots) and not 0 <= slots.min() <= slots.max() < len(self._spans):
@@ -332,14 +304,3 @@ def _cells_for(kind: pa.DataType) -> _Flat | _Heap:
         f"a column of type {kind} cannot be kept in a window; leave it out, cast it to a string, "
         "or flatten it into plain columns first"
     )
-
-
-def _reserved(array: Array, length: int, fill: int = 0) -> Array:
-    """`array` itself if it is long enough, otherwise a copy of at least twice its length."""
-    if length <= len(array):
-        return array
-    grown = np.zeros((max(length, 2 * len(array)), *array.shape[1:]), array.dtype)
-    if fill:
-        grown[len(array) :] = fill
-    grown[: len(array)] = array
-    return grown

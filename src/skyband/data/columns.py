@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from skyband.arrays import Array
 from skyband.errors import SchemaError
 
 Positions = NDArray[np.signedinteger[Any]]
-Array = np.ndarray[Any, Any]
-State = dict[str, Array]
 
 _NATIVE: dict[pa.DataType, type[np.generic]] = {
     pa.int8(): np.int8,

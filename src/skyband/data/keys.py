@@ -9,18 +9,26 @@ some two of n distinct keys collide is n² / 2⁶⁵; integers never collide.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from skyband.arrays import Hashes
-from skyband.data.columns import State, fixed_bytes, native_dtype, plain, spans, to_numpy, validity
+from skyband.arrays import Codes, Hashes, Ints, Saved, State
+from skyband.data.columns import (
+    Positions,
+    fixed_bytes,
+    native_dtype,
+    plain,
+    spans,
+    to_numpy,
+    validity,
+)
 from skyband.errors import EngineError, SchemaError
 from skyband.kernels.core import hashing
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.core.hashing import NULL_HASH
 
 _SMALLEST = 16  # keys that a new index has room for
@@ -62,6 +70,11 @@ def hash_columns(arrays: Sequence[pa.Array | pa.ChunkedArray]) -> Hashes:
     return hashes
 
 
+def shards_of(columns: Sequence[pa.Array], shards: int) -> Ints:
+    """The shard of each row, by the hash of these columns."""
+    return (hash_columns(columns) % np.uint64(shards)).astype(np.int64)
+
+
 def _hash(arr: pa.Array) -> Hashes:
     if pa.types.is_dictionary(arr.type):
         return _hash_dictionary(arr)
@@ -73,7 +86,7 @@ def _hash(arr: pa.Array) -> Hashes:
     hashes = _hash_values(arr)
     if arr.null_count:
         bitmap = np.frombuffer(arr.buffers()[0], np.uint8)
-        hashing.mark_nulls(hashes, _read_only(bitmap), arr.offset)
+        hashing.mark_nulls(hashes, frozen(bitmap), arr.offset)
     return hashes
 
 
@@ -88,8 +101,8 @@ def _hash_values(arr: pa.Array) -> Hashes:
         return hashing.hash_bytes(*spans(arr))
     values = to_numpy(arr)
     if native.kind == "f":
-        return hashing.hash_float64(_read_only(values.astype(np.float64, copy=False)))
-    return hashing.hash_int64(_read_only(values.astype(np.int64, copy=False)))
+        return hashing.hash_float64(frozen(values.astype(np.float64, copy=False)))
+    return hashing.hash_int64(frozen(values.astype(np.int64, copy=False)))
 
 
 def _hash_dictionary(arr: pa.DictionaryArray) -> Hashes:
@@ -116,18 +129,12 @@ def _has_width(kind: pa.DataType) -> bool:
     return bool(pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind))
 
 
-def _read_only(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    view = values.view()
-    view.flags.writeable = False  # always, so that kernels are compiled only once
-    return view
-
-
 class Encoded(NamedTuple):
     """The result of `KeyIndex.encode`: a code per row, and the row and code of each new key."""
 
-    codes: NDArray[np.int32]
-    fresh_rows: NDArray[np.int64]
-    fresh_codes: NDArray[np.int32]
+    codes: Codes
+    fresh_rows: Ints
+    fresh_codes: Codes
 
 
 class KeyIndex:
@@ -165,13 +172,14 @@ class KeyIndex:
         """All codes in use are below this number."""
         return int(self._counts[0])
 
-    def codes(self) -> NDArray[np.int64]:
+    def codes(self) -> Ints:
         """Codes in use, ascending."""
         used, free = self._counts
         return np.delete(np.arange(used), self._free[:free])
 
     def encode(self, hashes: Hashes) -> Encoded:
         """The code of each hash; new hashes are given a code."""
+        hashes = frozen(hashes)
         codes = np.empty(len(hashes), np.int32)
         row = 0
         rows_found, codes_found = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
@@ -189,15 +197,15 @@ class KeyIndex:
                 self._allocate((4 if few else 2) * len(self._by_code))
         return Encoded(codes, np.concatenate(rows_found), np.concatenate(codes_found))
 
-    def find(self, hashes: Hashes) -> NDArray[np.int32]:
+    def find(self, hashes: Hashes) -> Codes:
         """The code of each hash; -1 for an unknown hash."""
         return hashing.find_rows(hashes, self._keys, self._codes, self._shift)
 
-    def hashes(self, codes: NDArray[np.signedinteger[Any]]) -> Hashes:
+    def hashes(self, codes: Positions) -> Hashes:
         """The hashes that have these codes."""
         return self._by_code.take(codes)
 
-    def release(self, codes: NDArray[np.signedinteger[Any]]) -> None:
+    def release(self, codes: Positions) -> None:
         """Forget the keys with these codes, and make the codes available to later keys."""
         gone = np.asarray(codes, np.int32)
         outside = len(gone) > 0 and not 0 <= int(gone.min()) <= int(gone.max()) < self.bound
@@ -211,15 +219,17 @@ class KeyIndex:
         used, free = self._counts
         return {"hashes": self._by_code[:used].copy(), "free": self._free[:free].copy()}
 
+    def restore(self, state: Saved) -> None:
+        """Become the index whose `state()` this is; it hands out codes in the same order."""
+        self._by_code, self._free = state["hashes"], state["free"]
+        self._counts = np.array([len(self._by_code), len(self._free)], np.int64)
+        self._allocate(max(_SMALLEST, len(self._by_code)))
+
     @classmethod
-    def from_state(cls, state: Mapping[str, np.ndarray[Any, Any]]) -> KeyIndex:
-        """Rebuild an index from its `state()`; it hands out codes in the same order."""
-        hashes, free = state["hashes"], state["free"]
-        index = cls(len(hashes))
-        index._counts[:] = len(hashes), len(free)
-        index._by_code[: len(hashes)] = hashes
-        index._free[: len(free)] = free
-        index._insert_all()
+    def from_state(cls, state: Saved) -> KeyIndex:
+        """Rebuild an index from its `state()`."""
+        index = cls()
+        index.restore(state)
         return index
 
     def _allocate(self, keys: int) -> None:

@@ -9,22 +9,21 @@ plain ``int64`` values for every column type. The order is exact and includes in
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.arrays import Ints
+from skyband.arrays import Array, Floats, Ints
+from skyband.data.columns import from_numpy, native_dtype
 
-__all__ = ["id_ranks", "order_by_value", "row_order", "sortable", "unsortable"]
+__all__ = ["id_ranks", "order_by_value", "row_order", "scores_of", "sortable", "unsortable"]
 
 _TOP_BIT = np.uint64(1 << 63)
 _LOW_BITS = np.int64((1 << 63) - 1)
 
 
-def sortable(values: npt.NDArray[Any], largest: bool = True) -> Ints:
+def sortable(values: Array, largest: bool = True) -> Ints:
     """Integers in the order of the values; with ``largest=False`` in the reverse order."""
     if values.dtype.kind == "f":
         # Adding zero turns -0.0 into 0.0: they are equal, so their bits must be equal too.
@@ -45,7 +44,7 @@ def _fold_sign(bits: Ints) -> Ints:
     return folded
 
 
-def unsortable(keys: Ints, dtype: npt.DTypeLike, largest: bool = True) -> npt.NDArray[Any]:
+def unsortable(keys: Ints, dtype: npt.DTypeLike, largest: bool = True) -> Array:
     """The inverse of ``sortable``."""
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
@@ -55,6 +54,13 @@ def unsortable(keys: Ints, dtype: npt.DTypeLike, largest: bool = True) -> npt.ND
     if dtype == np.uint64:
         return keys.view(np.uint64) ^ _TOP_BIT
     return keys.astype(dtype, copy=False)
+
+
+def scores_of(keys: Ints, kind: pa.DataType, largest: bool = True) -> pa.Array:
+    """The inverse of ``sortable``, as a column of the scores' own type."""
+    dtype = native_dtype(kind)
+    assert dtype is not None
+    return from_numpy(unsortable(keys, dtype, largest), kind)
 
 
 def id_ranks(ids: pa.Array) -> Ints:
@@ -81,14 +87,14 @@ def row_order(
     score: Ints,
     tie: Ints,
     ids: pa.Array | None = None,
-    probability: npt.NDArray[np.float64] | None = None,
-    segment: npt.NDArray[Any] | None = None,
+    probability: Floats | None = None,
+    segment: Array | None = None,
 ) -> npt.NDArray[np.intp]:
     """Positions of rows, best first; if ``segment`` is given, by segment first.
 
     ``score`` comes from ``sortable``; ``tie`` grows with time (with arrival, for count windows).
     """
-    keys: list[npt.NDArray[Any]] = [~tie, ~score]
+    keys: list[Array] = [~tie, ~score]
     if ids is not None:
         keys.insert(0, id_ranks(ids))
     if probability is not None:
@@ -98,7 +104,7 @@ def row_order(
     return np.lexsort(keys)
 
 
-def order_by_value(columns: list[pa.Array]) -> npt.NDArray[np.int64]:
+def order_by_value(columns: list[pa.Array]) -> Ints:
     """Positions in ascending order of the columns, left to right; nulls last."""
     table = pa.table({str(i): _sorting(column) for i, column in enumerate(columns)})
     keys = [(name, "ascending") for name in table.column_names]

@@ -23,10 +23,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from skyband.arrays import Saved, State
 from skyband.errors import EngineError
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
@@ -40,7 +40,7 @@ _INDEX_AT = _START.size + _LENGTHS.size
 _ALIGNMENT = 64
 
 
-def pack(header: Mapping[str, JSON], arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
+def pack(header: Mapping[str, JSON], arrays: Saved) -> bytes:
     """Pack `header` and `arrays` into bytes. Costs one copy and one checksum.
 
     >>> header, arrays = unpack(pack({"k": 10}, {"scores": np.array([2.5, 1.5])}))
@@ -69,9 +69,7 @@ def pack(header: Mapping[str, JSON], arrays: Mapping[str, np.ndarray[Any, Any]])
     return b"".join([_START.pack(_MAGIC, FORMAT_VERSION, checksum), *checked])
 
 
-def unpack(
-    blob: bytes | bytearray | memoryview | pa.Buffer,
-) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+def unpack(blob: bytes | bytearray | memoryview | pa.Buffer) -> tuple[dict[str, Any], State]:
     """The inverse of `pack`; the arrays are read-only views of `blob`. Costs one checksum.
 
     Raises EngineError if `blob` is not a snapshot, is damaged, or has a newer format.
@@ -105,12 +103,10 @@ def unpack(
         ) from error
 
 
-def _unpacked(
-    view: NDArray[np.uint8], index_length: int
-) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+def _unpacked(view: NDArray[np.uint8], index_length: int) -> tuple[dict[str, Any], State]:
     index = json.loads(view[_INDEX_AT : _INDEX_AT + index_length].tobytes())
     position = _aligned(_INDEX_AT + index_length)
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    arrays: State = {}
     for name, code, shape in index["arrays"]:
         dtype = np.dtype(code)
         if min(shape, default=0) < 0:
@@ -146,6 +142,11 @@ def _aligned(position: int) -> int:
     return -(-position // _ALIGNMENT) * _ALIGNMENT
 
 
-def under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+def prefixed(prefix: str, arrays: Saved) -> State:
+    """The arrays, with ``prefix`` put in front of their names."""
+    return {f"{prefix}{name}": value for name, value in arrays.items()}
+
+
+def under(arrays: Saved, prefix: str) -> State:
     """The arrays whose names begin with ``prefix``; the prefix is removed from their names."""
     return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}

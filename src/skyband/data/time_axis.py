@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Ints
-from skyband.data.columns import to_numpy
+from skyband.arrays import Ints, Mask
+from skyband.data.columns import from_numpy, native_dtype, to_numpy
 from skyband.errors import SchemaError
 from skyband.window import CountWindow, TimeWindow, Window
 
@@ -69,7 +68,7 @@ class TimeAxis:
             return np.asarray(np.floor_divide(to_numpy(column), 1000))
         return _scaled(to_numpy(column), 1_000_000 if self.kind.unit == "s" else 1_000)
 
-    def ticks_of(self, column: pa.Array) -> tuple[Ints, npt.NDArray[np.bool_] | None]:
+    def ticks_of(self, column: pa.Array) -> tuple[Ints, Mask | None]:
         """Ticks of a column that may hold nulls, and which rows have a time (None: all of them)."""
         if not column.null_count:
             return self.ticks(column), None
@@ -96,8 +95,9 @@ def edge_type(window: Window, axes: Sequence[TimeAxis]) -> pa.DataType:
 
 def from_native(values: Ints, kind: pa.DataType) -> pa.Array:
     """The inverse of ``TimeAxis.native``: the values in the type of their column."""
-    narrow = pa.int32() if pa.types.is_date32(kind) else pa.int64()
-    return pa.array(values).cast(narrow).cast(kind)
+    dtype = native_dtype(kind)
+    assert dtype is not None
+    return from_numpy(values.astype(dtype, copy=False), kind)
 
 
 def window_column(values: Ints, kind: pa.DataType) -> pa.Array:

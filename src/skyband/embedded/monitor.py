@@ -12,6 +12,7 @@ from skyband.data.packing import pack, schema_from_array, schema_to_array, under
 from skyband.engine.session import Session
 from skyband.errors import EngineError, QueryError
 from skyband.query import Query, from_spec
+from skyband.query.base import check_query
 from skyband.window import Duration, parse_duration
 
 __all__ = ["Monitor", "new_session"]
@@ -23,10 +24,7 @@ def new_session(
     query: Query, on_bad: str = "raise", idle: Duration | float | None = None
 ) -> Session:
     """A session of a query, after checking the user's arguments."""
-    if not isinstance(query, Query):
-        raise QueryError(f"a Monitor takes a query such as sb.TopK(...), not {query!r}")
-    if on_bad not in ("raise", "skip"):
-        raise QueryError(f"on_bad must be 'raise' or 'skip', not {on_bad!r}")
+    check_query(query, on_bad)
     return Session(query, on_bad, _seconds(idle))
 
 

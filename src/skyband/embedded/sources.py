@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -13,24 +14,33 @@ import pyarrow as pa
 from skyband.engine.intake import as_table
 from skyband.errors import SchemaError
 
-__all__ = ["Batches", "Source", "batches_of", "is_table", "paths_of", "sorted_by", "sound"]
+__all__ = [
+    "READERS",
+    "Batches",
+    "Source",
+    "batches_of",
+    "is_table",
+    "paths_of",
+    "read_json",
+    "sorted_by",
+    "sound",
+]
 
 BATCH_ROWS = 1 << 18
 """Rows per batch: few enough to fit the cache, enough to make Python's overhead small."""
 
-_READERS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".arrow": "ipc",
-    ".arrows": "ipc",
-    ".feather": "ipc",
-    ".ipc": "ipc",
+_ENDINGS = {
+    "parquet": (".parquet", ".pq"),
+    "csv": (".csv", ".tsv"),
+    "json": (".json", ".jsonl", ".ndjson"),
+    "ipc": (".arrow", ".arrows", ".feather", ".ipc"),
 }
+READERS = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
+"""The format of a file, by its extension."""
+
+# A line that begins with null: a record, unless it is a value whose name stands on a line before.
+_MAYBE_NULL = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|[\r\n])[ \t]*+null")
+_NULL_RECORD = re.compile(rb"(\A(?:\xef\xbb\xbf)?\s*+|(?<=[^\s:,\[])[ \t]*+[\r\n]\s*+)null")
 
 Batches = Iterator[pa.Table]
 
@@ -66,9 +76,7 @@ def batches_of(source: Any) -> Batches:
         for path in paths_of(source):
             yield from _read(path)
     elif isinstance(source, pa.RecordBatchReader):
-        yield source.schema.empty_table()
-        for batch in source:
-            yield pa.Table.from_batches([batch])
+        yield from _tables(source.schema, source)
     elif isinstance(source, Iterable):
         for each in source:
             yield from batches_of(each)
@@ -84,7 +92,7 @@ def paths_of(source: str | Path) -> list[Path]:
     text = str(source)
     path = Path(text)
     if path.is_dir():
-        found = [p for p in sorted(path.rglob("*")) if p.suffix in _READERS]
+        found = [p for p in sorted(path.rglob("*")) if p.suffix in READERS]
     elif path.exists():
         found = [path]
     else:
@@ -97,25 +105,26 @@ def paths_of(source: str | Path) -> list[Path]:
 
 
 def _read(path: Path) -> Batches:
-    kind = _READERS.get(path.suffix.lower())
+    kind = READERS.get(path.suffix.lower())
     if kind is None:
-        known = ", ".join(_READERS)
+        known = ", ".join(READERS)
         raise SchemaError(f"{path.name!r} has no known file extension; Skyband reads {known}")
     try:
         for table in _open(path, kind):
-            yield sound(table)
+            yield sound(table, full=kind != "csv")
     except (pa.ArrowException, OSError, ValueError) as problem:
         raise SchemaError(f"{path.name!r} could not be read as {kind}: {problem}") from problem
 
 
-def sound(table: pa.Table) -> pa.Table:
+def sound(table: pa.Table, full: bool = True) -> pa.Table:
     """Return the table; raise ValueError if it is damaged, which could crash the process.
 
-    Arrow's readers do not check offsets, text and names.
+    Arrow's readers do not check names, IPC's no offsets, and only that of CSV checks text, so that
+    its tables need no ``full`` check of all values.
     """
     for name in table.schema.names:  # reading the names decodes them
         name.encode()
-    table.validate(full=True)
+    table.validate(full=full)
     return table
 
 
@@ -124,39 +133,50 @@ def _open(path: Path, kind: str) -> Batches:
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as file:
-            yield file.schema_arrow.empty_table()
-            for batch in file.iter_batches(batch_size=BATCH_ROWS):
-                yield pa.Table.from_batches([batch])
+            yield from _tables(file.schema_arrow, file.iter_batches(batch_size=BATCH_ROWS))
     elif kind == "csv":
         from pyarrow import csv
 
         options = csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
         with csv.open_csv(path, parse_options=options) as reader:
-            yield reader.schema.empty_table()
-            for batch in reader:
-                yield pa.Table.from_batches([batch])
+            yield from _tables(reader.schema, reader)
     elif kind == "json":
-        from pyarrow import json
-
         if path.stat().st_size:
-            yield json.read_json(path)
+            with pa.memory_map(str(path)) as file:
+                yield read_json(file.read_buffer())
     else:
         yield from _open_ipc(path)
+
+
+def read_json(text: bytes | pa.Buffer, options: Any = None) -> pa.Table:
+    """Read JSON lines. A line that is ``null`` is a row without values.
+
+    Arrow's reader crashes if a block of the text begins with such a line, so they are replaced.
+    """
+    from pyarrow import json
+
+    if _MAYBE_NULL.search(text):
+        text = _NULL_RECORD.sub(rb"\1{}", bytes(text))
+    return json.read_json(pa.BufferReader(text), parse_options=options)
 
 
 def _open_ipc(path: Path) -> Batches:
     with pa.memory_map(str(path)) as file:
         if file.read(6) == b"ARROW1":
             reader = pa.ipc.open_file(file)
-            yield reader.schema.empty_table()
-            for i in range(reader.num_record_batches):
-                yield pa.Table.from_batches([reader.get_batch(i)])
+            batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            yield from _tables(reader.schema, batches)
         else:
             file.seek(0)
             stream = pa.ipc.open_stream(file)
-            yield stream.schema.empty_table()
-            for batch in stream:
-                yield pa.Table.from_batches([batch])
+            yield from _tables(stream.schema, stream)
+
+
+def _tables(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Batches:
+    """An empty table, so that the columns are known at once, and one table per batch."""
+    yield schema.empty_table()
+    for batch in batches:
+        yield pa.Table.from_batches([batch])
 
 
 def sorted_by(table: pa.Table, name: str, ticks: Any) -> pa.Table:

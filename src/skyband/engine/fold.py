@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
-from skyband.answers.tables import Shape, answer_schema, answers_of, runs_of
+from skyband.answers.tables import Shape, answer_schema, answers_of
 from skyband.arrays import Ints
 from skyband.contract.rows import Faults, Windows
 from skyband.contract.runs import Runs, run_starts
@@ -33,7 +33,7 @@ from skyband.engine.window_totals import Totals
 from skyband.query.base import Query
 from skyband.window import CountWindow
 
-__all__ = ["Due", "Fold"]
+__all__ = ["Fold", "Step"]
 
 _NONE = np.zeros(0, np.int64)
 
@@ -49,16 +49,10 @@ class Step:
     """Sealed panes to fold first: they precede those in ``sealed`` and the end of every window."""
     mended: Runs | None = None
     """Sealed panes after ``admit`` removed bad rows; None if it removed none."""
-
-
-@dataclass(frozen=True, eq=False)
-class Due:
-    """Windows to answer, and this fold's part of each answer."""
-
-    windows: Windows
-    partial: Runs | None
-    mended: Runs | None
-    """See ``Step``."""
+    faults: Faults | None = None
+    """The rows that ``admit`` removed."""
+    partial: Runs | None = None
+    """After ``seal``: this fold's part of the windows' answers, before ``finish``."""
 
 
 class Fold:
@@ -78,6 +72,7 @@ class Fold:
         self.panes = query.window.panes
         self.synopsis = synopsis
         self.groups = groups
+        self.shape = Shape(query, synopsis, groups)
         self.live = LiveGroups(groups)
         self.counting = isinstance(query.window, CountWindow)
         self.time = TimeClock(self.panes, getattr(query.window, "lateness_ticks", 0), sources)
@@ -129,19 +124,17 @@ class Fold:
         step = self._count_step(groups, before)
         return None if step is None else self._answered(step)
 
-    def seal(self, watermark: int) -> Due | None:
-        """Like ``advance``, but return this fold's part of the answers, before ``finish``."""
+    def seal(self, watermark: int) -> Step | None:
+        """Like ``advance``, but return this fold's part of the answers, in ``Step.partial``."""
         step = self._time_step(watermark)
-        if step is None:
-            return None
-        partial = None if step.sealed is None else self.synopsis.fold(step.sealed, step.windows)
-        return Due(step.windows, partial, step.mended)
+        if step is None or step.sealed is None:
+            return step
+        return replace(step, partial=self.synopsis.fold(step.sealed, step.windows))
 
     def _time_step(self, watermark: int, apart: bool = False) -> Step | None:
         upto = int(self.panes.pane_of(watermark))
-        pieces, rest = self.open.split(lambda runs: runs.stamp < upto)
-        ahead, sealed = self._parted(pieces) if apart else (None, self._whole(pieces))
-        admitted = self._admitted(sealed)
+        ahead, sealed, rest = self.open.split(lambda runs: runs.stamp < upto, apart)
+        admitted, faults = self._admitted(sealed)
         both = [r.stamp[run_starts(r.stamp)] for r in (ahead, admitted) if r is not None]
         numbers = self.time.advance(watermark, np.concatenate([_NONE, *both]))
         self.open.keep(rest)
@@ -155,12 +148,13 @@ class Fold:
             self.totals.add(runs)
         mended = None if admitted is sealed or sealed is None else admitted
         # If there is no blank either, this fold was restored after its last pane had expired.
-        return Step(windows, self.open.blank if admitted is None else admitted, ahead, mended)
+        folded = self.open.blank if admitted is None else admitted
+        return Step(windows, folded, ahead, mended, faults)
 
     def _count_step(self, groups: Ints, before: Ints) -> Step | None:
         upto = self.panes.pane_of(self.count.counts)
-        pieces, rest = self.open.split(lambda runs: runs.stamp < upto[runs.group])
-        sealed = self._admitted(self._whole(pieces))
+        _, whole, rest = self.open.split(lambda runs: runs.stamp < upto[runs.group])
+        sealed, _ = self._admitted(whole)
         self.open.keep(rest)
         numbers, owners = self.count.due(groups, before)
         if sealed is None and not len(numbers):
@@ -183,32 +177,13 @@ class Fold:
         first, end = self.panes.first_pane(numbers), self.panes.end_pane(numbers)
         return Windows(numbers, first, end, self.groups.ranks)
 
-    def _whole(self, pieces: list[Runs]) -> Runs | None:
-        return self.open.combined(pieces) if pieces else None
-
-    def _parted(self, pieces: list[Runs]) -> tuple[Runs | None, Runs | None]:
-        """The panes that several pieces share, combined, and the later panes of the last piece.
-
-        A batch usually shares only its first pane with earlier batches, so the rest of it, which is
-        long, is neither copied nor combined. The first result is None if splitting gains nothing.
-        """
-        if len(pieces) < 2:
-            return None, self._whole(pieces)
-        *early, last = pieces
-        last = last.ordered()
-        common = max(int(runs.stamp.max()) for runs in early)
-        cut = int(np.searchsorted(last.stamp, common, side="right"))
-        if cut == len(last) or last.repeats.any():
-            return None, self._whole(pieces)
-        return self.open.combined([*early, last.slice(0, cut)]), last.slice(cut, len(last))
-
-    def _admitted(self, sealed: Runs | None) -> Runs | None:
+    def _admitted(self, sealed: Runs | None) -> tuple[Runs | None, Faults | None]:
         if sealed is None or not self.synopsis.admits:
-            return sealed
+            return sealed, None
         admitted, faults = self.synopsis.admit(sealed)
         if faults is not None:
             self.judge(faults)
-        return admitted
+        return admitted, faults
 
     # Answers -----------------------------------------------------------------------------------
 
@@ -233,8 +208,7 @@ class Fold:
         edges = (np.maximum(starts, 0) if self.counting else starts), ends
         totals = self.totals.of(windows)
         self.totals.expire(windows, self.count.counts)
-        found = runs_of(runs, windows)
-        answers = answers_of(self.shape, runs, found, edges, totals, windows.group, self.before)
+        answers = answers_of(self.shape, runs, windows, edges, totals, self.before)
         self.before = self.before | answers.last() if self.counting else answers.last()
         self.windows_out += len(answers)
         self.forget(windows)
@@ -246,11 +220,6 @@ class Fold:
         known = groups < len(self.short)
         found[known] = self.short[groups[known]]
         return found
-
-    @property
-    def shape(self) -> Shape:
-        """What determines the columns of an answer."""
-        return Shape(self.query, self.synopsis, self.groups)
 
     def schema(self) -> pa.Schema:
         """Columns of an answer."""

@@ -130,7 +130,7 @@ class Intake:
                     "now; cast it so that all batches agree"
                 )
 
-    def says_nothing(self, source: str, table: pa.Table) -> bool:
+    def _says_nothing(self, source: str, table: pa.Table) -> bool:
         """Whether a batch has no rows and lacks types, so that only its names can be checked.
 
         Examples are an empty CSV file and an empty DataFrame with an object column.
@@ -143,6 +143,10 @@ class Intake:
             return False
         self.untyped[source] = table.schema
         return True
+
+    def read(self, source: str, table: pa.Table, in_order: bool) -> Taken | None:
+        """Like ``take``; None if the batch has no rows and its columns no types."""
+        return None if self._says_nothing(source, table) else self.take(source, table, in_order)
 
     def take(self, source: str, data: Any, in_order: bool = False) -> Taken:
         """The good rows of a batch, and its bad rows, which are not counted or refused yet.

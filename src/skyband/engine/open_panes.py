@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.arrays import Ints, Mask
 from skyband.contract.runs import Runs
 from skyband.data.packing import under
 
@@ -53,14 +54,24 @@ class OpenPanes:
         self._settle()
         return self.pieces[0]
 
+    def of(self, panes: Ints) -> Runs:
+        """The summaries of some panes, in order; something must have been taken."""
+        held = self.whole()
+        assert held is not None
+        return held.take(np.isin(held.stamp, panes)).ordered()
+
     def empty(self) -> None:
         """Drop all pieces."""
         self.pieces = []
 
     def split(
-        self, sealed: Callable[[Runs], npt.NDArray[np.bool_]]
-    ) -> tuple[list[Runs], list[Runs]]:
-        """The sealed runs and the open runs, each as a list of pieces."""
+        self, sealed: Callable[[Runs], Mask], apart: bool = False
+    ) -> tuple[Runs | None, Runs | None, list[Runs]]:
+        """The sealed panes as one summary per (pane, group), and the pieces that stay open.
+
+        With ``apart``, the sealed panes may come in two parts, the first of which precedes the
+        second; otherwise the first is None.
+        """
         done: list[Runs] = []
         rest: list[Runs] = []
         for runs in self.pieces:
@@ -74,7 +85,23 @@ class OpenPanes:
                 in_order = bool(mask[:upto].all())
                 done.append(runs.slice(0, upto) if in_order else runs.take(mask))
                 rest.append(runs.slice(upto, len(runs)) if in_order else runs.take(~mask))
-        return done, rest
+        if apart and len(done) > 1:
+            return *self._parted(done), rest
+        return None, self._combined(done) if done else None, rest
+
+    def _parted(self, pieces: list[Runs]) -> tuple[Runs | None, Runs]:
+        """The panes that several pieces share, combined, and the later panes of the last piece.
+
+        A batch usually shares only its first pane with earlier batches, so the rest of it, which is
+        long, is neither copied nor combined. The first result is None if splitting gains nothing.
+        """
+        *early, last = pieces
+        last = last.ordered()
+        common = max(int(runs.stamp.max()) for runs in early)
+        cut = int(np.searchsorted(last.stamp, common, side="right"))
+        if cut == len(last) or last.repeats.any():
+            return None, self._combined(pieces)
+        return self._combined([*early, last.slice(0, cut)]), last.slice(cut, len(last))
 
     def keep(self, rest: list[Runs]) -> None:
         """Set what stays open after sealing; it is combined once it has doubled."""
@@ -84,13 +111,13 @@ class OpenPanes:
             if len(rest) > _MOST_PIECES or held > 2 * self._settled + _FEW_ROWS:
                 self._settle()
 
-    def combined(self, many: Sequence[Runs]) -> Runs:
+    def _combined(self, many: Sequence[Runs]) -> Runs:
         """Merge pieces into one summary per (pane, group)."""
         runs = Runs.concat(many).ordered()
         return self._combine(runs) if runs.repeats.any() else runs
 
     def _settle(self) -> None:
-        self.pieces = [self.combined(self.pieces)]
+        self.pieces = [self._combined(self.pieces)]
         self._settled = _rows(self.pieces[0])
 
     # State -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from skyband import registry
 from skyband.answers.answer import Answers
-from skyband.answers.tables import answers_of, runs_of
+from skyband.answers.tables import answers_of
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.engine.fold import Fold
@@ -36,9 +36,7 @@ def peek(fold: Fold, last: int | None) -> Answers:
     windows = _windows(fold, fold.panes.size if last is None else last)
     finished = _finished(fold, windows)
     edges = fold.panes.pane_start(windows.first), fold.panes.pane_start(windows.end)
-    found = answers_of(
-        fold.shape, finished, runs_of(finished, windows), edges, fold.totals.of(windows), None, {}
-    )
+    found = answers_of(fold.shape, finished, windows, edges, fold.totals.of(windows), {})
     return _together(found, _before(fold))
 
 

@@ -129,7 +129,7 @@ class PerGroup(Synopsis[Any]):
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         arrays = {"groups": np.array(sorted(self.members), np.int64)}
         arrays |= {f"tally/{name}": count.copy() for name, count in self.model.tallies().items()}
-        for group, member in self.members.items():
+        for group, member in sorted(self.members.items()):
             arrays[f"{group}/filled"] = self.filled[group]
             arrays |= {f"{group}/state/{n}": value for n, value in member.snapshot().items()}
         return arrays

@@ -1,7 +1,7 @@
 """A session runs one query. Monitor, ``rank``, ``watch`` and Spark's buckets are built on it.
 
-In the embedded engine a session takes batches and returns answers. On Spark, rows are summarised
-elsewhere, so a session takes summaries and is given the watermark.
+In the embedded engine a ``Session`` takes batches and returns answers. On Spark, rows are
+summarised elsewhere, so a ``SummarySession`` takes summaries and is given the watermark.
 """
 
 from __future__ import annotations
@@ -45,7 +45,13 @@ def make_synopsis(query: Query) -> Synopsis[Any]:
 class Session:
     """Reads batches, keeps open panes and state, and answers. An error leaves it unchanged."""
 
-    def __init__(self, query: Query, on_bad: str = "raise", idle: float | None = None) -> None:
+    def __init__(
+        self,
+        query: Query,
+        on_bad: str = "raise",
+        idle: float | None = None,
+        intake: Intake | None = None,
+    ) -> None:
         self.query = query
         self.on_bad = on_bad
         self.idle = idle
@@ -53,8 +59,8 @@ class Session:
         self.late_is_an_error = False
         self.in_order = False
         """Whether all batches are known to be in order of time."""
-        self.synopsis = make_synopsis(query)
-        self.intake = Intake(query, self.synopsis)
+        self.intake = Intake(query, make_synopsis(query)) if intake is None else intake
+        self.synopsis = self.intake.synopsis
         self.fold: Fold | None = None
         """None until the columns of a source are known."""
         self.several: bool | None = None
@@ -67,14 +73,11 @@ class Session:
     def push(self, data: Any) -> Answers | None:
         """Take a batch, or a mapping from source to batch; return the answers that are due."""
         batches = {source: as_table(batch) for source, batch in self._by_source(data).items()}
-        taken = [
-            self.intake.take(source, table, self.in_order)
-            for source, table in batches.items()
-            if not self.intake.says_nothing(source, table)
-        ]
+        read = [self.intake.read(*each, self.in_order) for each in batches.items()]
+        taken = [each for each in read if each is not None]
         if not taken:
             return None
-        fold = self._started()
+        fold = self.start()
         with self._wholly(fold):
             for each in taken:
                 self.rows["rows_in"] += each.rows_in
@@ -210,11 +213,15 @@ class Session:
         """Raise DataError if a table has bad rows; row numbers are those of the table."""
         self.intake.refuse_bad(table)
 
-    def _started(self) -> Fold:
+    def start(self, sources: Sequence[str] = ()) -> Fold:
+        """The fold, made at the first call, when columns are known.
+
+        ``sources`` hold the watermark back; by default, all that the query reads.
+        """
         if self.fold is None:
+            sources = sources or (self.query.sources if self.several else (ONLY,))
             schema = next(iter(self.intake.bound.values()))
             groups = GroupTable(self.query.groups, schema)
-            sources = self.query.sources if self.several else (ONLY,)
             self.fold = Fold(self.query, self.synopsis, groups, self._judge, sources)
         return self.fold
 
@@ -255,7 +262,7 @@ class Session:
         self.several, self.rows = header["several"], dict(header["rows"])
         self.late_is_an_error = header["raise_late"]
         if header["fold"] is not None:
-            self._started().restore(header["fold"], arrays)
+            self.start().restore(header["fold"], arrays)
 
 
 def _duration(microseconds: int) -> str:

@@ -12,23 +12,24 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.arrays import Hashes, Ints
-from skyband.contract.checks import faults, nan_mask, null_mask, numeric
+from skyband.arrays import Array, Hashes, Ints, Mask
+from skyband.contract.checks import Test, faults, named, null_tests, number_tests, numeric
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import native_dtype, output_type, to_numpy
-from skyband.data.keys import hash_columns, is_key_type
+from skyband.data.columns import output_type, to_numpy
+from skyband.data.keys import hash_columns, is_key_type, shards_of
 from skyband.errors import SchemaError
-from skyband.frequency.items import ItemStore, settled
+from skyband.frequency.items import ItemColumns
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.frequency.counting import sum_runs
 from skyband.query.frequency import HeavyHitters
+from skyband.window import CountWindow
 
-__all__ = ["FrequencySynopsis", "read_only"]
+__all__ = ["ONE_EACH", "FrequencySynopsis"]
 
 ONE_EACH = np.zeros(0, np.int64)
 """Stands for the weights of rows that count one each."""
@@ -42,19 +43,24 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         """The columns that make up an item."""
         return self.query.key
 
+    @cached_property
+    def item_type(self) -> ItemColumns:
+        """These columns, once their types are known."""
+        return ItemColumns(self.items, self.schema)
+
     @property
-    def schema(self) -> pa.Schema:
-        return self.schemas[""]
+    def own_windows(self) -> bool:
+        """Whether each group has its own windows, so that panes expire group by group."""
+        return isinstance(self.query.window, CountWindow) and bool(self.query.groups)
 
     # Columns ----------------------------------------------------------------------------------
 
     def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
         query = self.query
-        names = (*query.groups, *self.items, query.weight, query.time)
-        return tuple(dict.fromkeys(name for name in names if name is not None))
+        return named(*query.groups, *self.items, query.weight, query.time)
 
     def shown(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.query.groups, *self.items)))
+        return named(*self.query.groups, *self.items)
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         for name in self.items:
@@ -79,57 +85,32 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         counted = pa.from_numpy_dtype(self.dtype)
         return pa.schema([*shown, pa.field("count", counted), pa.field("error", counted)])
 
-    def new_store(self) -> ItemStore:
-        """An empty store of items."""
-        return ItemStore(self.items, [self.schema.field(name).type for name in self.items])
-
     # Rows -------------------------------------------------------------------------------------
 
     def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
         query = self.query
-        tests: list[tuple[str, str, Any]] = [
-            (name, "the item is null", null_mask(batch.column(name))) for name in self.items
-        ]
+        tests: list[Test] = []
+        for name in self.items:
+            tests += null_tests(batch, item=name)
         if query.weight is not None:
-            weight = batch.column(query.weight)
-            tests += [
-                (query.weight, "the weight is null", null_mask(weight)),
-                (query.weight, "the weight is not a number", nan_mask(weight)),
-                (query.weight, "the weight is negative or too large", _unfit(weight)),
-            ]
-        if query.time is not None:
-            tests.append((query.time, "the time is null", null_mask(batch.column(query.time))))
-        return faults(batch, tests)
+            unfit = _unfit(batch.column(query.weight))
+            tests += number_tests(batch, "weight", query.weight)
+            tests.append((query.weight, "the weight is negative or too large", unfit))
+        return faults(batch, tests + null_tests(batch, time=query.time))
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
-        hashes = hash_columns([batch.column(name) for name in self.items])
-        return (hashes % np.uint64(shards)).astype(np.int64)
-
-    @cached_property
-    def raw(self) -> bool:
-        """Whether items are 64-bit integers: then kernels hash them as they go."""
-        if len(self.items) > 1:
-            return False
-        kind = native_dtype(self.schema.field(self.items[0]).type)
-        return kind is not None and kind.kind in "iu" and kind.itemsize == 8
-
-    def integers(self, part: Part) -> Hashes:
-        """The items of a part as they are; only if items are ``raw``."""
-        if not len(part):
-            return np.zeros(0, np.uint64)
-        return read_only(to_numpy(part[f"item:{self.items[0]}"])).view(np.uint64)
+        return shards_of([batch.column(name) for name in self.items], shards)
 
     def hashed(self, rows: Rows) -> Hashes:
         """Item hashes in run order."""
         hashes = hash_columns([rows.batch.column(name) for name in self.items])
         return hashes if rows.index is None else hashes[rows.index]
 
-    def weighed(self, rows: Rows) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+    def weighed(self, rows: Rows) -> tuple[Array, Array | None]:
         """Weights in run order, and the total of each run; None if rows have no weights."""
         if self.query.weight is None:
             return ONE_EACH, None
-        weights = rows.numpy(self.query.weight).astype(self.dtype, copy=False)
-        weights = read_only(weights)
+        weights = frozen(rows.numpy(self.query.weight).astype(self.dtype, copy=False))
         return weights, sum_runs(weights, rows.offsets)
 
     # Answers ----------------------------------------------------------------------------------
@@ -138,14 +119,8 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         runs = Runs.concat(partials)
         part = runs.parts["items"]
         if len(partials) > 1:
-            runs = runs.ordered()
-            fresh = np.flatnonzero(~runs.repeats)
-            part = runs.parts["items"]
-            part = Part(np.append(part.offsets[fresh], len(part)), part.columns)
-            part = settled(part, self.items, self.query.k)
-            proven = runs.scalars.get("exact")
-            scalars = {} if proven is None else {"exact": np.logical_and.reduceat(proven, fresh)}
-            runs = Runs(runs.stamp[fresh], runs.group[fresh], {}, scalars)
+            runs = runs.ordered().united(np.logical_and.reduceat)  # of the scalar ``exact``
+            part = self.item_type.settled(runs.parts["items"], self.query.k)
         columns: dict[str, Any] = {name: part[f"item:{name}"] for name in self.items}
         columns["count"] = pa.array(part["count"])
         known = "error" in part.columns
@@ -153,14 +128,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)}, runs.scalars)
 
 
-def read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A contiguous view that cannot be written to."""
-    view = np.ascontiguousarray(values).view()
-    view.flags.writeable = False  # always, so that kernels are compiled for one kind only
-    return view
-
-
-def _unfit(column: pa.Array) -> npt.NDArray[np.bool_] | None:
+def _unfit(column: pa.Array) -> Mask | None:
     """Where a weight is negative, infinite or too large for a signed 64-bit integer."""
     if len(column) == 0:
         return None

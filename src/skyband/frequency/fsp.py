@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,17 @@ import numpy as np
 from skyband.arrays import Array
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
-from skyband.frequency.items import ranked
-from skyband.frequency.lists import PaneLists
+from skyband.frequency.pane_sums import OwnWindows, PaneSums
 from skyband.frequency.rows import SketchSynopsis
 from skyband.kernels.frequency.item_heap import table_size
-from skyband.kernels.frequency.spacesaving import COUNTS, HITS, INSERTS, REMOVALS, list_panes
+from skyband.kernels.frequency.spacesaving import (
+    COUNTS,
+    HITS,
+    INSERTS,
+    REMOVALS,
+    Pushed,
+    list_panes,
+)
 from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Fsp"]
@@ -23,7 +28,7 @@ _PANE_BITS = 40
 _NONE = np.zeros(0, np.int64)
 
 
-class Fsp(SketchSynopsis, PaneLists):
+class Fsp(SketchSynopsis):
     """FSP: FSS lists ``capacity`` items of each pane, and a full list adds up these lists.
 
     Cost: O(1) per row; O(capacity) per pane when it arrives and when it expires; one pass over the
@@ -44,15 +49,21 @@ class Fsp(SketchSynopsis, PaneLists):
     [{'word': 'to', 'count': 3, 'error': 0}]
     """
 
-    values = 3
+    many_groups = True
     shortens = True
+    saved_arrays = ("total", "gap_key", "gap")
+    saved_parts = (("", "lists"),)
 
     def __init__(self, query: HeavyHitters) -> None:
         super().__init__(query)
         self.cells = query.cells or 12 * self.capacity
 
     def start(self) -> None:
-        super().start()
+        sums = OwnWindows if self.own_windows else PaneSums
+        self.lists = sums(
+            self.item_type, self.query.k, self.dtype, bool(self.query.groups),
+            values=("count", "error", "absent"), answer=self._lifted,
+        )  # fmt: skip
         self.total = np.zeros(COUNTS, np.int64)
         self.gap_key, self.gap = _NONE, np.zeros(0, self.dtype)
 
@@ -63,20 +74,17 @@ class Fsp(SketchSynopsis, PaneLists):
         pushed = self.unpacked(panes)
         words, shift = table_size(self.capacity)
         hashes, rows, values, absent, lacks, offsets = list_panes(
-            *pushed[1:], self.capacity, self.cells, words, shift, self.total
+            Pushed(*pushed[1:]), self.capacity, self.cells, words, shift, self.total
         )
         columns: dict[str, Any] = {"hash": hashes, "count": values[:, 0], "error": values[:, 1]}
         columns["absent"] = np.repeat(absent, np.diff(offsets))
         columns |= self.item_columns(panes, rows)
         lists = Runs(panes.stamp, panes.group, {"items": Part(offsets, columns)})
         self._add_gaps(panes.group[lacks], panes.stamp[lacks], absent[lacks])
-        found = super().fold(lists, windows)
+        found = self.lists.fold(lists, windows)
         if len(windows) and len(self.gap):
             self._drop_gaps(windows)
         return found
-
-    def _values(self, panes: Runs, part: Part) -> Array:
-        return np.stack([part["count"], part["error"], part["absent"]], axis=1)
 
     def _key(self, group: Array, stamp: Array) -> Array:
         return np.asarray((group.astype(np.int64) << _PANE_BITS) + stamp)
@@ -101,7 +109,11 @@ class Fsp(SketchSynopsis, PaneLists):
 
     # Answers ----------------------------------------------------------------------------------
 
-    def _answers(self, asked: Windows, offsets: Any, code: Array, value: Array) -> Runs:
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        return self.lists.partial(first, end, group)
+
+    def _lifted(self, asked: Windows, part: Part) -> Runs:
+        """Answers, with what an item may count in panes whose lists lack it added to both."""
         assert asked.group is not None
         low = np.searchsorted(self.gap_key, self._key(asked.group, asked.first))
         high = np.searchsorted(self.gap_key, self._key(asked.group, asked.end))
@@ -110,33 +122,20 @@ class Fsp(SketchSynopsis, PaneLists):
         if some.any():
             pairs = np.stack([low[some], high[some]], axis=1).ravel()
             lost[some] = np.add.reduceat(np.append(self.gap, 0), pairs)[::2]
-        lift = np.maximum(np.repeat(lost, np.diff(offsets)) - value[:, 2], 0)
-        columns: dict[str, Any] = {
-            "estimate": value[:, 0],
-            "count": value[:, 0] + lift,
-            "error": value[:, 1],
-            **self.store.gather(code),
-        }
-        part = ranked(Part(offsets, columns), self.items, self.query.k)
+        lift = np.maximum(np.repeat(lost, part.lengths) - part["absent"], 0)
+        columns = {name: part[name] for name in ("error", *self.item_type.columns)}
+        columns |= {"estimate": part["count"], "count": part["count"] + lift}
+        part = self.item_type.ranked(Part(part.offsets, columns), self.query.k)
         lift = part["count"] - part["estimate"]
         part = Part(part.offsets, {**part.columns, "error": part["error"] + lift})
         return Runs(asked.number, asked.group, {"items": part}, {"exact": ~some})
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, Array]:
-        gaps = {"total": self.total, "gap_key": self.gap_key, "gap": self.gap}
-        return super().snapshot() | gaps
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        super().restore(arrays)
-        self.total = arrays["total"].copy()
-        self.gap_key, self.gap = arrays["gap_key"].copy(), arrays["gap"].copy()
-
     def stats(self) -> dict[str, int | float]:
-        own = super().stats()
+        own = self.lists.stats()
         total = self.total
-        expired = self.updates + self.inserts - len(self.tape)
+        expired = self.lists.updates + self.lists.inserts - len(self.lists.tape)
         lists = 3 * self.panes * self.capacity
         return own | {
             # As the paper counts: each operation on a pane's list is done on the full list too.
@@ -147,3 +146,6 @@ class Fsp(SketchSynopsis, PaneLists):
             "counters": lists + 3 * int(own["retained"]) + self.cells,
             "counters_most": 2 * lists + self.cells,
         }
+
+    def _check(self) -> None:
+        self.lists._check()

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from skyband.arrays import Array
+from skyband.arrays import Array, Saved
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.frequency.items import settled
 from skyband.frequency.rows import CounterSketch
+from skyband.kernels.frequency import fsw_rows as kernel
 from skyband.kernels.frequency.fsw import fold_fsw
-from skyband.kernels.frequency.fsw_rows import (
-    BUCKETS,
-    CONTROLS,
-    HITS,
-    INSERTS,
-    LOST,
-    NEVER,
-    REMOVALS,
-    SIZE,
-    STAYED,
-    UPDATES,
-    Sketch,
-    cell_of,
-)
 from skyband.kernels.frequency.item_heap import table_find, table_size
 from skyband.query.frequency import HeavyHitters
 
@@ -59,7 +43,7 @@ class Fsw(CounterSketch):
     [{'word': 'a', 'count': 4, 'error': 3}, {'word': 'rose', 'count': 3, 'error': 0}]
     """
 
-    kept = (
+    saved_arrays = (
         "control", "item", "born", "seen", "base", "err", "item_hist", "item_err", "cell_hist",
         "marks", "hist", "held", "heap", "table", "low", "slack",
     )  # fmt: skip
@@ -75,12 +59,12 @@ class Fsw(CounterSketch):
     def start(self) -> None:
         m, h, p = self.capacity, self.cells, self.panes
         size, self.shift = table_size(m)
-        self.store = self.new_store()
+        self.store = self.item_type.new_store()
         self.table = np.zeros(size, np.uint64)
-        self.control = np.zeros(CONTROLS, np.int64)
-        self.control[LOST] = NEVER
+        self.control = np.zeros(kernel.CONTROLS, np.int64)
+        self.control[kernel.LOST] = kernel.NEVER
         self.item = np.zeros(m, np.uint64)
-        self.born, self.seen = np.full(m, NEVER), np.full(m, NEVER)
+        self.born, self.seen = np.full(m, kernel.NEVER), np.full(m, kernel.NEVER)
         self.row = np.full(m, -1)
         self.base, self.cur, self.err, self.ecur, self.low, self.slack = (
             np.zeros(m, self.dtype) for _ in range(6)
@@ -92,12 +76,12 @@ class Fsw(CounterSketch):
         self.hist = np.zeros(h, self.dtype)
         self.fine = np.zeros(h * self.ratio, self.dtype)
         self.bits = np.zeros(-(-self.filter_bits // 8), np.uint8)
-        self.held = np.full(p, NEVER)
+        self.held = np.full(p, kernel.NEVER)
         self.heap = np.arange(m, dtype=np.int32)
 
-    def _sketch(self) -> Sketch:
-        arrays = {name: getattr(self, name) for name in Sketch._fields}
-        return Sketch(**arrays)
+    def _sketch(self) -> kernel.Sketch:
+        arrays = {name: getattr(self, name) for name in kernel.Sketch._fields}
+        return kernel.Sketch(**arrays)
 
     # Panes ------------------------------------------------------------------------------------
 
@@ -107,7 +91,7 @@ class Fsw(CounterSketch):
         if not len(self.item_err) and (pushed.missing.any() or pushed.errors.any()):
             self._keep_errors()
         slots, rows, values, let_go, ends, proven = fold_fsw(
-            self._sketch(), *pushed, self.raw, windows.first, windows.end, self.query.k,
+            self._sketch(), *pushed, self.item_type.raw, windows.first, windows.end, self.query.k,
             self.dtype.kind == "i",
         )  # fmt: skip
         found = None
@@ -115,49 +99,25 @@ class Fsw(CounterSketch):
             columns = self._items(panes, slots, rows)
             part = self._part(offsets_of(np.diff(ends, prepend=0)), values, let_go, columns)
             found = self._answers(windows.number, part, proven)
-        self._materialise(panes)
+        self._materialise(panes, self.heap[: self.control[kernel.SIZE]])
         return found
-
-    def _items(self, panes: Runs, slots: Array, rows: Array) -> dict[str, Any]:
-        """Items of answers, from rows just pushed or from the store of earlier calls."""
-        fresh = rows >= 0
-        kept = self.store.gather(np.where(fresh, 0, slots)) if not fresh.all() else None
-        if not fresh.any() and kept is not None:
-            return kept
-        pushed = self.item_columns(panes, rows[fresh])
-        if kept is None:
-            return pushed
-        place = np.where(fresh, len(slots) + np.cumsum(fresh) - 1, np.arange(len(slots)))
-        return {
-            name: pa.concat_arrays([kept[name], pushed[name]]).take(pa.array(place))
-            for name in pushed
-        }
-
-    def _materialise(self, panes: Runs) -> None:
-        """Copy the items out of the rows that brought them, so that the rows can be freed."""
-        fresh = np.flatnonzero(self.row >= 0)
-        live = fresh[np.isin(fresh, self.heap[: self.control[SIZE]])]
-        if len(live):
-            part = Part(np.array([0, len(live)]), self.item_columns(panes, self.row[live]))
-            self.store.put(live, part, np.arange(len(live)))
-        self.row[fresh] = -1
 
     def _keep_errors(self) -> None:
         """Start errors per pane: up to an item's insertion all counts are error, later ones not."""
         self.item_err = np.zeros_like(self.item_hist)
         for bucket, pane in enumerate(self.held.tolist()):
-            if pane != NEVER:
+            if pane != kernel.NEVER:
                 before = pane < self.born
                 self.item_err[before, bucket] = self.item_hist[before, bucket]
         for bucket, pane in enumerate(self.held.tolist()):
-            if pane != NEVER:
+            if pane != kernel.NEVER:
                 same = self.born == pane
                 self.item_err[same, bucket] = self.err[same] - self.item_err[same].sum(axis=1)
 
     # Answers ----------------------------------------------------------------------------------
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        live = self.heap[: self.control[SIZE]]
+        live = self.heap[: self.control[kernel.SIZE]]
         inside = (self.held >= first) & (self.held < end)
         shown = live[(self.seen[live] >= first)]
         columns = self.store.gather(shown)
@@ -165,7 +125,7 @@ class Fsw(CounterSketch):
         values = np.stack([counts, np.minimum(self.err[shown], counts)], axis=1)
         before = (self.held[inside][None, :] <= self.born[shown][:, None]).sum(axis=1)
         let_go = before if len(self.bits) else np.zeros(len(shown), np.int64)
-        lost = self.control[LOST] >= first or self.cell_hist[:, inside].any()
+        lost = self.control[kernel.LOST] >= first or self.cell_hist[:, inside].any()
         runs = 1 if len(shown) or lost else 0
         part = self._part(np.array([0, len(shown)] if runs else [0]), values, let_go, columns)
         clean = not (len(self.bits) or lost or self.err[shown].any())
@@ -175,7 +135,7 @@ class Fsw(CounterSketch):
         lift = let_go.astype(self.dtype, copy=False)
         count, error = values[:, 0] + lift, values[:, 1]
         counted = {"count": count, "error": error + lift, "estimate": values[:, 0]}
-        return settled(Part(offsets, columns | counted), self.items, self.query.k)
+        return self.item_type.settled(Part(offsets, columns | counted), self.query.k)
 
     def _answers(self, number: Array, part: Part, proven: Array) -> Runs:
         group = np.zeros(len(number), np.int32)
@@ -186,33 +146,34 @@ class Fsw(CounterSketch):
     @property
     def mu(self) -> Any:
         """The least monitored count, 0 while the list has room: the paper's μ."""
-        full = self.control[SIZE] == self.capacity
+        full = self.control[kernel.SIZE] == self.capacity
         return self.base.min() if full else self.base.dtype.type(0)
 
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        if arrays and len(arrays["control"]) == LOST:
+    def restore(self, arrays: Saved) -> None:
+        if arrays and len(arrays["control"]) == kernel.LOST:
             # Version 0.1 did not record items left out at weight 0; without weights there are none.
-            lost = NEVER if self.query.weight is None else arrays["held"].max()
+            lost = kernel.NEVER if self.query.weight is None else arrays["held"].max()
             arrays = {**arrays, "control": np.append(arrays["control"], lost)}
         super().restore(arrays)
 
     def stats(self) -> dict[str, int | float]:
         names = {
-            "inserts": INSERTS, "removals": REMOVALS, "hits": HITS, "updates": UPDATES,
-            "bucket_updates": BUCKETS, "stayed_0": STAYED, "stayed_1": STAYED + 1,
-            "stayed_2": STAYED + 2, "stayed_more": STAYED + 3, "retained": SIZE,
+            "inserts": kernel.INSERTS, "removals": kernel.REMOVALS, "hits": kernel.HITS,
+            "updates": kernel.UPDATES, "bucket_updates": kernel.BUCKETS,
+            "stayed_0": kernel.STAYED, "stayed_1": kernel.STAYED + 1,
+            "stayed_2": kernel.STAYED + 2, "stayed_more": kernel.STAYED + 3,
+            "retained": kernel.SIZE,
         }  # fmt: skip
-        arrays = (*(getattr(self, name) for name in self.kept), self.fine, self.bits, self.row)
-        held = sum(array.nbytes for array in arrays) + 2 * self.cur.nbytes
+        held = self.nbytes + self.fine.nbytes + self.bits.nbytes + self.row.nbytes
         m, h, p = self.capacity, self.cells, self.panes
         counters = m * (4 + p) + h * (p + self.ratio) + -(-self.filter_bits // 16)
         found: dict[str, int | float] = {n: int(self.control[at]) for n, at in names.items()}
         return found | {
-            "mu": self.mu.item(), "counters": counters, "state_bytes": held + self.store.nbytes
+            "mu": self.mu.item(), "counters": counters, "state_bytes": held + 2 * self.cur.nbytes
         }  # fmt: skip
 
     def _check(self) -> None:
-        size = int(self.control[SIZE])
+        size = int(self.control[kernel.SIZE])
         assert sorted(self.heap.tolist()) == list(range(self.capacity))
         live = self.heap[:size]
         for slot in live.tolist():
@@ -225,7 +186,7 @@ class Fsw(CounterSketch):
         assert not self.cur.any() or not self.cur[live].any()
         assert not self.fine.any()
         assert not self.bits.any()
-        empty = self.held == NEVER
+        empty = self.held == kernel.NEVER
         assert not self.item_hist[live][:, empty].any()
         assert not self.cell_hist[:, empty].any()
         assert np.array_equal(self.marks.T != 0, self.cell_hist != 0)
@@ -238,7 +199,7 @@ class Fsw(CounterSketch):
         if len(held):
             assert held.max() - held.min() < self.panes
         for slot in live.tolist():
-            coarse = cell_of(self.item[slot], len(self.fine)) // self.ratio
+            coarse = kernel.cell_of(self.item[slot], len(self.fine)) // self.ratio
             if not len(self.item_err) and not len(self.bits):  # Lemma 4
                 assert self.err[slot] <= self.hist[coarse] * (1 + 1e-12)
 

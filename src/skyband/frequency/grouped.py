@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from skyband.arrays import Array, Ints
+from skyband.arrays import Array, Ints, Saved, State, grown
 from skyband.contract.rows import Windows
-from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.data.keys import KeyIndex
-from skyband.frequency.items import ItemStore, keys_decide, order_keys, ranked
-from skyband.frequency.lists import Tape
-from skyband.kernels.frequency.grouped import HEAD, LIVE, PLACES, TAIL, TOP, fold_groups
+from skyband.contract.runs import Part, Runs, offsets_of, run_starts
+from skyband.frequency.items import ItemColumns
+from skyband.frequency.tape import Tape
+from skyband.frequency.window_counts import CodedCounts
+from skyband.kernels.frequency.grouped import (
+    HEAD,
+    LIVE,
+    PLACES,
+    TAIL,
+    TOP,
+    Blocks,
+    Entries,
+    fold_groups,
+)
 from skyband.kernels.frequency.pane_sums import dead_codes, recount
 
 __all__ = ["GroupedCounts"]
@@ -21,7 +28,7 @@ _NONE = np.zeros(0, np.int64)
 _BLOCKS = ("begin", "rooms", "sizes", "codes", "refs", "sums")
 
 
-class GroupedCounts:
+class GroupedCounts(CodedCounts):
     """Keeps the window's sum of each (group, item), one block per group, and the live panes' lists.
 
     Cost: O(1) per list entry when its pane arrives and when it expires, and one pass over the
@@ -29,96 +36,70 @@ class GroupedCounts:
     tape, and each item once.
     """
 
-    def __init__(self, store: ItemStore, k: int) -> None:
-        self.store, self.k = store, k
-        self.decided = keys_decide(store.kinds)
-        self.index = KeyIndex()
-        self.order_key, self.item_refs = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    by_code = ("order_key", "item_refs")
+    saved_by_code = ("order_key",)
+
+    def __init__(self, item_type: ItemColumns, k: int) -> None:
+        super().__init__(item_type, k)
+        self.item_refs = np.zeros(0, np.int32)
         none, few = np.zeros(0, np.int64), np.zeros(0, np.int32)
         self.entries, self.runs = Tape({"code": few, "value": none}), Tape({"owner": few})
         self.offsets, self.cuts, self.pane = np.zeros(1, np.int64), np.zeros(1, np.int64), none
         self.begin, self.rooms, self.sizes = none, none, none
         self.codes, self.refs, self.sums = few, few, none
         self.place = np.zeros(PLACES, np.int64)
-        self.ranks = self.order = _NONE
-        self.inserts = self.removals = self.updates = 0
 
     def __len__(self) -> int:
         return int(self.place[LIVE])
 
     @property
     def nbytes(self) -> int:
-        arrays = [getattr(self, name) for name in (*_BLOCKS, "offsets", "cuts", "pane")]
-        arrays += [self.order_key, self.item_refs]
-        parts = (self.entries, self.runs, self.index, self.store)
-        return sum(int(a.nbytes) for a in arrays) + sum(int(p.nbytes) for p in parts)
+        owned = [getattr(self, name) for name in (*_BLOCKS, "offsets", "cuts", "pane")]
+        return super().nbytes + sum(int(a.nbytes) for a in (*owned, self.entries, self.runs))
 
     # Panes ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, hashes: Array, windows: Windows) -> Runs | None:
-        """Push panes, whose entries have these hashes, and read windows."""
-        part = panes.parts["items"]
-        codes = self._encode(part, hashes)
-        self._append(panes.stamp, panes.group, part, codes)
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        self._append(panes)
         code, total, group, end, per_window = self._run(windows)
         answers = None
         if len(windows):
             number = np.repeat(windows.number, per_window)
-            answers = self._answers(number, group, offsets_of(np.diff(end, prepend=0)), code, total)
+            answers = self._answers(number, group, self._best(end, code, total))
         self._expire()
         return answers
 
     def _run(self, windows: Windows) -> tuple[Array, Array, Array, Array, Array]:
-        sequence = self._sequence(windows.ranks)
+        sequence = self._sequence(len(self.begin), windows.ranks)
         before = int(self.place[LIVE])
+        code, value = self.entries["code"], self.entries["value"]
         found = fold_groups(
-            self.pane, self.cuts, self.runs["owner"], self.offsets, self.entries["code"],
-            self.entries["value"], self.item_refs, self.begin, self.rooms, self.sizes, self.codes,
-            self.refs, self.sums, self.place, windows.first, windows.end, sequence, self.order_key,
-            self.k, self.decided,
+            Entries(self.pane, self.cuts, self.runs["owner"], self.offsets, code, value),
+            self.item_refs,
+            Blocks(self.begin, self.rooms, self.sizes, self.codes, self.refs, self.sums),
+            self.place, windows.first, windows.end, sequence, self.order_key, self.k,
+            self.item_type.decided,
         )  # fmt: skip
         self.codes, self.refs, self.sums = found[:3]
         self.inserts += max(0, int(self.place[LIVE]) - before)
         return found[3:]
 
-    def _encode(self, part: Part, hashes: Array) -> Array:
-        codes, rows, fresh = self.index.encode(hashes)
-        if len(fresh):
-            known = self.index.bound
-            if known > len(self.order_key):
-                size = max(known, 2 * len(self.order_key))
-                self.order_key = _longer(self.order_key, size)
-                self.item_refs = _longer(self.item_refs, size)
-            self.store.put(fresh, part, rows)
-            kept = self.store.gather(fresh)
-            self.order_key[fresh] = order_keys(list(kept.values()))
+    def _append(self, panes: Runs) -> None:
+        part, stamp, group = panes.parts["items"], panes.stamp, panes.group
+        codes, _, _ = self._encode(self.item_type.hashes(part), part)
         self.updates += len(codes)
-        return codes
-
-    def _append(self, stamp: Ints, group: Array, part: Part, codes: Array) -> None:
         if not len(stamp):
             return
         bound = int(group.max()) + 1
-        if bound > len(self.begin):
-            size = max(bound, 2 * len(self.begin))
-            self.begin, self.rooms, self.sizes = (
-                _longer(each, size) for each in (self.begin, self.rooms, self.sizes)
-            )
-        changed = np.flatnonzero(np.append(True, stamp[1:] != stamp[:-1]))
+        for name in ("begin", "rooms", "sizes"):
+            setattr(self, name, grown(getattr(self, name), bound))
+        changed = run_starts(stamp)
         starts = np.append(changed[1:], len(stamp)) + len(self.runs)
         self.cuts = np.concatenate([self.cuts, starts])
         self.pane = np.concatenate([self.pane, stamp[changed]])
         self.offsets = np.concatenate([self.offsets, self.offsets[-1] + part.offsets[1:]])
         self.runs.append(owner=group)
         self.entries.append(code=codes, value=part["count"])
-
-    def _sequence(self, ranks: Ints) -> Ints:
-        """Groups in the order of their keys, as answers show them; those without a rank last."""
-        if self.ranks is not ranks or len(self.order) < len(self.begin):
-            order = np.argsort(ranks, kind="stable")
-            order = order[order < len(self.begin)]
-            self.ranks, self.order = ranks, np.append(order, np.arange(len(ranks), len(self.begin)))
-        return self.order
 
     def _expire(self) -> None:
         gone = int(self.place[HEAD])
@@ -139,16 +120,11 @@ class GroupedCounts:
 
     # Answers ----------------------------------------------------------------------------------
 
-    def _answers(
-        self, number: Ints, group: Array, offsets: Ints, code: Array, total: Array
-    ) -> Runs:
-        part = Part(offsets, {"count": total, **self.store.gather(code)})
-        if not self.decided:
-            part = ranked(part, self.store.names, self.k)
-        return Runs(number, group, {"items": part})
+    def _best(self, end: Ints, code: Array, total: Array) -> Part:
+        offsets = offsets_of(np.diff(end, prepend=0))
+        return Part(offsets, {"count": total, **self.store.gather(code)})
 
     def partial(self, first: int, end: int, group: int | None) -> Runs:
-        """The best items of each group over the live panes in [first, end)."""
         low, high = (int(self.cuts[at]) for at in np.searchsorted(self.pane, [first, end]))
         run = np.arange(low, high)
         owner = self.runs["owner"][low:high]
@@ -158,38 +134,27 @@ class GroupedCounts:
         run, owner = run[order], owner[order]
         part = Part(self.offsets, {name: self.entries[name] for name in ("code", "value")})
         part = part.take(run)
-        cuts = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])[: len(owner)])
+        cuts = run_starts(owner)
         starts, stops = part.offsets[cuts], part.offsets[np.append(cuts[1:], len(owner))]
-        if not len(cuts):
-            starts = stops = _NONE
         code, total, ends = recount(
-            part["code"], part["value"].reshape(-1, 1), starts, stops, self.index.bound,
-            self.order_key, self.k, self.decided,
+            part["code"], part["value"].reshape(-1, 1), starts, stops[: len(cuts)],
+            self.index.bound, self.order_key, self.k, self.item_type.decided,
         )  # fmt: skip
-        offsets = offsets_of(np.diff(ends, prepend=0))
-        return self._answers(np.zeros(len(cuts), np.int64), owner[cuts], offsets, code, total[:, 0])
+        best = self._best(ends, code, total[:, 0])
+        return self._answers(np.zeros(len(cuts), np.int64), owner[cuts], best)
 
     # State ------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Array]:
+    def state(self) -> State:
         """Flat arrays for a snapshot: the live panes, from which blocks are rebuilt."""
-        known = self.index.bound
-        arrays = {f"index/{name}": value for name, value in self.index.state().items()}
-        arrays |= self.store.state()
         counts = [self.inserts, self.removals, self.updates]
-        return arrays | {
-            "order_key": self.order_key[:known].copy(), "code": self.entries["code"].copy(),
-            "value": self.entries["value"].copy(), "owner": self.runs["owner"].copy(),
+        return super().state() | self.entries.state() | self.runs.state() | {
             "offsets": self.offsets, "cuts": self.cuts, "pane": self.pane,
             "counts": np.array(counts, np.int64),
         }  # fmt: skip
 
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Restore from a snapshot."""
-        index = {n[6:]: array for n, array in arrays.items() if n.startswith("index/")}
-        self.index = KeyIndex.from_state(index)
-        self.store.restore(arrays)
-        self.order_key = arrays["order_key"].copy()
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
         self.item_refs = np.zeros(len(self.order_key), np.int32)
         self.entries = Tape({name: arrays[name] for name in ("code", "value")})
         self.runs = Tape({"owner": arrays["owner"]})
@@ -226,9 +191,3 @@ class GroupedCounts:
                 found[g, int(self.codes[at])] = [int(self.refs[at]), int(self.sums[at])]
         assert found == wanted
         assert len(found) == self.place[LIVE]
-
-
-def _longer(array: Array, size: int) -> Array:
-    more = np.zeros(size, array.dtype)
-    more[: len(array)] = array
-    return more

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from skyband.arrays import Array
+from skyband.arrays import Array, Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.errors import EngineError
-from skyband.frequency.items import settled
 from skyband.frequency.rows import CounterSketch
+from skyband.kernels.frequency import spacesaving as kernel
 from skyband.kernels.frequency.item_heap import table_find, table_size
-from skyband.kernels.frequency.spacesaving import (
-    COUNTS,
-    HITS,
-    INSERTS,
-    NEVER,
-    REMOVALS,
-    SIZE,
-    fold_instances,
-)
 from skyband.query.frequency import HeavyHitters
 
 __all__ = ["FilteredSpaceSaving", "SpaceSaving"]
@@ -51,7 +40,7 @@ class SpaceSaving(CounterSketch):
     [{'letter': 'c', 'count': 3, 'error': 2}, {'letter': 'b', 'count': 2, 'error': 0}]
     """
 
-    kept = (
+    saved_arrays = (
         "last", "started", "control", "item", "f", "err", "alpha", "heap", "table", "total",
         "low", "slack", "ended",
     )  # fmt: skip
@@ -72,10 +61,13 @@ class SpaceSaving(CounterSketch):
     def start(self) -> None:
         n, m = self.instances, self.capacity
         size, self.shift = table_size(m)
-        self.store = self.new_store()
-        self.last, self.started = np.full(2, NEVER), np.full(n, NEVER)
+        self.store = self.item_type.new_store()
+        self.last, self.started = np.full(2, kernel.NEVER), np.full(n, kernel.NEVER)
         # ``last`` holds the last pane, and the first pane since which no instance is missing.
-        self.control, self.total = np.zeros((n, COUNTS), np.int64), np.zeros(COUNTS, np.int64)
+        self.control, self.total = (
+            np.zeros((n, kernel.COUNTS), np.int64),
+            np.zeros(kernel.COUNTS, np.int64),
+        )
         self.table = np.zeros((n, size), np.uint64)
         self.item, self.row = np.zeros((n, m), np.uint64), np.full((n, m), -1)
         self.f, self.err, self.low, self.slack = (np.zeros((n, m), self.dtype) for _ in range(4))
@@ -88,47 +80,28 @@ class SpaceSaving(CounterSketch):
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         panes = self.reduced(panes)
         shape = self.query.window.panes
-        slots, rows, values, ends, proven = fold_instances(
-            *self.unpacked(panes), windows.first, windows.end, self.query.k, self.filtered,
-            shape.per_window, self.every, self.last, self.started, self.control, self.item,
-            self.row, self.f, self.err, self.alpha, self.heap, self.low, self.slack, self.table,
-            self.shift, self.total, self.ended,
+        stamp, *pushed = self.unpacked(panes)
+        instances = kernel.Instance(
+            self.control, self.item, self.row, self.f, self.err, self.alpha, self.heap, self.low,
+            self.slack, self.table,
+        )  # fmt: skip
+        slots, rows, values, ends, proven = kernel.fold_instances(
+            stamp, kernel.Pushed(*pushed), windows.first, windows.end, self.query.k, self.filtered,
+            shape.per_window, self.every, self.last, self.started, instances, self.shift,
+            self.total, self.ended,
         )  # fmt: skip
         found = None
         if len(windows):
             columns = self._items(panes, slots, rows)
             found = self._answers(windows.number, np.diff(ends, prepend=0), values, columns, proven)
-        self._materialise(panes)
+        self._materialise(panes, self._used())
         return found
 
-    def _items(self, panes: Runs, slots: Array, rows: Array) -> dict[str, Any]:
-        """Items of answers, from rows just pushed or from the store of earlier calls."""
-        fresh = rows >= 0
-        if fresh.all():
-            return self.item_columns(panes, rows)
-        kept = self.store.gather(slots[~fresh])
-        if not fresh.any():
-            return kept
-        pushed = self.item_columns(panes, rows[fresh])
-        place = np.where(
-            fresh, np.cumsum(fresh) - 1 + len(slots) - fresh.sum(), np.cumsum(~fresh) - 1
-        )
-        return {
-            name: pa.concat_arrays([kept[name], pushed[name]]).take(pa.array(place))
-            for name in pushed
-        }
-
-    def _materialise(self, panes: Runs) -> None:
-        """Copy the items out of the rows that brought them, so that the rows can be freed."""
-        used = np.zeros(self.row.shape, np.bool_)
-        for i in np.flatnonzero(self.started != NEVER):
-            used[i, self.heap[i, : self.control[i, SIZE]]] = True
-        fresh = np.flatnonzero((self.row >= 0) & used)
-        if len(fresh):
-            rows = self.row.ravel()[fresh]
-            part = Part(np.array([0, len(fresh)]), self.item_columns(panes, rows))
-            self.store.put(fresh, part, np.arange(len(fresh)))
-        self.row[:] = -1
+    def _used(self) -> Ints:
+        """The slots of all items that are counted."""
+        live = np.flatnonzero(self.started != kernel.NEVER)
+        slots = [i * self.capacity + self.heap[i, : self.control[i, kernel.SIZE]] for i in live]
+        return np.concatenate([_NONE, *slots])
 
     # Answers ----------------------------------------------------------------------------------
 
@@ -145,9 +118,11 @@ class SpaceSaving(CounterSketch):
             none = np.zeros((0, 2), self.dtype)
             return self._answers(_NONE, _NONE, none, self.store.gather(_NONE), _NONE > 0)
         i = covered[np.argmin(self.started[covered])]
-        live = self.heap[i, : self.control[i, SIZE]]
+        live = self.heap[i, : self.control[i, kernel.SIZE]]
         values = np.stack([self.f[i, live], self.err[i, live]], axis=1)
-        clean = not (self.control[i, REMOVALS] or self.alpha[i].any() or self.err[i, live].any())
+        clean = not (
+            self.control[i, kernel.REMOVALS] or self.alpha[i].any() or self.err[i, live].any()
+        )
         columns = self.store.gather(i * self.capacity + live)
         lengths = np.array([len(live)])
         return self._answers(np.zeros(1, np.int64), lengths, values, columns, np.array([clean]))
@@ -156,21 +131,21 @@ class SpaceSaving(CounterSketch):
         self, number: Array, lengths: Array, values: Array, columns: dict[str, Any], proven: Array
     ) -> Runs:
         counted = {"count": values[:, 0], "error": values[:, 1]}
-        part = settled(Part(offsets_of(lengths), columns | counted), self.items, self.query.k)
+        part = self.item_type.settled(Part(offsets_of(lengths), columns | counted), self.query.k)
         group = np.zeros(len(number), np.int32)
         return Runs(number, group, {"items": part}, {"exact": proven})
 
     # State ------------------------------------------------------------------------------------
 
-    def restore(self, arrays: Mapping[str, Array]) -> None:
+    def restore(self, arrays: Saved) -> None:
         if arrays and len(arrays["last"]) == 1:
             arrays = {**arrays, **self._of_version_0_1(arrays)}
         super().restore(arrays)
 
-    def _of_version_0_1(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    def _of_version_0_1(self, arrays: Saved) -> State:
         """Convert what version 0.1 saved: it started instances only where windows start."""
         last = arrays["last"]
-        found = {"last": np.append(last, last + 1 if last[0] != NEVER else last)}
+        found = {"last": np.append(last, last + 1 if last[0] != kernel.NEVER else last)}
         for name in ("started", "control", "item", "f", "err", "alpha", "table", "low", "slack"):
             found[name] = getattr(self, name).copy()
             found[name][: len(arrays[name])] = arrays[name]
@@ -178,31 +153,30 @@ class SpaceSaving(CounterSketch):
         return found
 
     def stats(self) -> dict[str, int | float]:
-        names = {"inserts": INSERTS, "removals": REMOVALS, "hits": HITS}
-        arrays = [*(getattr(self, name) for name in self.kept), self.row]
+        names = {"inserts": kernel.INSERTS, "removals": kernel.REMOVALS, "hits": kernel.HITS}
         total = self.total + self.control.sum(axis=0)
-        live = self.started != NEVER
+        live = self.started != kernel.NEVER
         mean = float(self.ended[0] / self.ended[1]) if self.ended[1] else 0.0
         filter_cells = self.cells if self.filtered else 0
         shape = self.query.window.panes
         instances = -(-shape.per_window // self.every)
         return {
             **{name: int(total[at]) for name, at in names.items()},
-            "retained": int(self.control[live, SIZE].sum()),
-            "state_bytes": sum(array.nbytes for array in arrays) + self.store.nbytes,
+            "retained": int(self.control[live, kernel.SIZE].sum()),
+            "state_bytes": self.nbytes + self.row.nbytes,
             "mu": mean,
             "counters": instances * (3 * self.capacity + filter_cells),
         }
 
     def _check(self) -> None:
         shape = self.query.window.panes
-        live = np.flatnonzero(self.started != NEVER)
+        live = np.flatnonzero(self.started != kernel.NEVER)
         assert len(np.unique(self.started[live])) == len(live)
         assert len(live) < self.instances
         if len(live):
             assert self.last[0] - self.started[live].min() < shape.per_window
         for i in live:
-            size = int(self.control[i, SIZE])
+            size = int(self.control[i, kernel.SIZE])
             assert sorted(self.heap[i].tolist()) == list(range(self.capacity))
             used = self.heap[i, :size]
             for slot in used.tolist():

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Ints
-from skyband.contract.runs import Part, expand, offsets_of, pick
-from skyband.data.column_store import ColumnStore
-from skyband.data.columns import native_dtype, plain, spans, to_numpy
+from skyband.arrays import Array, Hashes, Ints
+from skyband.contract.runs import Part
+from skyband.data.columns import OFFSETS_32, OFFSETS_64, native_dtype, plain, spans, to_numpy
 from skyband.data.order import id_ranks, sortable
-from skyband.kernels.frequency.counting import prefix_keys
+from skyband.data.retained_rows import RetainedRows
+from skyband.kernels.core.borrow import frozen
+from skyband.kernels.core.hashing import hash_int64
+from skyband.kernels.core.strings import prefix_keys
 
-__all__ = ["ItemStore", "order_keys", "ranked", "settled"]
+__all__ = ["ItemColumns", "order_keys"]
 
 
 def order_keys(columns: Sequence[pa.Array]) -> Ints:
@@ -28,102 +30,81 @@ def order_keys(columns: Sequence[pa.Array]) -> Ints:
     column = plain(columns[0])
     if native_dtype(column.type) is not None:
         return sortable(to_numpy(column))
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return prefix_keys(*spans(column))
-    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
-        return prefix_keys(*spans(column))
+    if column.type in OFFSETS_32 or column.type in OFFSETS_64:
+        return prefix_keys(*spans(column), 0)
     return np.zeros(len(column), np.int64)
 
 
-def keys_decide(kinds: Sequence[pa.DataType]) -> bool:
-    """Whether items with equal order keys are equal."""
-    return len(kinds) == 1 and native_dtype(kinds[0]) is not None
+class ItemColumns:
+    """The columns that make up an item, under their names in summaries."""
 
+    def __init__(self, names: Sequence[str], schema: pa.Schema) -> None:
+        self.names = tuple(names)
+        self.columns = tuple(f"item:{name}" for name in names)
+        self.types = [schema.field(name).type for name in names]
 
-def settled(part: Part, names: Sequence[str], k: int, runs: Ints | None = None) -> Part:
-    """The best k of each run: greatest estimate first, then smallest error, then smallest item.
+    def new_store(self) -> RetainedRows:
+        """An empty store of items."""
+        return RetainedRows(dict(zip(self.columns, self.types, strict=True)), label="item")
 
-    ``runs`` are the runs whose rows may not be sorted yet; None means all.
-    """
-    lengths = part.lengths
-    if runs is None:
-        runs = np.arange(len(lengths))
-    if len(runs):
-        rows = expand(part.offsets[runs], lengths[runs])
-        estimate = part["estimate" if "estimate" in part.columns else "count"][rows]
+    @cached_property
+    def raw(self) -> bool:
+        """Whether items are 64-bit integers: then kernels hash them as they go."""
+        kind = native_dtype(self.types[0])
+        plain = kind is not None and kind.kind in "iu" and kind.itemsize == 8
+        return plain and len(self.names) == 1
+
+    @cached_property
+    def decided(self) -> bool:
+        """Whether items with equal order keys are equal, so that the keys order any two items."""
+        return len(self.names) == 1 and native_dtype(self.types[0]) is not None
+
+    def integers(self, part: Part) -> Hashes:
+        """The items of a part as they are; only if items are ``raw``."""
+        if not len(part):
+            return np.zeros(0, np.uint64)
+        return frozen(to_numpy(part[self.columns[0]])).view(np.uint64)
+
+    def hashes(self, part: Part) -> Hashes:
+        """Hashes of the items of a part."""
+        if not len(part):
+            return np.zeros(0, np.uint64)
+        if "hash" in part.columns:
+            return np.ascontiguousarray(part["hash"])
+        return hash_int64(self.integers(part).view(np.int64))
+
+    def settled(self, part: Part, k: int, runs: Ints | None = None) -> Part:
+        """The best k of each run: greatest estimate first, then smallest error, then smallest item.
+
+        ``runs`` are the runs whose rows may not be sorted yet; None means all.
+        """
+        if runs is None:
+            runs = np.arange(len(part.lengths))
+        return part.resorted(runs, self._order).first_rows(k)
+
+    def _order(self, part: Part, run: Ints) -> Array:
         keys: list[Any] = [
-            id_ranks(pick(part[f"item:{name}"], rows)) if len(rows) else rows
-            for name in reversed(names)
+            id_ranks(part[name]) if len(part) else run for name in reversed(self.columns)
         ]
         if "error" in part.columns:
-            keys.append(part["error"][rows])
-        keys += [-estimate, np.repeat(runs, lengths[runs])]
-        order = np.arange(len(part))
-        order[rows] = rows[np.lexsort(keys)]
-        if (lengths <= k).all():
-            return part.rows(order, part.offsets)
-    else:
-        order = np.arange(len(part))
-        if (lengths <= k).all():
+            keys.append(part["error"])
+        return np.lexsort([*keys, -_estimate(part), run])
+
+    def ranked(self, part: Part, k: int) -> Part:
+        """``settled`` for runs that are sorted except for ties of items with equal order keys."""
+        if self.decided and "error" not in part.columns:
             return part
-    kept = np.minimum(lengths, k)
-    best = order[expand(part.offsets[:-1], kept)]
-    return part.rows(best, offsets_of(kept))
+        estimate = _estimate(part)
+        same = estimate[1:] == estimate[:-1]
+        if "error" in part.columns:
+            same &= part["error"][1:] == part["error"][:-1]
+        inner = part.offsets[1:-1]
+        same[inner[(inner > 0) & (inner < len(part))] - 1] = False
+        tied = np.flatnonzero(same)
+        runs = np.unique(np.searchsorted(part.offsets, tied, side="right") - 1)
+        return self.settled(part, k, runs)
 
 
-def ranked(part: Part, names: Sequence[str], k: int) -> Part:
-    """``settled`` for runs that are sorted except for ties: only runs with ties are sorted."""
-    estimate = part["estimate" if "estimate" in part.columns else "count"]
-    same = estimate[1:] == estimate[:-1]
-    if "error" in part.columns:
-        same &= part["error"][1:] == part["error"][:-1]
-    same[part.offsets[1:-1][(part.offsets[1:-1] > 0) & (part.offsets[1:-1] < len(part))] - 1] = (
-        False
-    )
-    tied = np.flatnonzero(same)
-    runs = np.unique(np.searchsorted(part.offsets, tied, side="right") - 1)
-    return settled(part, names, k, runs)
-
-
-class ItemStore:
-    """The columns of retained items, by slot."""
-
-    def __init__(self, names: Sequence[str], kinds: Sequence[pa.DataType]) -> None:
-        self.names = tuple(names)
-        self.stores = [ColumnStore(kind) for kind in kinds]
-
-    @property
-    def kinds(self) -> list[pa.DataType]:
-        return [store.type for store in self.stores]
-
-    @property
-    def nbytes(self) -> int:
-        return sum(store.nbytes for store in self.stores)
-
-    def put(self, slots: npt.NDArray[Any], part: Part, positions: npt.NDArray[Any]) -> None:
-        """Copy items out of a summary."""
-        for name, store in zip(self.names, self.stores, strict=True):
-            store.put(slots, part[f"item:{name}"], positions)
-
-    def gather(self, slots: npt.NDArray[Any]) -> dict[str, pa.Array]:
-        """Item columns of these slots."""
-        return {
-            f"item:{name}": store.gather(slots)
-            for name, store in zip(self.names, self.stores, strict=True)
-        }
-
-    def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Flat arrays for a snapshot."""
-        return {
-            f"item{i}/{name}": value
-            for i, store in enumerate(self.stores)
-            for name, value in store.state().items()
-        }
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore from a snapshot."""
-        for i, store in enumerate(self.stores):
-            prefix = f"item{i}/"
-            mine = {n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix)}
-            self.stores[i] = ColumnStore.from_state(store.type, mine)
+def _estimate(part: Part) -> Array:
+    found: Array = part["estimate" if "estimate" in part.columns else "count"]
+    return found

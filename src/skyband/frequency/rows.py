@@ -11,8 +11,7 @@ input was cut into batches. docs/decisions/0009 gives the reasons.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +20,13 @@ from skyband.arrays import Array, Ints
 from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
 from skyband.data.columns import plain
+from skyband.data.retained_rows import RetainedRows
 from skyband.errors import QueryError
-from skyband.frequency.base import ONE_EACH, FrequencySynopsis, read_only
-from skyband.frequency.items import ItemStore
+from skyband.frequency.base import ONE_EACH, FrequencySynopsis
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.core.hashing import hash_int64
 from skyband.kernels.frequency.counting import count_runs
-from skyband.query.base import count
+from skyband.query.checks import count
 from skyband.query.frequency import HeavyHitters
 
 __all__ = ["CounterSketch", "SketchSynopsis"]
@@ -77,7 +77,7 @@ class SketchSynopsis(FrequencySynopsis):
 
     def summarise(self, rows: Rows) -> Runs:
         weights, total = self.weighed(rows)
-        columns: dict[str, Any] = {} if self.raw else {"hash": self.hashed(rows)}
+        columns: dict[str, Any] = {} if self.item_type.raw else {"hash": self.hashed(rows)}
         if total is not None:
             columns["weight"] = weights
         columns |= {f"item:{name}": self._as_bound(rows.arrow(name), name) for name in self.items}
@@ -95,30 +95,19 @@ class SketchSynopsis(FrequencySynopsis):
         return column if column.type == kind else column.cast(kind)
 
     def combine(self, runs: Runs) -> Runs:
-        fresh = np.flatnonzero(~runs.repeats)
-        rows, known = runs.parts["rows"], runs.part("known")
+        known, fresh = runs.part("known"), np.flatnonzero(~runs.repeats)
+        united = runs.with_parts(known=known).united()
         many = np.add.reduceat((known.lengths > 0).astype(np.int64), fresh) > 1
-        missing = np.add.reduceat(runs.scalars["missing"], fresh)
-        merged_known = Part(np.append(known.offsets[fresh], len(known)), known.columns)
-        pieces = (
-            [
+        if many.any():
+            ends = np.append(fresh[1:], len(runs))
+            pieces = [
                 self._merge(runs, known, int(start), int(stop))
                 if several
-                else merged_known.slice(i, i + 1)
-                for i, (start, stop, several) in enumerate(
-                    zip(fresh, np.append(fresh[1:], len(runs)), many, strict=True)
-                )
+                else united.parts["known"].slice(i, i + 1)
+                for i, (start, stop, several) in enumerate(zip(fresh, ends, many, strict=True))
             ]
-            if many.any()
-            else None
-        )
-        if pieces is not None:
-            merged_known = _joined(pieces)
-        scalars = {n: np.add.reduceat(values, fresh) for n, values in runs.scalars.items()}
-        scalars["missing"] = missing
-        merged = Part(np.append(rows.offsets[fresh], len(rows)), rows.columns)
-        parts = {"rows": merged, "known": merged_known}
-        return self.reduced(Runs(runs.stamp[fresh], runs.group[fresh], parts, scalars))
+            united = united.with_parts(known=_joined(pieces))
+        return self.reduced(united)
 
     def _merge(self, runs: Runs, known: Part, start: int, stop: int) -> Part:
         """Merge counted items of one pane; items that a part lacks may have been cut off there."""
@@ -164,32 +153,32 @@ class SketchSynopsis(FrequencySynopsis):
         weighted = self.query.weight is not None and len(rows)
         some = len(known) > 0
         return Pushed(
-            stamp=runs.stamp,
-            hashes=read_only(self._hashes(rows, 0, len(rows), raw)),
-            weights=read_only(rows["weight"] if weighted else np.zeros(0, self.dtype)),
-            offsets=rows.offsets,
-            known=read_only(known["hash"] if some else _NO_HASHES),
-            counts=read_only(known["count"] if some else np.zeros(0, self.dtype)),
-            errors=read_only(known["error"] if some else np.zeros(0, self.dtype)),
-            known_offsets=known.offsets,
-            missing=runs.scalars["missing"].astype(self.dtype, copy=False),
+            stamp=frozen(runs.stamp),
+            hashes=frozen(self._hashes(rows, 0, len(rows), raw)),
+            weights=frozen(rows["weight"] if weighted else np.zeros(0, self.dtype)),
+            offsets=frozen(rows.offsets),
+            known=frozen(known["hash"] if some else _NO_HASHES),
+            counts=frozen(known["count"] if some else np.zeros(0, self.dtype)),
+            errors=frozen(known["error"] if some else np.zeros(0, self.dtype)),
+            known_offsets=frozen(known.offsets),
+            missing=frozen(runs.scalars["missing"].astype(self.dtype, copy=False)),
         )
 
     def _hashes(self, rows: Part, start: int, stop: int, raw: bool = False) -> Array:
         """Hashes of some rows; with ``raw``, 64-bit integers stay as they are."""
         if stop == start:
             return _NO_HASHES
-        if not self.raw:
+        if not self.item_type.raw:
             return np.asarray(rows["hash"][start:stop])
-        values = self.integers(rows)[start:stop]
+        values = self.item_type.integers(rows)[start:stop]
         return values if raw else hash_int64(values.view(np.int64))
 
     def _counted(self, rows: Part, start: int, stop: int) -> Part:
         """Rows counted by item, in order of first appearance."""
         weights = rows["weight"][start:stop] if "weight" in rows.columns else ONE_EACH
         offsets = np.array([0, stop - start], np.int64)
-        hashes = self._hashes(rows, start, stop)
-        first, counts, offsets = count_runs(hashes, False, read_only(weights), offsets)
+        hashes = frozen(self._hashes(rows, start, stop))
+        first, counts, offsets = count_runs(hashes, False, frozen(weights), offsets)
         columns: dict[str, Any] = {
             "hash": hashes[first],
             "count": counts.astype(self.dtype, copy=False),
@@ -221,29 +210,46 @@ class SketchSynopsis(FrequencySynopsis):
 
 
 class CounterSketch(SketchSynopsis):
-    """A sketch whose state is counters in flat arrays, and a store of the items they count."""
+    """A sketch whose state is counters in flat arrays, and a store of the items they count.
 
-    kept: ClassVar[tuple[str, ...]]
-    """The names of the attributes that hold these arrays."""
-    store: ItemStore
+    While panes are taken, ``row`` says which of their rows brought the item of a slot; -1 if the
+    item is in the store already.
+    """
 
-    def snapshot(self) -> dict[str, Array]:
-        return {name: getattr(self, name).copy() for name in self.kept} | self.store.state()
+    saved_parts = (("", "store"),)
+    store: RetainedRows
+    row: Ints
 
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        for name in self.kept:
-            setattr(self, name, arrays[name].copy())
-        self.store.restore(arrays)
+    def _items(self, panes: Runs, slots: Array, rows: Array) -> dict[str, Any]:
+        """Items of answers, from rows just pushed or from the store of earlier calls."""
+        fresh = rows >= 0
+        if fresh.all():
+            return self.item_columns(panes, rows)
+        kept = self.store.gather(slots[~fresh])
+        if not fresh.any():
+            return kept
+        pushed = self.item_columns(panes, rows[fresh])
+        place = np.where(fresh, np.cumsum(fresh) - 1 + (~fresh).sum(), np.cumsum(~fresh) - 1)
+        return {
+            name: pa.concat_arrays([kept[name], pushed[name]]).take(pa.array(place))
+            for name in pushed
+        }
+
+    def _materialise(self, panes: Runs, used: Array) -> None:
+        """Copy the items out of the rows that brought them, so that the rows can be freed.
+
+        ``used`` are the slots in use.
+        """
+        rows = self.row.ravel()
+        fresh = used[rows[used] >= 0]
+        if len(fresh):
+            self.store.put(fresh, self.item_columns(panes, rows[fresh]))
+        self.row[:] = -1
 
 
 def _joined(pieces: list[Part]) -> Part:
-    """Concatenate parts."""
-    runs = [
-        Runs(
-            np.zeros(len(p.offsets) - 1, np.int64), np.zeros(len(p.offsets) - 1, np.int32), {"": p}
-        )
-        for p in pieces
-    ]
+    """Concatenate parts of one run each."""
+    runs = [Runs(np.zeros(1, np.int64), np.zeros(1, np.int32), {"": part}) for part in pieces]
     return Runs.concat(runs).parts[""]
 
 
@@ -252,9 +258,9 @@ def _merged(one: Part, missing_one: Any, two: Part, missing_two: Any) -> Part:
     if not len(one) and not missing_one:
         return two
     part = Part(np.array([0, len(one) + len(two)]), _joined([one, two]).columns)
-    hashes, offsets = part["hash"], part.offsets
-    first, counts, ends = count_runs(hashes, False, read_only(part["count"]), offsets)
-    _, errors, _ = count_runs(hashes, False, read_only(part["error"]), offsets)
+    hashes, offsets = frozen(part["hash"]), part.offsets
+    first, counts, ends = count_runs(hashes, False, frozen(part["count"]), offsets)
+    _, errors, _ = count_runs(hashes, False, frozen(part["error"]), offsets)
     _, sides, _ = count_runs(hashes, False, ONE_EACH, offsets)
     absent = np.where(first < len(one), missing_two, missing_one)
     absent = np.where(sides == 1, absent, 0).astype(counts.dtype)

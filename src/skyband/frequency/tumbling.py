@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array
+from skyband.arrays import Array, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.columns import take
-from skyband.frequency.items import keys_decide, order_keys, ranked
-from skyband.kernels.frequency.tumbling import best_of_runs
+from skyband.frequency.items import ItemColumns, order_keys
+from skyband.frequency.window_counts import WindowCounts
+from skyband.kernels.frequency.best_codes import best_of_runs
 
 __all__ = ["Tumbling"]
 
 
-class Tumbling:
+class Tumbling(WindowCounts):
     """Keeps the last panes as they came, and finds the best items of a pane when it is read.
 
     Cost: O(1) per entry, and O(groups) per window. State: the entries of the last pane.
     """
 
-    def __init__(self, items: Sequence[str], kinds: Sequence[Any], k: int) -> None:
-        self.items = tuple(items)
-        self.k = k
-        self.decided = keys_decide(kinds)
+    def __init__(self, item_type: ItemColumns, k: int, dtype: np.dtype[Any]) -> None:
+        super().__init__(item_type, k)
+        self.dtype = dtype
         self.kept: Runs | None = None
         """Panes that a future window, or a ``peek`` at the last one, may need."""
-        self.inserts = self.removals = self.updates = 0
 
     def __len__(self) -> int:
         return 0 if self.kept is None else len(self.kept.parts["items"])
@@ -39,7 +37,6 @@ class Tumbling:
         return 0 if self.kept is None else self.kept.nbytes
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        """Push panes and read windows of one pane each."""
         self.inserts += len(panes.parts["items"])
         found = []
         if self.kept is not None and len(self.kept):
@@ -50,7 +47,13 @@ class Tumbling:
         if not len(windows):
             return None
         # Windows without a single pane still get an answer, an empty one.
-        return Runs.concat(found) if found else self._answers(panes.slice(0, 0), windows.number[:0])
+        return Runs.concat(found) if found else self._nothing()
+
+    def _nothing(self) -> Runs:
+        none = np.zeros(0, np.int64)
+        columns: dict[str, Any] = {"count": none.astype(self.dtype)}
+        part = Part(np.zeros(1, np.int64), columns | self.item_type.new_store().gather(none))
+        return Runs(none, none.astype(np.int32), {"items": part})
 
     def _read(self, panes: Runs, windows: Windows) -> list[Runs]:
         """Answer the windows whose pane is among these."""
@@ -66,19 +69,15 @@ class Tumbling:
         runs, number = _by_rank(panes.group, low, high, ranks, windows.number[asked])
         return [self._answers(panes, number, runs)]
 
-    def _answers(self, panes: Runs, number: Array, runs: Array | None = None) -> Runs:
+    def _answers(self, panes: Runs, number: Array, runs: Array) -> Runs:
         """The best items of some runs, in this order, under these window numbers."""
-        part = panes.parts["items"]
-        runs = np.zeros(0, np.int64) if runs is None else runs
-        names = [f"item:{name}" for name in self.items]
+        part, decided = panes.parts["items"], self.item_type.decided
         counts = np.ascontiguousarray(part["count"])
-        keys = order_keys([part[name] for name in names])
-        position, lengths = best_of_runs(counts, keys, part.offsets, runs, self.k, self.decided)
+        keys = order_keys([part[name] for name in self.item_type.columns])
+        position, lengths = best_of_runs(counts, keys, part.offsets, runs, self.k, decided)
         columns: dict[str, Any] = {"count": counts[position]}
-        columns |= {name: take(part[name], position) for name in names}
-        best = Part(offsets_of(lengths), columns)
-        if not self.decided:
-            best = ranked(best, self.items, self.k)
+        columns |= {name: take(part[name], position) for name in self.item_type.columns}
+        best = self.item_type.ranked(Part(offsets_of(lengths), columns), self.k)
         return Runs(number, panes.group[runs], {"items": best})
 
     def _keep(self, panes: Runs, needed: int | None) -> None:
@@ -95,26 +94,24 @@ class Tumbling:
                 kept.append(runs.slice(first, len(runs)))
         self.kept = Runs.concat(kept) if kept else None
 
-    def partial(self, first: int, end: int, group: int | None) -> Runs | None:
+    def partial(self, first: int, end: int, group: int | None) -> Runs:
         """The best items of each group over the kept panes in [first, end): at most one pane."""
         if self.kept is None:
-            return None
+            return self._nothing()
         inside = (self.kept.stamp >= first) & (self.kept.stamp < end)
         if group is not None:
             inside &= self.kept.group == group
         runs = np.flatnonzero(inside)
         return self._answers(self.kept, np.zeros(len(runs), np.int64), runs)
 
-    def state(self) -> dict[str, Array]:
-        """Flat arrays for a snapshot."""
+    def state(self) -> State:
         counts = np.array([self.inserts, self.removals], np.int64)
         if self.kept is None:
             return {"tumbling/counts": counts}
         packed = np.frombuffer(self.kept.pack(), np.uint8)
         return {"tumbling/counts": counts, "tumbling/kept": packed}
 
-    def restore(self, arrays: Any) -> None:
-        """Restore from a snapshot."""
+    def restore(self, arrays: Saved) -> None:
         self.inserts, self.removals = arrays["tumbling/counts"].tolist()
         packed = arrays.get("tumbling/kept")
         self.kept = None if packed is None else Runs.unpack(packed.tobytes())[0]

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Codes, Floats, Ints, Mask
+from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State
+from skyband.contract.checks import integer_option
 from skyband.contract.rows import Windows
-from skyband.contract.runs import Part, Runs
+from skyband.contract.runs import Runs
+from skyband.data.flat_state import load, save
 from skyband.errors import QueryError
 from skyband.fused.eaa import Eaa
 from skyband.fused.live import STRETCH
+from skyband.fused.log import Reports
 from skyband.fused.sketches import Appearances
-from skyband.kernels.fused.sweep import live_streams, most_likely
-from skyband.query.base import number
+from skyband.kernels.fused.sweep import live_streams
+from skyband.query.checks import number
 from skyband.query.fused import FusedTopK
 
 __all__ = ["EaaApprox"]
@@ -44,20 +45,15 @@ class EaaApprox(Eaa):
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "s"], "v": [0.5, 0.7, 0.4]})
-    >>> query = sb.FusedTopK(
-    ...     k=1,
-    ...     id="car",
-    ...     stream="cam",
-    ...     value="v",
-    ...     streams=("n", "s"),
-    ...     window=sb.CountWindow(3),
-    ...     algorithm="eaa-approx",
-    ... )
+    >>> names = {"id": "car", "stream": "cam", "value": "v", "streams": ("n", "s")}
+    >>> query = sb.FusedTopK(k=1, **names, window=sb.CountWindow(3), algorithm="eaa-approx")
     >>> sb.rank(reports, query).select(["car", "score"]).to_pylist()
     [{'car': 'a', 'score': 0.9}]
     """
 
     exact = False
+    saved_arrays = ("lost_pane", "lost_best")
+    saved_parts = (("", "sketch"),)
     usual_slack = STRETCH
 
     def __init__(self, query: FusedTopK) -> None:
@@ -67,7 +63,8 @@ class EaaApprox(Eaa):
         estimator = query.options.get("sketch", "fm")
         if estimator not in ("fm", "hll"):
             raise QueryError(f"option 'sketch' must be 'fm' or 'hll', not {estimator!r}")
-        self.sketch = Appearances(len(query.streams), self._option("bitmaps", 1024, 16), estimator)
+        bitmaps = integer_option(query.options, "bitmaps", 1024, 16)
+        self.sketch = Appearances(len(query.streams), bitmaps, estimator)
         self.caution = query.options.get("caution", 1.0)
         number("option 'caution'", self.caution, 0.0, 1.0)
         self.lost_pane = np.zeros(0, np.int64)
@@ -76,29 +73,16 @@ class EaaApprox(Eaa):
         """The best score that any such instance of this pane or a newer one could reach."""
         self._missed: list[Floats] = []
 
-    def _observe(self, part: Part, pane: Ints, row: int, upto: int) -> None:
-        super()._observe(part, pane, row, upto)
-        rows = slice(row, upto)
-        self.sketch.add(part["hash"][rows], part["stream"][rows], pane[rows])
+    def _observe(self, reports: Reports, row: int, upto: int) -> None:
+        super()._observe(reports, row, upto)
+        self.sketch.add(*reports.some(row, upto))
 
     def _best(self, who: Codes, values: Floats, seen: Codes) -> Floats:
         """The greatest values that instances are likely to reach."""
-        masks = live_streams(who, self.links, self.log[4], self.log[1])
+        masks = live_streams(who, self.links, self.log.chain, self.log.columns[1])
         masks, place = np.unique(masks, return_inverse=True)
         share = self.caution * self.sketch.conditionals(masks, self.first)
-        returns = self.query.returns
-        return most_likely(
-            who,
-            values,
-            seen,
-            self.ever,
-            returns,
-            self._most(seen),
-            self.low,
-            self.high,
-            share,
-            place,
-        )
+        return self._within(who, values, seen, share[place])
 
     def _leave(
         self, who: Codes, panes: Ints, offsets: Ints, values: Floats, seen: Codes, lost: Mask
@@ -155,23 +139,17 @@ class EaaApprox(Eaa):
         full = part.lengths == self.query.k
         return runs.with_scalars(exact=(missed == -np.inf) | (full & (last > missed)))
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        own: dict[str, npt.NDArray[Any]] = {
-            "stamps": self.sketch.stamps,
-            "lost_pane": self.lost_pane,
-            "lost_best": self.lost_best,
-        }
-        return super().snapshot() | {name: array.copy() for name, array in own.items()}
+    def snapshot(self) -> State:
+        return super().snapshot() | save(self)
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
+        load(self, arrays)
         self._missed = []
-        self.sketch.stamps = arrays["stamps"].copy()
-        self.lost_pane, self.lost_best = arrays["lost_pane"].copy(), arrays["lost_best"].copy()
 
     def stats(self) -> dict[str, int | float]:
         found = super().stats()
-        sketch = self.sketch.stamps.nbytes
+        sketch = self.sketch.nbytes
         return {**found, "sketch_bytes": sketch, "state_bytes": found["state_bytes"] + sketch}
 
     def _check(self) -> None:

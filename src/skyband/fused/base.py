@@ -7,26 +7,26 @@ can be dropped yet, because a report beyond the allowed number is a bad row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.arrays import Codes, Ints
-from skyband.contract.checks import faults, nan_mask, null_mask, numeric, plain_key
+from skyband.arrays import Array, Codes, Floats, Ints, Mask, Saved
+from skyband.contract.checks import faults, named, null_tests, number_tests, numeric, plain_key
 from skyband.contract.rows import Faults, Refused, Rows
-from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
+from skyband.contract.runs import Part, Runs, pick
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type, to_numpy
-from skyband.data.keys import hash_array
+from skyband.data.keys import hash_array, shards_of
 from skyband.data.order import id_ranks
 from skyband.data.time_axis import from_native
 from skyband.errors import SchemaError
-from skyband.fused.guard import Guard, frozen
+from skyband.fused.guard import Guard
 from skyband.fused.scores import scorer
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.fused.reports import any_outside
 from skyband.query.fused import FusedTopK
 from skyband.window import CountWindow
@@ -64,7 +64,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
                     f"row's stream; or pass a mapping from {', '.join(query.streams)} to sources"
                 )
             names.append(query.stream)
-        return tuple(dict.fromkeys(name for name in names if name is not None))
+        return named(*names)
 
     def shown(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
         return (*self.query.groups, self.query.id)
@@ -107,27 +107,18 @@ class FusedSynopsis(Synopsis[FusedTopK]):
 
     def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
         query = self.query
-        value = batch.column(query.value)
-        tests: list[tuple[str, str, Any]] = [
-            (query.value, "the value is null", null_mask(value)),
-            (query.value, "the value is not a number", nan_mask(value)),
-            (query.id, "the id is null", null_mask(batch.column(query.id))),
-        ]
-        time = query.time_of(source or None)
-        if time is not None:
-            tests.append((time, "the time is null", null_mask(batch.column(time))))
+        tests = number_tests(batch, "value", query.value)
+        tests += null_tests(batch, id=query.id, time=query.time_of(source or None))
         stream = self._streams(source, batch)
         if self._named(source) and len(stream) and int(stream.min()) < 0:
             known = ", ".join(query.streams)
             assert query.stream is not None
             tests.append((query.stream, f"not one of the query's streams ({known})", stream < 0))
-        outside = self._outside(_floats(value), stream)
+        outside = self._outside(_floats(batch.column(query.value)), stream)
         tests.append((query.value, "the value is outside the bounds of its stream", outside))
         return faults(batch, tests)
 
-    def _outside(
-        self, value: npt.NDArray[np.float64], stream: Codes
-    ) -> npt.NDArray[np.bool_] | None:
+    def _outside(self, value: Floats, stream: Codes) -> Mask | None:
         if not any_outside(frozen(value), frozen(stream), self.low, self.high):
             return None
         known = np.maximum(stream, 0)
@@ -156,8 +147,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
         """Split by object, so that every shard has all reports of its objects."""
-        hashes = hash_array(batch.column(self.query.id))
-        return (hashes % np.uint64(shards)).astype(np.int64)
+        return shards_of([batch.column(self.query.id)], shards)
 
     def summarise(self, rows: Rows) -> Runs:
         query = self.query
@@ -175,11 +165,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         return rows.runs({REPORTS: Part(rows.offsets, columns)})
 
     def combine(self, runs: Runs) -> Runs:
-        fresh = np.flatnonzero(~runs.repeats)
-        part = runs.parts[REPORTS]
-        merged = Part(np.append(part.offsets[fresh], len(part)), part.columns)
-        scalars = {n: np.add.reduceat(values, fresh) for n, values in runs.scalars.items()}
-        return Runs(runs.stamp[fresh], runs.group[fresh], {REPORTS: merged}, scalars)
+        return runs.united()
 
     def admit(self, runs: Runs) -> tuple[Runs, Faults | None]:
         """Leave out reports beyond ``recurrences``; if a window has too many, its later ones go.
@@ -205,7 +191,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         oldest: Ints = self.panes.first_pane(self.panes.first_window_of(pane))
         return oldest
 
-    def _without(self, runs: Runs, bad: npt.NDArray[np.bool_]) -> Runs:
+    def _without(self, runs: Runs, bad: Mask) -> Runs:
         part = runs.parts[REPORTS]
         kept = np.flatnonzero(~bad)
         left = np.append(0, np.cumsum(~bad))
@@ -214,7 +200,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         scalars = dict(runs.scalars) | {"rows": np.diff(offsets)}
         return Runs(runs.stamp, runs.group, {REPORTS: slim}, scalars).take(np.diff(offsets) > 0)
 
-    def _reason(self, part: Part, bad: npt.NDArray[np.bool_]) -> str:
+    def _reason(self, part: Part, bad: Mask) -> str:
         row, more = int(np.flatnonzero(bad)[0]), int(bad.sum()) - 1
         others = f" (and {more:,} more like it)" if more else ""
         return self._too_often(part, row) + others
@@ -228,7 +214,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
             f"most recurrences={self.query.recurrences} of its reports"
         )
 
-    def _refused(self, runs: Runs, bad: npt.NDArray[np.bool_]) -> Refused:
+    def _refused(self, runs: Runs, bad: Mask) -> Refused:
         """The reports that were left out, in the query's columns."""
         query, part = self.query, runs.parts[REPORTS]
         rows = np.flatnonzero(bad)
@@ -249,7 +235,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
             pa.table(columns), [self._too_often(part, row) for row in rows.tolist()], group
         )
 
-    def savepoint(self) -> Mapping[str, npt.NDArray[Any]] | None:
+    def savepoint(self) -> Saved | None:
         """A copy of the state if ``combine`` is a user's function: it may raise during a fold."""
         if not callable(self.query.combine):
             return None
@@ -261,41 +247,25 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         runs = Runs.concat(partials)
         if len(partials) > 1:
             runs = runs.ordered()
-        fresh = np.flatnonzero(~runs.repeats)
-        part = runs.parts["rows"]
-        part = Part(np.append(part.offsets[fresh], len(part)), part.columns)
-        part = self._settled(part, len(fresh) < len(runs))
-        scalars = {
-            name: np.maximum.reduceat(values, fresh) if name.startswith("bound:") else values[fresh]
-            for name, values in runs.scalars.items()
-            if len(fresh)
-        }
-        return Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part}, scalars)
+        merged = bool(runs.repeats.any())
+        if merged:
+            runs = runs.united(np.maximum.reduceat)  # of the bounds
+        return runs.with_parts(rows=self._settled(runs.parts["rows"], merged))
 
     def _settled(self, part: Part, merged: bool) -> Part:
         """Rows in the total order (score, then the smaller id), at most k per run."""
-        score, lengths = part["score"], part.lengths
         if not len(part):
             return part
-        run = np.repeat(np.arange(len(lengths)), lengths)
-        equal = (score[1:] == score[:-1]) & (run[1:] == run[:-1])
-        if merged or equal.any():
-            doubtful = lengths > 0
-            if not merged:
-                doubtful = np.zeros(len(lengths), np.bool_)
-                doubtful[run[1:][equal]] = True
-            rows = expand(part.offsets[:-1][doubtful], lengths[doubtful])
-            ranks = id_ranks(pick(part[self.query.id], rows))
-            order = np.arange(len(part))
-            order[rows] = rows[np.lexsort((ranks, -score[rows], run[rows]))]
-            part = part.rows(order, part.offsets)
-        if int(lengths.max()) > self.query.k:
-            lengths = np.minimum(lengths, self.query.k)
-            kept = expand(part.offsets[:-1], lengths)
-            part = part.rows(kept, offsets_of(lengths))
-        return part
+        doubtful = np.arange(len(part.lengths))
+        if not merged:  # only ties may not be in order yet
+            score, run = part["score"], np.repeat(doubtful, part.lengths)
+            doubtful = np.unique(run[1:][(score[1:] == score[:-1]) & (run[1:] == run[:-1])])
+        return part.resorted(doubtful, self._order).first_rows(self.query.k)
+
+    def _order(self, part: Part, run: Ints) -> Array:
+        return np.lexsort((id_ranks(part[self.query.id]), -part["score"], run))
 
 
-def _floats(column: pa.Array) -> npt.NDArray[np.float64]:
-    values: npt.NDArray[np.float64] = to_numpy(column).astype(np.float64, copy=False)
+def _floats(column: pa.Array) -> Floats:
+    values: Floats = to_numpy(column).astype(np.float64, copy=False)
     return values

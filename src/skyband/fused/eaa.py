@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Codes, Floats, Ints, Mask
-from skyband.contract.runs import Part
-from skyband.data.packing import under
+from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State
+from skyband.contract.checks import integer_option
+from skyband.data.packing import prefixed, under
 from skyband.fused.live import NEVER, STRETCH, LiveReports
+from skyband.fused.log import Reports
 from skyband.fused.sketches import SelfJoin
-from skyband.kernels.fused.reports import retire
 from skyband.kernels.fused.sweep import best_values, compact, dominated, instances
+from skyband.kernels.fused.view import retire
 from skyband.query.fused import FusedTopK
 
 __all__ = ["Eaa"]
@@ -38,15 +37,8 @@ class Eaa(LiveReports):
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "s"], "v": [0.5, 0.7, 0.4]})
-    >>> query = sb.FusedTopK(
-    ...     k=1,
-    ...     id="car",
-    ...     stream="cam",
-    ...     value="v",
-    ...     streams=("n", "s"),
-    ...     window=sb.CountWindow(3),
-    ...     algorithm="eaa",
-    ... )
+    >>> names = {"id": "car", "stream": "cam", "value": "v", "streams": ("n", "s")}
+    >>> query = sb.FusedTopK(k=1, **names, window=sb.CountWindow(3), algorithm="eaa")
     >>> sb.rank(reports, query).select(["car", "score"]).to_pylist()
     [{'car': 'a', 'score': 0.9}]
     """
@@ -56,7 +48,7 @@ class Eaa(LiveReports):
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
-        self.slack = self._option("slack", self.usual_slack, 0)
+        self.slack = integer_option(query.options, "slack", self.usual_slack, 0)
         self.swept = 0
         """Reports right after the last sweep."""
         self.instances_swept = 0
@@ -72,10 +64,9 @@ class Eaa(LiveReports):
             self.exact = False
             self.self_join = SelfJoin(len(self.low), self.panes.per_window)
 
-    def _observe(self, part: Part, pane: Ints, row: int, upto: int) -> None:
+    def _observe(self, reports: Reports, row: int, upto: int) -> None:
         if self.self_join is not None:
-            rows = slice(row, upto)
-            self.self_join.add(part["hash"][rows], part["stream"][rows], pane[rows])
+            self.self_join.add(*reports.some(row, upto))
 
     def _read(self, first: Ints) -> None:
         if len(first):
@@ -83,11 +74,11 @@ class Eaa(LiveReports):
 
     def _room(self) -> int:
         # Somewhat more than is free now: reports expire while others arrive.
-        return max(2 * self.swept + self.slack - (self.size - self.head), self.slack // 2, 1)
+        return max(2 * self.swept + self.slack - len(self.log), self.slack // 2, 1)
 
     def _drop(self) -> None:
         # Sweep at three quarters of the room, because a stretch ends before the room is full.
-        if 4 * (self.size - self.head) > 3 * (2 * self.swept + self.slack):
+        if 4 * len(self.log) > 3 * (2 * self.swept + self.slack):
             self.sweep()
 
     def sweep(self) -> None:
@@ -95,14 +86,15 @@ class Eaa(LiveReports):
         who, owner, panes, offsets, values, seen = self._instances()
         lost, work = self._lost(who, offsets, values, seen)
         self._leave(who, panes, offsets, values, seen, lost)
-        kept, dead, hit = compact(self.log, self.head, self.size, lost, owner, self.links, who)
-        self.work["dropped"] += self.size - self.head - kept
+        log = self.log
+        kept, dead, hit = compact(log.columns, log.begin, log.end, lost, owner, self.links, who)
+        self.work["dropped"] += len(log) - kept
         self.work["sweeps"] += 1
         self.work["comparisons"] += work
-        self.head, self.size, self.swept = 0, kept, kept
+        log.begin, log.end, self.swept = 0, kept, kept
         self.instances_swept = int(len(who) - lost.sum())
         self.reports_swept = self.work["reports_in"]
-        retire(dead, self.points, self.view, self.place, self.counters)
+        retire(dead, self._best_of_all())
         self.index.release(dead)
         self.ever[dead] = 0
         self._rescore(hit)
@@ -113,7 +105,8 @@ class Eaa(LiveReports):
         """Hook: called with the instances before some of them are dropped."""
 
     def _instances(self) -> tuple[Codes, Codes, Ints, Ints, Floats, Codes]:
-        found = instances(self.log, self.head, self.size, self.mark, self.serial, self.low)
+        log = self.log
+        found = instances(log.columns, log.begin, log.end, self.mark, self.serial, self.low)
         self.serial += len(found[3])
         return found
 
@@ -131,9 +124,13 @@ class Eaa(LiveReports):
 
     def _best(self, who: Codes, values: Floats, seen: Codes) -> Floats:
         """The greatest values that instances can still reach."""
-        return best_values(
-            who, values, seen, self.ever, self.query.returns, self._most(seen), self.low, self.high
-        )
+        return self._within(who, values, seen, np.empty(0))
+
+    def _within(self, who: Codes, values: Floats, seen: Codes, share: Floats) -> Floats:
+        # Reports before an instance expire before it, so where objects return as many may come
+        # again; elsewhere an object never reports more often than ``_most`` says.
+        told = seen if self.query.returns else self.ever[who]
+        return best_values(values, seen, told, self._most(seen), self.low, self.high, share)
 
     def retained(self) -> int:
         """The instances that the last sweep left plus the reports since, or all live reports.
@@ -142,20 +139,20 @@ class Eaa(LiveReports):
         not dominated, as in the paper; until the next sweep it never exceeds what is kept.
         """
         since = self.work["reports_in"] - self.reports_swept
-        return min(self.instances_swept + since, self.size - self.head)
+        return min(self.instances_swept + since, len(self.log))
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+    def snapshot(self) -> State:
         swept = [self.swept, self.first, self.instances_swept, self.reports_swept]
         arrays = super().snapshot() | {"swept": np.array(swept)}
         if self.self_join is not None:
-            arrays |= {f"self_join/{name}": a for name, a in self.self_join.state().items()}
+            arrays |= prefixed("self_join/", self.self_join.state())
         return arrays
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
         self.swept, self.first, *counts = arrays["swept"].tolist()
         # Snapshots of 0.1 lack these counts: count all live reports instead.
-        live = [self.size, self.work["reports_in"]]
+        live = [len(self.log), self.work["reports_in"]]
         self.instances_swept, self.reports_swept = counts or live
         if self.self_join is not None:
             self.self_join.restore(under(arrays, "self_join/"))

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Codes, Hashes, Ints, Mask
+from skyband.arrays import Codes, Hashes, Ints, Mask, Saved, State
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.fused.guard import guard_keys, live_slots, remember
 
-__all__ = ["Guard", "frozen"]
+__all__ = ["Guard"]
 
 Table = tuple[Hashes, Codes, Ints]
-
-
-def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A read-only view like those of Arrow buffers, so that kernels compile for one type only."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 class Guard:
@@ -52,7 +42,7 @@ class Guard:
         self._ahead = None if bad.any() else (hashes, used, table)
         return bad
 
-    def take(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints) -> None:
+    def admit(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints) -> None:
         """Remember reports that ``bad`` has let pass."""
         if self._ahead is not None and self._ahead[0] is hashes:
             _, self.used, self.table = self._ahead
@@ -102,15 +92,16 @@ class Guard:
             np.zeros((slots, self.most), np.int64),
         )
 
-    def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Flat arrays for a snapshot."""
-        used = self.table[0] > 0
+    def state(self) -> State:
+        """Flat arrays for a snapshot, sorted: the order in the table depends on its history."""
         names = ("keys", "turn", "panes")
         keys, turn, panes = self.table
+        used = np.flatnonzero(keys)
+        used = used[np.argsort(keys[used])]
         turn = turn if self.most > 1 else np.zeros(len(keys), np.int32)
         return dict(zip(names, (keys[used], turn[used], panes[used]), strict=True))
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         """Restore the state from a snapshot."""
         found = arrays["keys"].copy(), arrays["turn"].copy(), arrays["panes"].copy()
         self.table = self._empty(len(found[0]))

@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.data.columns import native_dtype, plain, spans, to_numpy
+from skyband.arrays import Ints
+from skyband.data.columns import OFFSETS_32, OFFSETS_64, native_dtype, plain, spans, to_numpy
 from skyband.data.order import sortable
-from skyband.fused.guard import frozen
-from skyband.kernels.fused.reports import common_prefix, prefix_keys
+from skyband.kernels.core.borrow import frozen
+from skyband.kernels.core.strings import common_prefix, prefix_keys
 
 __all__ = ["IdKeys"]
 
@@ -45,7 +46,7 @@ class IdKeys:
         self.prefix = known[:common].copy()
         return True
 
-    def of(self, ids: pa.Array) -> npt.NDArray[np.int64]:
+    def of(self, ids: pa.Array) -> Ints:
         """The keys of ids that start with the common prefix."""
         if native_dtype(ids.type) is not None:
             return sortable(to_numpy(ids))
@@ -53,13 +54,12 @@ class IdKeys:
             return np.zeros(len(ids), np.int64)
         assert self.prefix is not None
         offsets, octets = spans(plain(ids))
-        return sortable(prefix_keys(_wide(offsets), frozen(octets), len(self.prefix)))
+        return prefix_keys(_wide(offsets), frozen(octets), len(self.prefix))
 
 
-def _wide(offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _wide(offsets: npt.NDArray[np.int32] | Ints) -> Ints:
     return frozen(offsets.astype(np.int64, copy=False))
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return bool(text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    return kind in OFFSETS_32 or kind in OFFSETS_64

@@ -11,33 +11,24 @@ once per stretch.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Codes, Floats, Ints, Mask
+from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State, grown
+from skyband.contract.checks import integer_option
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.column_store import ColumnStore
 from skyband.data.keys import KeyIndex
-from skyband.data.packing import under
-from skyband.errors import QueryError
+from skyband.data.packing import prefixed, under
 from skyband.fused.base import REPORTS, FusedSynopsis
-from skyband.fused.guard import frozen
 from skyband.fused.ids import IdKeys
-from skyband.fused.log import Log, empty_log, grown, move_log, values_within
-from skyband.kernels.fused.reports import (
-    REFILLS,
-    VIEW,
-    advance,
-    dead_of,
-    relink,
-    settle,
-    values_of,
-)
+from skyband.fused.log import Changed, ReportLog, Reports
+from skyband.kernels.core.borrow import frozen
+from skyband.kernels.fused.reports import advance, dead_of, values_of
+from skyband.kernels.fused.view import REFILLS, VIEW, View, settle
 from skyband.query.fused import FusedTopK
 
 __all__ = ["NEVER", "STRETCH", "LiveReports"]
@@ -59,25 +50,17 @@ class LiveReports(FusedSynopsis):
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
-        self.aim = self._option("kmax", 4 * query.k + 32, query.k)
+        self.aim = integer_option(query.options, "kmax", 4 * query.k + 32, query.k)
         self.index = KeyIndex()
-        self.ids: ColumnStore | None = None
-        self.head = self.size = 0
-        self.serial = 0
         self.work = {"reports_in": 0, "score_updates": 0}
         self._clear()
-
-    def _option(self, name: str, default: int, least: int) -> int:
-        """The integer option ``name``."""
-        value = self.query.options.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise QueryError(f"option {name!r} must be an integer of at least {least}: {value!r}")
-        return value
 
     def _clear(self) -> None:
         """Reset to no reports and no objects."""
         d = len(self.low)
-        self.log: Log = empty_log(0)
+        self.ids: ColumnStore | None = None
+        self.serial = 0
+        self.log = ReportLog()
         self.keys = IdKeys()
         self.key = np.zeros(0, np.int64)
         self.links = np.zeros((0, 2), np.int32)
@@ -92,10 +75,9 @@ class LiveReports(FusedSynopsis):
     # Panes ------------------------------------------------------------------------------------
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
-        found = self._take(panes, windows.first, windows.end)
+        ids, scores, lengths = self._advance(panes, windows.first, windows.end)
         if not len(windows):
             return None
-        ids, scores, lengths = found
         some = lengths > 0
         part = Part(offsets_of(lengths[some]), {self.query.id: ids, "score": scores})
         group = np.zeros(int(some.sum()), np.int32)
@@ -105,7 +87,7 @@ class LiveReports(FusedSynopsis):
         """The partial answer, with its bounds added."""
         return runs
 
-    def _take(self, panes: Runs, first: Ints, end: Ints) -> tuple[pa.Array, Floats, Ints]:
+    def _advance(self, panes: Runs, first: Ints, end: Ints) -> tuple[pa.Array, Floats, Ints]:
         """Push panes and read windows; returns all answers' ids and scores, and their lengths."""
         part = panes.parts[REPORTS]
         step_end = part.offsets[np.searchsorted(panes.stamp, end)]
@@ -113,76 +95,69 @@ class LiveReports(FusedSynopsis):
         pane = np.repeat(panes.stamp, part.lengths)
         if len(part) and self.guard is not None:
             oldest = np.repeat(self._oldest(panes.stamp), part.lengths)
-            self.guard.take(part["hash"], part["stream"], pane, oldest)
+            self.guard.admit(part["hash"], part["stream"], pane, oldest)
         if len(panes) and (not len(end) or step_end[-1] < len(part)):
             # Panes after the last window: one step per pane, since they may hold many rows.
             extra = part.offsets[1:][part.offsets[1:] > (step_end[-1] if len(end) else 0)]
             step_end = np.append(step_end, extra)
             step_first = np.append(step_first, np.full(len(extra), NEVER))
             reads = np.append(reads, np.zeros(len(extra), np.bool_))
-        ids: list[pa.Array] = []
+        ids = [pa.array([], self.id_type)]
         scores, lengths = [np.zeros(0)], [np.zeros(0, np.int64)]
         at, row = 0, 0
-        columns = None if not len(part) else (part, pane)
+        reports = Reports(part, pane)
         while at < len(step_end):
             within = np.searchsorted(step_end, row + self._room(), side="right")
             to = max(int(within), at + 1)
             upto = int(step_end[to - 1])
-            found = self._stretch(
-                columns, row, upto, step_end[at:to] - row, step_first[at:to], reads[at:to]
-            )
+            steps = step_end[at:to] - row, step_first[at:to], reads[at:to]
+            found = self._stretch(reports, row, upto, *steps)
             ids.append(found[0])
             scores.append(found[1])
             lengths.append(found[2])
             at, row = to, upto
-        names = pa.concat_arrays(ids) if ids else pa.array([], self.id_type)
-        return names, np.concatenate(scores), np.concatenate(lengths)
+        return pa.concat_arrays(ids), np.concatenate(scores), np.concatenate(lengths)
 
     def _stretch(
-        self,
-        columns: tuple[Part, Ints] | None,
-        row: int,
-        upto: int,
-        step_end: Ints,
-        step_first: Ints,
-        reads: Mask,
+        self, reports: Reports, row: int, upto: int, step_end: Ints, step_first: Ints, reads: Mask
     ) -> tuple[pa.Array, Floats, Ints]:
         """Run some steps; returns the ids and scores read, and the count for each window read."""
-        if columns is not None:
-            self._observe(*columns, row, upto)
-        rows = self._encoded(columns, row, upto)
-        self.head, self.size, touched, values, present, offsets = advance(
-            rows, step_end, step_first, self.log, self.head, self.size, self.links, self.ever,
+        if upto > row:
+            self._observe(reports, row, upto)
+        rows, log = self._encoded(reports, row, upto), self.log
+        log.begin, log.end, touched, values, present, offsets = advance(
+            rows, step_end, step_first, log.columns, log.begin, log.end, self.links, self.ever,
             self.mark, self.serial, self.low,
         )  # fmt: skip
         self.serial += len(step_end)
-        scores = self._scored(values, present)
         self.work["reports_in"] += upto - row
         self.work["score_updates"] += len(touched)
-        codes, points, lengths = self._settle(touched, values, present, scores, offsets, reads)
+        codes, points, lengths = self._settle(
+            self._scored(touched, values, present, offsets), reads
+        )
         self._read(step_first[reads])
-        ids = pa.array([], self.id_type) if self.ids is None else self.ids.gather(codes)
+        ids = self._named_ids(codes)
         self._release(touched)
         self._drop()
         return ids, points, lengths[reads]
 
-    def _scored(self, values: Floats, present: Mask) -> Floats:
-        """The scores of objects; NaN for those without a report."""
+    def _named_ids(self, codes: Codes) -> pa.Array:
+        return pa.array([], self.id_type) if self.ids is None else self.ids.gather(codes)
+
+    def _scored(self, codes: Codes, values: Floats, present: Mask, offsets: Ints) -> Changed:
         scores = self.score(values)
         alive = present[:, 0]
         for stream in range(1, len(self.low)):
             alive = alive | present[:, stream]
         scores[~alive] = np.nan
-        return scores
+        return Changed(codes, values, present, scores, offsets)
 
-    def _encoded(
-        self, columns: tuple[Part, Ints] | None, row: int, upto: int
-    ) -> tuple[Codes, Codes, Floats, Ints]:
+    def _encoded(self, reports: Reports, row: int, upto: int) -> tuple[Codes, Codes, Floats, Ints]:
         """Replace the objects of rows by codes, and make room for the rows in the log."""
-        if columns is None or upto == row:
+        if upto == row:
             none = frozen(np.zeros(0, np.int32))
             return none, none, frozen(np.zeros(0)), frozen(np.zeros(0, np.int64))
-        part, pane = columns
+        part, pane = reports
         codes, fresh_rows, fresh = self.index.encode(part["hash"][row:upto])
         self._reserve(self.index.bound, upto - row)
         if len(fresh):
@@ -191,12 +166,8 @@ class LiveReports(FusedSynopsis):
             names = part["id"].slice(row, upto - row)
             self.ids.put(fresh, names, fresh_rows)
             self._give_keys(fresh)
-        return (
-            frozen(codes),
-            frozen(part["stream"][row:upto]),
-            frozen(part["value"][row:upto]),
-            frozen(pane[row:upto]),
-        )
+        stream, value = part["stream"][row:upto], part["value"][row:upto]
+        return frozen(codes), frozen(stream), frozen(value), frozen(pane[row:upto])
 
     def _give_keys(self, fresh: Codes) -> None:
         """Set the keys of new objects; of all objects if their common prefix became shorter."""
@@ -207,23 +178,16 @@ class LiveReports(FusedSynopsis):
             names = self.ids.gather(fresh)
         self.key[fresh] = self.keys.of(names)
 
-    def _settle(
-        self,
-        touched: Codes,
-        values: Floats,
-        present: Mask,
-        scores: Floats,
-        offsets: Ints,
-        reads: Mask,
-    ) -> tuple[Codes, Floats, Ints]:
+    def _settle(self, changed: Changed, reads: Mask) -> tuple[Codes, Floats, Ints]:
         """Put scores into the view; returns the codes and scores read, and the count per step."""
         k = self.query.k
         step, resumed = 0, False
         codes, points, lengths = [], [], []
         while step < len(reads):
             step, found, at, ends = settle(
-                touched, scores, offsets, reads, step, resumed, self.scans, self.points, self.view,
-                self.place, self.counters, self.floor, self.key, k, self.aim,
+                self._best_of_all(), changed.codes, changed.scores, changed.offsets, reads, step,
+                resumed, self.scans, k,
+                self.aim,
             )  # fmt: skip
             codes.append(found)
             points.append(at)
@@ -233,6 +197,10 @@ class LiveReports(FusedSynopsis):
                 resumed = True
         return np.concatenate(codes), np.concatenate(points), np.concatenate(lengths)
 
+    def _best_of_all(self) -> View:
+        """What the kernels of the view work on."""
+        return View(self.points, self.key, self.view, self.place, self.counters, self.floor)
+
     def _refill(self, step: int) -> None:
         """Choose a view of at least k objects as of a step; only needed if ``scans`` is False."""
         raise AssertionError("scores are scanned instead")
@@ -241,22 +209,9 @@ class LiveReports(FusedSynopsis):
 
     def _reserve(self, objects: int, reports: int) -> None:
         """Make room for objects with codes below ``objects`` and for ``reports`` more reports."""
-        if self.size + reports > len(self.log[0]):
-            live = self.size - self.head
-            if 2 * (live + reports) <= len(self.log[0]):
-                self._shift(self.log)
-            else:
-                self._shift(empty_log(2 * (live + reports)))
-        if objects > len(self.key):
-            room = max(objects, 2 * len(self.key), 64)
-            for name, fill in _OBJECT.items():
-                setattr(self, name, grown(getattr(self, name), room, fill))
-
-    def _shift(self, target: Log) -> None:
-        """Move the live log to the start of ``target``, which may be the log itself."""
-        move_log(self.log, self.head, self.size, target)
-        self.links[self.links >= 0] -= self.head
-        self.log, self.head, self.size = target, 0, self.size - self.head
+        self.log.reserve(reports, self.links)
+        for name, fill in _OBJECT.items():
+            setattr(self, name, grown(getattr(self, name), max(objects, 64), fill))
 
     def _release(self, touched: Codes) -> None:
         """Forget those of the touched objects that have no report left."""
@@ -266,7 +221,7 @@ class LiveReports(FusedSynopsis):
             self.index.release(dead)
             self.ever[dead] = 0
 
-    def _observe(self, part: Part, pane: Ints, row: int, upto: int) -> None:
+    def _observe(self, reports: Reports, row: int, upto: int) -> None:
         """Hook: called with rows before they are taken."""
 
     def _read(self, first: Ints) -> None:
@@ -283,7 +238,7 @@ class LiveReports(FusedSynopsis):
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         """The answer over the panes ``[first, end)``, computed from the log alone."""
-        codes, values = values_within(self.log, self.head, self.size, first, end, self.low)
+        codes, values = self.log.values_within(first, end, self.low)
         scores = self.score(values)
         order = np.lexsort((self.key[codes], -scores))
         k = min(self.query.k, len(order))
@@ -291,49 +246,38 @@ class LiveReports(FusedSynopsis):
             last = order[k - 1]
             tied = (scores == scores[last]) & (self.key[codes] == self.key[codes[last]])
             order = np.append(order[:k], order[k:][tied[order[k:]]])
-        ids = pa.array([], self.id_type) if self.ids is None else self.ids.gather(codes[order])
         runs = 1 if len(order) else 0
-        part = Part(
-            offsets_of(np.full(runs, len(order))), {self.query.id: ids, "score": scores[order]}
-        )
+        columns = {self.query.id: self._named_ids(codes[order]), "score": scores[order]}
+        part = Part(offsets_of(np.full(runs, len(order))), columns)
         return Runs(np.full(runs, end), np.zeros(runs, np.int32), {"rows": part})
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        names = ("code", "stream", "value", "pane")
-        log: tuple[Any, ...] = self.log[:4]
-        arrays: dict[str, npt.NDArray[Any]] = {
-            f"log/{name}": column[self.head : self.size].copy()
-            for name, column in zip(names, log, strict=True)
-        }
-        arrays |= {f"index/{name}": value for name, value in self.index.state().items()}
-        if self.ids is not None:
-            arrays |= {f"ids/{name}": value for name, value in self.ids.state().items()}
-        if self.guard is not None:
-            arrays |= {f"guard/{name}": value for name, value in self.guard.state().items()}
+    @property
+    def _parts(self) -> dict[str, Any]:
+        """What has a state of its own, by the prefix of its names in a snapshot."""
+        parts = {"log/": self.log, "index/": self.index, "ids/": self.ids, "guard/": self.guard}
+        return {prefix: part for prefix, part in parts.items() if part is not None}
+
+    def snapshot(self) -> State:
+        arrays: State = {}
+        for prefix, part in self._parts.items():
+            arrays |= prefixed(prefix, part.state())
         arrays["ever"] = self.ever[: self.index.bound].copy()
         arrays["work"] = np.array(list(self.work.values()), np.int64)
         arrays["refills"] = self.counters[REFILLS : REFILLS + 1].copy()
         return arrays
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         self._clear()
-        self.serial = 0
-        self.index = KeyIndex.from_state(under(arrays, "index/"))
-        known = any(name.startswith("ids/") for name in arrays)
-        self.ids = ColumnStore.from_state(self.id_type, under(arrays, "ids/")) if known else None
+        self.index.restore(under(arrays, "index/"))
+        if ids := under(arrays, "ids/"):
+            self.ids = ColumnStore.from_state(self.id_type, ids)
         if self.guard is not None:
             self.guard.restore(under(arrays, "guard/"))
-        live = len(arrays["log/code"])
-        self.head = self.size = 0
-        self._reserve(self.index.bound, live)
-        log: tuple[Any, ...] = self.log[:4]
-        for column, name in zip(log, ("code", "stream", "value", "pane"), strict=True):
-            column[:live] = arrays[f"log/{name}"]
-        self.size = live
+        self._reserve(self.index.bound, 0)
+        self.log.restore(under(arrays, "log/"), self.links)
         self.ever[: self.index.bound] = arrays["ever"]
-        relink(self.log[0], 0, live, self.log[4], self.links)
         codes = self.index.codes().astype(np.int32)
         if len(codes):
             self._give_keys(codes)
@@ -344,21 +288,17 @@ class LiveReports(FusedSynopsis):
 
     def _rescore(self, codes: Codes) -> None:
         """Re-read the values of objects from the log, and settle their scores."""
-        _, stream, value, _, chain = self.log
-        values, present = values_of(codes, self.links, chain, stream, value, self.low)
-        scores = self._scored(values, present)
-        step = np.array([0, len(codes)])
-        self._settle(codes, values, present, scores, step, np.zeros(1, np.bool_))
+        values, present = values_of(codes, self.links, self.log.columns, self.low)
+        changed = self._scored(codes, values, present, np.array([0, len(codes)]))
+        self._settle(changed, np.zeros(1, np.bool_))
 
     def stats(self) -> dict[str, int | float]:
-        guard = 0 if self.guard is None else self.guard.nbytes
-        arrays = (*self.log, self.key, self.links, self.ever, self.mark, self.points, self.view)
-        held = sum(array.nbytes for array in (*arrays, self.place)) + self.index.nbytes + guard
+        held = [*self._parts.values(), *(getattr(self, name) for name in _OBJECT)]
         return {
             "retained": self.retained(),
-            "reports": self.size - self.head,
+            "reports": len(self.log),
             "objects": len(self.index),
-            "state_bytes": held + (0 if self.ids is None else self.ids.nbytes),
+            "state_bytes": sum(int(each.nbytes) for each in held),
             "refills": int(self.counters[REFILLS]),
             **self.work,
         }
@@ -368,8 +308,8 @@ class LiveReports(FusedSynopsis):
         """Items kept, as the paper counts them."""
 
     def _check(self) -> None:
-        code, stream, value, pane, chain = self.log
-        live = range(self.head, self.size)
+        code, stream, value, pane, chain = self.log.columns
+        live = range(self.log.begin, self.log.end)
         assert all(pane[i] <= pane[i + 1] for i in list(live)[:-1])
         chains: dict[int, list[int]] = {}
         for i in live:

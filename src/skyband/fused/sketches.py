@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from skyband.arrays import Codes, Floats, Hashes, Ints
-from skyband.fused.guard import frozen
+from skyband.data.flat_state import FlatState
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.fused.sketch import bits_since, count_reports, stamp_bits
 
 __all__ = ["Appearances", "SelfJoin"]
@@ -25,7 +22,7 @@ _SMALL = 1.75
 """The exponent of Scheuermann and Mauve's correction for few objects per bitmap."""
 
 
-class Appearances:
+class Appearances(FlatState):
     """How many distinct objects some streams have in common: one timestamped sketch per stream.
 
     Time O(1) per report; state ``bitmaps`` x 24 stamps per stream. The standard error of a union
@@ -41,6 +38,8 @@ class Appearances:
     >>> 0.35 < float(sketch.conditional(0b01, first=0)[1]) < 0.65  # it is a half
     True
     """
+
+    saved_arrays = ("stamps",)
 
     def __init__(self, streams: int, bitmaps: int, estimator: str = "fm") -> None:
         self.estimator = estimator
@@ -167,7 +166,7 @@ def _counted(words: Hashes, estimate: Floats, upto: float) -> Floats:
     return np.where((few <= upto * m) & (estimate <= 2 * upto * m), few, estimate)
 
 
-class SelfJoin:
+class SelfJoin(FlatState):
     """The self-join size (the sum of squared frequencies) of each stream, over a sliding window.
 
     Time O(rows) per report; state blocks x rows x width counters per stream. The window is rounded
@@ -176,6 +175,7 @@ class SelfJoin:
     """
 
     BLOCKS, ROWS, WIDTH = 32, 5, 128
+    saved_arrays = ("blocks", "counters", "totals")
 
     def __init__(self, streams: int, panes: int) -> None:
         self.length = -(-panes // (self.BLOCKS - 1))
@@ -206,13 +206,3 @@ class SelfJoin:
         # One report per object makes the size equal to the total: its error must not give two.
         slack = 1.0 + 2.0 * (2.0 / self.WIDTH / self.ROWS) ** 0.5
         return max(1, int(np.ceil((sizes[some] / totals[some] / slack).max())))
-
-    def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Flat arrays for a snapshot."""
-        return {"blocks": self.blocks, "counters": self.counters, "totals": self.totals}
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore the state from a snapshot."""
-        self.blocks = arrays["blocks"].copy()
-        self.counters = arrays["counters"].copy()
-        self.totals = arrays["totals"].copy()

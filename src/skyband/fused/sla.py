@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Codes, Floats, Ints, Mask
+from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State, grown
 from skyband.fused.live import LiveReports
+from skyband.fused.log import Changed
 from skyband.kernels.fused.lists import first_of_lists, move_in_lists
-from skyband.kernels.fused.reports import LIMIT, REFILLS, VIEW
+from skyband.kernels.fused.view import LIMIT, REFILLS, VIEW
 from skyband.query.fused import FusedTopK
 
 __all__ = ["Sla"]
@@ -31,16 +28,8 @@ class Sla(LiveReports):
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "s"], "v": [0.5, 0.7, 0.4]})
-    >>> query = sb.FusedTopK(
-    ...     k=2,
-    ...     id="car",
-    ...     stream="cam",
-    ...     value="v",
-    ...     streams=("n", "s"),
-    ...     window=sb.CountWindow(3),
-    ...     algorithm="sla",
-    ...     combine="max",
-    ... )
+    >>> names = {"id": "car", "stream": "cam", "value": "v", "streams": ("n", "s")}
+    >>> query = sb.FusedTopK(k=2, **names, window=sb.CountWindow(3), algorithm="sla", combine="max")
     >>> sb.rank(reports, query).select(["car", "score"]).to_pylist()
     [{'car': 'b', 'score': 0.7}, {'car': 'a', 'score': 0.5}]
     """
@@ -64,25 +53,16 @@ class Sla(LiveReports):
 
     def _reserve(self, objects: int, reports: int) -> None:
         super()._reserve(objects, reports)
-        grown = len(self.key) - len(self.known)
-        if grown:
-            d = len(self.low)
-            self.known = np.append(self.known, np.full((grown, d), np.nan), axis=0)
-            self.list_values = np.append(self.list_values, np.zeros((d, grown)), axis=1)
-            codes = np.append(self.list_codes, np.zeros((d, grown), np.int32), axis=1)
-            self.list_codes = codes
+        more = (0, 0), (0, len(self.key) - len(self.known))
+        if more[1][1]:
+            self.known = grown(self.known, len(self.key), np.nan)
+            self.list_values = np.pad(self.list_values, more)
+            self.list_codes = np.pad(self.list_codes, more)
 
-    def _settle(
-        self,
-        touched: Codes,
-        values: Floats,
-        present: Mask,
-        scores: Floats,
-        offsets: Ints,
-        reads: Mask,
-    ) -> tuple[Codes, Floats, Ints]:
-        self._pending = touched, np.where(present, values, np.nan), offsets
-        found = super()._settle(touched, values, present, scores, offsets, reads)
+    def _settle(self, changed: Changed, reads: Mask) -> tuple[Codes, Floats, Ints]:
+        values = np.where(changed.present, changed.values, np.nan)
+        self._pending = changed.codes, values, changed.offsets
+        found = super()._settle(changed, reads)
         self._move(len(reads))
         self._pending = None
         return found
@@ -127,17 +107,17 @@ class Sla(LiveReports):
         self.counters[LIMIT] = 2 * max(len(kept), self.aim)
         self.counters[REFILLS] += 1
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+    def snapshot(self) -> State:
         return super().snapshot() | {"list_work": self.list_work.copy()}
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
         if "list_work" in arrays:  # snapshots of 0.1 lack it
             self.list_work = arrays["list_work"].copy()
 
     def retained(self) -> int:
         """Reports in the window."""
-        return self.size - self.head
+        return len(self.log)
 
     def stats(self) -> dict[str, int | float]:
         lists = self.known.nbytes + self.list_values.nbytes + self.list_codes.nbytes

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as every Spark program ha
 from skyband.data.ipc import table_from
 from skyband.errors import EngineError, SkybandError
 from skyband.spark.ranking import spark_schema
+from skyband.spark.requirements import first_line
 from skyband.spark.stages import unpacker
 
 __all__ = ["Rows", "Sink", "Writer"]
@@ -109,6 +110,6 @@ class Writer:
             self.problem = problem
             raise
         except Exception as problem:
-            told = str(problem).strip().splitlines() or [type(problem).__name__]
-            self.problem = EngineError(f"{sink.where} could not write batch {batch}: {told[0]}")
+            told = first_line(problem)
+            self.problem = EngineError(f"{sink.where} could not write batch {batch}: {told}")
             raise self.problem from problem

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from skyband.errors import EngineError, QueryError
-from skyband.jobs.places import check_avro, check_folder, check_table, dsn_of, folder_of
-from skyband.query.base import count
+from skyband.jobs.places import (
+    check_avro,
+    check_dsn,
+    check_folder,
+    check_table,
+    dsn_of,
+    folder_of,
+    require_psycopg,
+)
+from skyband.query.checks import count, one_of
 from skyband.query.fused import FusedTopK
 from skyband.spark.plan import check_window
 from skyband.window import parse_duration
@@ -61,7 +68,8 @@ def check_source(where: str, source: Section) -> None:
     """Raise QueryError for a source that cannot be read."""
     _counts(where, source.settings)
     known = {"files": FILES_IN, "kafka": VALUES, "socket": VALUES}.get(source.kind, ())
-    form = _format(where, source, known) or {"files": "parquet"}.get(source.kind, "json")
+    _format(where, source, known)
+    form = source["format"] or {"files": "parquet"}.get(source.kind, "json")
     if source.kind in ("kafka", "socket"):
         if form == "json" and not (source["schema"] or "").strip():
             raise QueryError(
@@ -89,10 +97,7 @@ def check_sink(where: str, sink: Section) -> None:
         _format(where, sink, FILES_OUT)
         folder_of(where, sink["path"])
     if sink.kind == "postgres":
-        if (sink["dsn"] is None) == (sink["dsn_env"] is None):
-            raise QueryError(
-                f"{where} needs either dsn, or dsn_env (the environment variable that holds it)"
-            )
+        check_dsn(where, sink["dsn"], sink["dsn_env"])
         check_table(where, sink["table"])
 
 
@@ -109,18 +114,12 @@ def check_ready(job: Job) -> None:
             check_folder(where, *folder_of(where, sink["path"]))
         if sink.kind == "postgres":
             dsn_of(where, sink["dsn"], sink["dsn_env"])
-            if importlib.util.find_spec("psycopg") is None:
-                raise EngineError(
-                    "the PostgreSQL sink needs the package psycopg; install it with: "
-                    "pip install 'skyband[postgres]'"
-                )
+            require_psycopg()
 
 
-def _format(where: str, section: Section, known: tuple[str, ...]) -> str | None:
-    form = section["format"]
-    if form is not None and form not in known:
-        raise QueryError(f"{where} format must be one of {', '.join(known)}; got {form!r}")
-    return None if form is None else str(form)
+def _format(where: str, section: Section, known: tuple[str, ...]) -> None:
+    if section["format"] is not None:
+        one_of(f"{where} format", section["format"], known)
 
 
 def _counts(where: str, settings: Mapping[str, Any]) -> None:

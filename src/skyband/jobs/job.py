@@ -8,19 +8,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from skyband.errors import QueryError
+from skyband.errors import QueryError, SchemaError
 from skyband.jobs.checks import check_job
-from skyband.jobs.keys import (
-    DEAD_LETTERS,
-    JOB,
-    METRICS,
-    SINKS,
-    SOURCES,
-    TRIGGER,
-    Keys,
-)
+from skyband.jobs.keys import DEAD_LETTERS, JOB, METRICS, SINKS, SOURCES, TRIGGER, Keys
 from skyband.query import Query
-from skyband.query.base import _KINDS
+from skyband.query.base import KINDS
+from skyband.query.checks import one_of
 from skyband.window import TimeWindow
 
 __all__ = ["Job", "Section", "explain", "load_job", "parse_job"]
@@ -84,40 +77,31 @@ def parse_job(told: Mapping[str, Any], folder: Path | None = None) -> Job:
         for name, section in (told.get("sources") or {"": told.get("source")}).items()
     }
     query = _query(told["query"])
-    if "" in sources and query.needs_mapping:
-        names = " and ".join(f"[sources.{name}]" for name in query.sources)
-        raise QueryError(f"{query.kind} reads several streams; give {names}")
-    unknown = [name for name in sources if name and name not in query.sources]
-    if unknown:
-        raise QueryError(
-            f"[sources.{unknown[0]}] is not a source of the query, which reads "
-            f"{', '.join(query.sources) or 'one source: give it as [source]'}"
-        )
+    try:
+        example = " and ".join(f"[sources.{name}]" for name in query.sources)
+        query.check_sources(None if "" in sources else sources, example=example)
+    except SchemaError as problem:
+        raise QueryError(f"the job's sources do not fit its query: {problem}") from None
     trigger = told.get("trigger", {})
     TRIGGER.check("[trigger]", trigger)
     if "every" in trigger and trigger.get("once"):
         raise QueryError("[trigger] has both every and once; give either every or once")
     if "metrics" in told:
         METRICS.check("[metrics]", told["metrics"])
-    letters = told.get("dead_letters")
-    spark = told.get("spark", {})
-    job = Job(
-        name=told["name"],
-        checkpoint=_path(told["checkpoint"], folder),
-        query=query,
-        sources=sources,
-        sink=_section("[sink]", told["sink"], SINKS, folder),
-        trigger=trigger,
-        dead_letters=None
-        if letters is None
-        else _section("[dead_letters]", letters, DEAD_LETTERS, folder),
-        metrics=told.get("metrics", {}),
-        shards=told.get("shards"),
-        on_bad=_one_of("on_bad", told.get("on_bad", "skip"), ("skip", "raise")),
-        changes=told.get("changes", False),
-        master=told.get("master"),
-        spark={name: str(value) for name, value in _flat(spark)},
-    )
+    one_of("on_bad", told.get("on_bad", "skip"), ("skip", "raise"))
+    read: dict[str, Any] = {
+        "checkpoint": _path(told["checkpoint"], folder),
+        "query": query,
+        "sources": sources,
+        "sink": _section("[sink]", told["sink"], SINKS, folder),
+        "spark": {name: str(value) for name, value in _flat(told.get("spark", {}))},
+    }
+    if "dead_letters" in told:
+        read["dead_letters"] = _section(
+            "[dead_letters]", told["dead_letters"], DEAD_LETTERS, folder
+        )
+    plain = {name: value for name, value in told.items() if name != "source"}
+    job = Job(**(plain | read))
     check_job(job)
     return job
 
@@ -125,7 +109,8 @@ def parse_job(told: Mapping[str, Any], folder: Path | None = None) -> Job:
 def _section(where: str, told: Any, kinds: Mapping[str, Keys], folder: Path | None) -> Section:
     if not isinstance(told, Mapping):
         raise QueryError(f"{where} must be a table of settings, not {told!r}")
-    kind = _one_of(f"{where} kind", told.get("kind"), tuple(kinds))
+    kind = told.get("kind", "")
+    one_of(f"{where} kind", kind, tuple(kinds))
     settings = {name: value for name, value in told.items() if name != "kind"}
     kinds[kind].check(where, settings)
     for name in kinds[kind].paths:
@@ -137,8 +122,9 @@ def _section(where: str, told: Any, kinds: Mapping[str, Keys], folder: Path | No
 def _query(told: Any) -> Query:
     if not isinstance(told, Mapping):
         raise QueryError(f"[query] must be a table of settings, not {told!r}")
-    kind = _one_of("[query] kind", told.get("kind"), tuple(_KINDS))
-    cls = _KINDS[kind]
+    kind = told.get("kind", "")
+    one_of("[query] kind", kind, tuple(KINDS))
+    cls = KINDS[kind]
     known = {each.name for each in fields(cls) if each.init}
     settings = {name: value for name, value in told.items() if name != "kind"}
     unknown = sorted(set(settings) - known)
@@ -159,12 +145,6 @@ def _query(told: Any) -> Query:
     except TypeError as problem:
         told_so = str(problem).rsplit(") ", 1)[-1].replace("__init__", kind)
         raise QueryError(f"[query] {told_so}") from None
-
-
-def _one_of(where: str, value: Any, known: tuple[str, ...]) -> str:
-    if value not in known:
-        raise QueryError(f"{where} must be one of {', '.join(known)}; got {value!r}")
-    return str(value)
 
 
 def _path(value: str, folder: Path | None) -> str:

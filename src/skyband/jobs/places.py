@@ -13,7 +13,15 @@ import pyarrow.fs
 
 from skyband.errors import EngineError, QueryError
 
-__all__ = ["check_avro", "check_folder", "check_table", "dsn_of", "folder_of"]
+__all__ = [
+    "check_avro",
+    "check_dsn",
+    "check_folder",
+    "check_table",
+    "dsn_of",
+    "folder_of",
+    "require_psycopg",
+]
 
 
 def folder_of(where: str, path: str) -> tuple[Any, str]:
@@ -60,12 +68,17 @@ def check_table(where: str, table: str) -> None:
         raise QueryError(f"{where} table must be a plain name, or schema.name, not {table!r}")
 
 
-def dsn_of(where: str, dsn: str | None, dsn_env: str | None) -> str:
-    """The connection string of a PostgreSQL sink."""
+def check_dsn(where: str, dsn: str | None, dsn_env: str | None) -> None:
+    """Raise QueryError unless a PostgreSQL sink has exactly one of the two."""
     if (dsn is None) == (dsn_env is None):
         raise QueryError(
             f"{where} needs either dsn, or dsn_env (the environment variable that holds it)"
         )
+
+
+def dsn_of(where: str, dsn: str | None, dsn_env: str | None) -> str:
+    """The connection string of a PostgreSQL sink."""
+    check_dsn(where, dsn, dsn_env)
     found = dsn if dsn_env is None else os.environ.get(dsn_env)
     if found is None:
         raise QueryError(
@@ -74,3 +87,15 @@ def dsn_of(where: str, dsn: str | None, dsn_env: str | None) -> str:
     if not found.strip():
         raise QueryError(f"{where} the connection string is empty")
     return found
+
+
+def require_psycopg() -> Any:
+    """The package psycopg; raises EngineError if it is missing."""
+    try:
+        import psycopg
+    except ImportError as problem:
+        raise EngineError(
+            "the PostgreSQL sink needs the package psycopg; install it with: "
+            "pip install 'skyband[postgres]'"
+        ) from problem
+    return psycopg

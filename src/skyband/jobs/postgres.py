@@ -22,33 +22,31 @@ import pyarrow as pa
 
 from skyband.errors import EngineError
 from skyband.jobs.batches import Rows
-from skyband.jobs.places import check_table, dsn_of
+from skyband.jobs.places import check_table, dsn_of, require_psycopg
 
 __all__ = ["Postgres", "column_type"]
 
-_TYPES: list[tuple[Any, str]] = [
-    (pa.types.is_boolean, "boolean"),
-    (pa.types.is_int8, "smallint"),
-    (pa.types.is_int16, "smallint"),
-    (pa.types.is_int32, "integer"),
-    (pa.types.is_integer, "bigint"),
-    (pa.types.is_float32, "real"),
-    (pa.types.is_floating, "double precision"),
-    (pa.types.is_decimal, "numeric"),
-    (pa.types.is_date, "date"),
-    (pa.types.is_string, "text"),
-    (pa.types.is_large_string, "text"),
-    (pa.types.is_binary, "bytea"),
-    (pa.types.is_large_binary, "bytea"),
-]
+_TYPES: dict[str, tuple[Any, ...]] = {
+    "boolean": (pa.types.is_boolean,),
+    "smallint": (pa.types.is_int8, pa.types.is_int16),
+    "integer": (pa.types.is_int32,),
+    "bigint": (pa.types.is_integer,),
+    "real": (pa.types.is_float32,),
+    "double precision": (pa.types.is_floating,),
+    "numeric": (pa.types.is_decimal,),
+    "date": (pa.types.is_date,),
+    "text": (pa.types.is_string, pa.types.is_large_string),
+    "bytea": (pa.types.is_binary, pa.types.is_large_binary),
+}
+"""PostgreSQL types and tests of Arrow types; the first test that holds decides."""
 
 
 def column_type(kind: pa.DataType) -> str:
     """The PostgreSQL type of an answer's column."""
     if pa.types.is_timestamp(kind):
         return "timestamptz" if kind.tz else "timestamp"
-    for test, name in _TYPES:
-        if test(kind):
+    for name, tests in _TYPES.items():
+        if any(test(kind) for test in tests):
             return name
     raise EngineError(
         f"a column of type {kind} has no counterpart in PostgreSQL; leave it out, or convert it "
@@ -62,14 +60,7 @@ class Postgres:
     def __init__(
         self, dsn: str | None, dsn_env: str | None, table: str, query: str, where: str = "[sink]"
     ) -> None:
-        try:
-            import psycopg
-        except ImportError as problem:
-            raise EngineError(
-                "the PostgreSQL sink needs the package psycopg; install it with: "
-                "pip install 'skyband[postgres]'"
-            ) from problem
-        self._connect = psycopg.connect
+        self._psycopg = require_psycopg()
         self.where = where
         self.dsn = dsn_of(where, dsn, dsn_env)
         check_table(where, table)
@@ -79,14 +70,12 @@ class Postgres:
 
     def open(self, run: str) -> None:
         """Enter the run into the ledger, so that a wrong address shows before the job starts."""
-        import psycopg
-
         self.run = run
         try:
-            with self._connect(self.dsn) as connection, connection.cursor() as cursor:
+            with self._psycopg.connect(self.dsn) as connection, connection.cursor() as cursor:
                 self._lock(cursor)
                 self._register(cursor)
-        except psycopg.Error as problem:
+        except self._psycopg.Error as problem:
             raise EngineError(
                 f"{self.where} PostgreSQL cannot be reached; check dsn or dsn_env: {problem}"
             ) from problem
@@ -105,7 +94,7 @@ class Postgres:
             return 0
         table = sql.Identifier(*self.table.split("."))
         ends = _ticks(found["window_end"])
-        with self._connect(self.dsn) as connection, connection.cursor() as cursor:
+        with self._psycopg.connect(self.dsn) as connection, connection.cursor() as cursor:
             self._lock(cursor)
             own, newer = self._register(cursor)
             self._create(cursor, table, found.schema)

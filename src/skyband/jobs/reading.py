@@ -19,7 +19,7 @@ from pyspark.sql.types import StringType, StructType
 from skyband.errors import EngineError, SchemaError
 from skyband.jobs.job import Section
 from skyband.spark.letters import RAW, UNREAD, Carried
-from skyband.spark.requirements import in_utc
+from skyband.spark.requirements import first_line, in_utc
 
 __all__ = ["packages_of", "read_source"]
 
@@ -40,7 +40,7 @@ def read_source(session: Any, name: str, source: Section, letters: bool) -> tupl
         frame = _carriable(frame, record)
     except PySparkException as problem:
         where = f"[sources.{name}]" if name else "[source]"
-        raise SchemaError(f"{where} cannot be read: {str(problem).splitlines()[0]}") from problem
+        raise SchemaError(f"{where} cannot be read: {first_line(problem)}") from problem
     return frame, Carried(carried.unreadable, carried.origin, record, letters)
 
 

@@ -19,7 +19,7 @@ from skyband.spark.checkpoint import Claim
 from skyband.spark.letters import LETTERS
 from skyband.spark.metrics import Progress, log, serve
 from skyband.spark.ranking import given, plan_of
-from skyband.spark.requirements import check_session, start_session
+from skyband.spark.requirements import check_session, error_of, first_line, start_session
 
 __all__ = ["run", "start_job"]
 
@@ -79,15 +79,6 @@ def _run(job: Job, session: Any, stop: Stop) -> None:
             running.close()
 
 
-def cause_of(problem: Exception) -> str:
-    """The line of an error that says what happened, rather than where in Spark it happened."""
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    for line in lines:
-        if line.startswith("skyband.errors."):
-            return line.split(": ", 1)[-1]
-    return lines[0] if lines else type(problem).__name__
-
-
 def session_of(job: Job) -> Any:
     """Start a session with the packages that the job's sources and sinks need."""
     sections = [*job.sources.values(), job.sink, *([job.dead_letters] if job.dead_letters else [])]
@@ -133,7 +124,7 @@ class Running:
 
     def problem(self, found: Exception) -> str:
         """The error that stopped it."""
-        return str(self.writer.problem) if self.writer.problem is not None else cause_of(found)
+        return str(self.writer.problem or error_of(found))
 
     def finish_batch(self) -> None:
         """Wait some seconds for the current batch, so that its commit is not interrupted."""
@@ -184,7 +175,7 @@ def _start(job: Job, session: Any) -> Running:
         if metrics is not None:
             metrics.close()
         claim.withdraw()
-        told = str(problem).splitlines()[0]
+        told = first_line(problem)
         raise EngineError(f"the job {job.name!r} could not be started: {told}") from problem
     return Running(query, writer, metrics)
 

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -23,12 +22,12 @@ import pyarrow.fs
 import pyarrow.parquet
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 
+from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
 from skyband.jobs.batches import Rows, Sink
 from skyband.jobs.job import Section
 from skyband.jobs.places import check_folder, folder_of
 from skyband.jobs.postgres import Postgres
-from skyband.spark.letters import plain
 
 __all__ = ["Console", "Files", "Kafka", "make_sink"]
 
@@ -121,8 +120,7 @@ def _csv(out: Any, rows: Rows) -> None:
 def _json(out: Any, rows: Rows) -> None:
     for table in rows.tables():
         for row in table.to_pylist():
-            line = json.dumps(plain(row), ensure_ascii=False, allow_nan=False)
-            out.write(line.encode() + b"\n")
+            out.write(json_text(row).encode() + b"\n")
 
 
 _FORMS: Mapping[str, Callable[[Any, Rows], None]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skyband.query.base import Query, from_spec
+from skyband.query.base import KINDS, Query, from_spec
 from skyband.query.frequency import HeavyHitters
 from skyband.query.fused import FusedTopK
 from skyband.query.skyline import Skyline, SkylineJoin
@@ -10,6 +10,7 @@ from skyband.query.topk import TopK
 from skyband.query.uncertain import UncertainTopK
 
 __all__ = [
+    "KINDS",
     "FusedTopK",
     "HeavyHitters",
     "Query",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -13,13 +12,15 @@ from typing import Any, ClassVar
 
 from skyband import registry
 from skyband.errors import EngineError, QueryError, SchemaError
+from skyband.query.checks import column, columns, count, one_of
 from skyband.query.functions import function_identity
 from skyband.window import CountWindow, TimeWindow, Window
 
-__all__ = ["Query", "column", "columns", "count", "from_spec", "number", "preferences"]
+__all__ = ["KINDS", "Query", "check_query", "from_spec"]
 
 RESERVED = ("window_start", "window_end", "rank")
-_KINDS: dict[str, type[Query]] = {}
+KINDS: dict[str, type[Query]] = {}
+"""Every kind of query, by name."""
 _FUNCTION = "a function of your own"
 """The key of a function in a serialised query; its value is the function's name, for display."""
 _IDENTITY = "identity"
@@ -53,7 +54,7 @@ class Query:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        _KINDS[cls.kind] = cls
+        KINDS[cls.kind] = cls
 
     def __post_init__(self) -> None:
         if not isinstance(self.window, (TimeWindow, CountWindow)):
@@ -64,9 +65,8 @@ class Query:
         if not isinstance(self.options, Mapping):
             raise QueryError(f"options must be a mapping of settings, not {self.options!r}")
         object.__setattr__(self, "options", dict(self.options))
-        for name in ("k",):
-            if hasattr(self, name):
-                count(name, getattr(self, name))
+        if hasattr(self, "k"):
+            count("k", self.k)
         if hasattr(self, "by"):
             object.__setattr__(self, "by", columns("by", self.by, empty=True))
         for each in self.time.values() if isinstance(self.time, Mapping) else (self.time,):
@@ -84,6 +84,11 @@ class Query:
         functions = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         identities = {n: function_identity(n, v) for n, v in functions.items() if callable(v)}
         object.__setattr__(self, "_identities", identities)
+
+    @classmethod
+    def idle_options(cls, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """Options that do nothing for a query with the parameters ``given``; they are rejected."""
+        return ()
 
     def _check_settings(self) -> None:
         chosen = registry.choose(self)
@@ -107,6 +112,8 @@ class Query:
                     f"{chosen}{_why(self)} has no option {name!r}{more}. The options of {chosen} "
                     f"are: {', '.join(has) or 'none'}"
                 )
+            if name in self.idle_options(vars(self)):
+                raise QueryError(f"the option {name!r} does nothing for this query; leave it out")
 
     def _validate(self) -> None:
         """Check what is particular to this kind of query; raise QueryError if it is invalid."""
@@ -146,19 +153,20 @@ class Query:
         """Whether the query needs a mapping of sources rather than a single table."""
         return False
 
-    def check_sources(self, names: Iterable[str] | None, whole: bool = True) -> None:
+    def check_sources(
+        self, names: Iterable[str] | None, whole: bool = True, example: str | None = None
+    ) -> None:
         """Raise SchemaError if the query cannot read a mapping with these sources.
 
         ``names=None`` stands for a single source. ``whole`` means that no further sources can
-        follow, so that missing ones are an error.
+        follow, so that missing ones are an error. ``example`` shows how to give several sources.
         """
         listed = ", ".join(self.sources)
         if names is None:
             if self.needs_mapping:
-                wanted = ", ".join(f"{name!r}: ..." for name in self.sources)
-                raise SchemaError(
-                    f"{self.kind} reads several streams; give a mapping such as {{{wanted}}}"
-                )
+                mapping = ", ".join(f"{name!r}: ..." for name in self.sources)
+                example = example or f"a mapping such as {{{mapping}}}"
+                raise SchemaError(f"{self.kind} reads several streams; give {example}")
             return
         if not self.sources:
             raise SchemaError(f"{self.kind} over this window reads one source, not a mapping")
@@ -246,7 +254,7 @@ def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
                 f"{name}= was a function of your own ({value[_FUNCTION]}), which cannot be part of "
                 f"a snapshot; give it again: Monitor.restore(blob, {name}=...)"
             )
-    kind = _KINDS[values.pop("kind")]
+    kind = KINDS[values.pop("kind")]
     window = values.pop("window")
     build: Any = TimeWindow if "time" in window else CountWindow
     (settings,) = window.values()
@@ -256,6 +264,8 @@ def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
         # Version 0.1 accepted settings without effect; they are dropped when its specs are read.
         if not _applies(kind, named, chosen, name):
             values.pop(name, None)
+    idle = kind.idle_options(values)
+    values["options"] = {n: v for n, v in values["options"].items() if n not in idle}
     unknown = [name for name in given if name not in spec]
     if unknown:
         raise EngineError(f"the snapshot's {kind.kind} has no {unknown[0]}=; leave it out")
@@ -283,58 +293,8 @@ def _check_given(query: Query, spec: Mapping[str, Any], given: Mapping[str, Any]
             )
 
 
-# Checks that specs share -------------------------------------------------------------------------
-
-
-def column(name: str, value: object, optional: bool = False) -> None:
-    """Check that a value is a column name."""
-    if value is None and optional:
-        return
-    if not isinstance(value, str) or not value:
-        raise QueryError(f"{name} must be the name of a column, not {value!r}")
-
-
-def columns(name: str, value: Any, empty: bool = False) -> tuple[str, ...]:
-    """Check one or several column names; return them as a tuple."""
-    names = (value,) if isinstance(value, str) else value
-    if not isinstance(names, Iterable):
-        raise QueryError(f"{name} must be column names, not {value!r}")
-    result = tuple(names)
-    for each in result:
-        column(name, each)
-    if not result and not empty:
-        raise QueryError(f"{name} must name at least one column")
-    if len(set(result)) != len(result):
-        raise QueryError(f"{name} names a column twice: {result}")
-    return result
-
-
-def count(name: str, value: object, optional: bool = False) -> None:
-    """Check that a value is a positive whole number."""
-    if value is None and optional:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise QueryError(f"{name} must be a whole number of at least 1, not {value!r}")
-    if value >= 1 << 31:
-        raise QueryError(f"{name} must be less than 2**31, not {value!r}")
-
-
-def number(name: str, value: object, low: float, high: float, open_low: bool = False) -> None:
-    """Check that a value is a finite number within bounds."""
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if not fits or not (low <= value <= high) or (open_low and value == low):  # type: ignore[operator]
-        left = "(" if open_low else "["
-        raise QueryError(f"{name} must be a number in {left}{low}, {high}], not {value!r}")
-
-
-def preferences(value: Any) -> dict[str, str]:
-    """Check a skyline's preferences: 'min', 'max' or 'diff' for each column."""
-    if not isinstance(value, Mapping) or not value:
-        raise QueryError(f"prefer must map columns to 'min', 'max' or 'diff'; got {value!r}")
-    for name, wish in value.items():
-        column("prefer", name)
-        if wish not in ("min", "max", "diff"):
-            raise QueryError(f"prefer[{name!r}] must be 'min', 'max' or 'diff', not {wish!r}")
-    if all(wish == "diff" for wish in value.values()):
-        raise QueryError("prefer needs at least one column with 'min' or 'max'")
-    return dict(value)
+def check_query(query: object, on_bad: str = "raise") -> None:
+    """Check the arguments that every engine takes."""
+    if not isinstance(query, Query):
+        raise QueryError(f"Skyband takes a query such as sb.TopK(...), not {query!r}")
+    one_of("on_bad", on_bad, ("raise", "skip"))

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from skyband.errors import QueryError
-from skyband.query.base import Query, column, columns, count
+from skyband.query.base import Query
+from skyband.query.checks import column, columns, count
 
 __all__ = ["HeavyHitters"]
 

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skyband.errors import QueryError
-from skyband.query.base import Query, column, columns, count
+from skyband.query.base import Query
+from skyband.query.checks import column, columns, count, one_of
 from skyband.window import CountWindow
 
 __all__ = ["COMBINERS", "FusedTopK"]
@@ -59,6 +60,11 @@ class FusedTopK(Query):
     recurrences: int | str = 1
     returns: bool = True
 
+    @classmethod
+    def idle_options(cls, given: Mapping[str, Any]) -> tuple[str, ...]:
+        # The guard refuses reports beyond a number of recurrences, which "estimate" does not set.
+        return ("guard",) if given["recurrences"] == "estimate" else ()
+
     def _validate(self) -> None:
         column("id", self.id)
         column("value", self.value)
@@ -81,8 +87,7 @@ class FusedTopK(Query):
     def _check_combine(self) -> None:
         combine = self.combine
         if isinstance(combine, str):
-            if combine not in COMBINERS:
-                raise QueryError(f"combine must be one of {', '.join(COMBINERS)}, not {combine!r}")
+            one_of("combine", combine, COMBINERS)
         elif not callable(combine):
             with _understood("combine", f"{', '.join(COMBINERS)}, weights or a function", combine):
                 weights = self.weights

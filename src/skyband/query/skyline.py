@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from skyband.errors import QueryError
-from skyband.query.base import Query, column, columns, count, preferences
+from skyband.query.base import Query
+from skyband.query.checks import column, columns, count, preferences
 from skyband.window import CountWindow
 
 __all__ = ["Skyline", "SkylineJoin"]

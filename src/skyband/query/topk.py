@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from skyband.errors import QueryError
-from skyband.query.base import Query, column, number
+from skyband.query.base import Query
+from skyband.query.checks import column, number
 
 __all__ = ["TopK"]
 

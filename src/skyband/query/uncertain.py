@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from skyband.errors import QueryError
-from skyband.query.base import Query, column, number
+from skyband.query.base import Query
+from skyband.query.checks import column, number, one_of
 
 __all__ = ["SEMANTICS", "UncertainTopK"]
 
@@ -43,10 +44,7 @@ class UncertainTopK(Query):
         column("probability", self.probability)
         column("id", self.id, optional=True)
         column("time", self.time, optional=True)
-        if self.semantics not in SEMANTICS:
-            raise QueryError(
-                f"semantics must be one of {', '.join(SEMANTICS)}, not {self.semantics!r}"
-            )
+        one_of("semantics", self.semantics, SEMANTICS)
         if self.semantics == "pt-k":
             if self.threshold is None:
                 raise QueryError(

@@ -13,14 +13,14 @@ from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.order import order_by_value
 from skyband.query.base import Query
-from skyband.skyline.points import Preferences, skylines
+from skyband.skyline.points import Preferences
 
-__all__ = ["SkylineFamily"]
+__all__ = ["DominanceSynopsis"]
 
 Q = TypeVar("Q", bound=Query)
 
 
-class SkylineFamily(Synopsis[Q]):
+class DominanceSynopsis(Synopsis[Q]):
     """Finishes answers: the skyline of several skylines is the skyline of all their rows.
 
     A partial answer holds the rows of an answer in their order. Shards may split the rows in any
@@ -45,21 +45,17 @@ class SkylineFamily(Synopsis[Q]):
 
     def _united(self, runs: Runs) -> Runs:
         """One run for each (window, group): the skyline of its partial skylines."""
-        fresh = np.flatnonzero(~runs.repeats)
-        part = self.skyline_of(runs.parts["rows"].joined(fresh))
+        runs = runs.united()
+        part = self.skyline_of(runs.parts["rows"])
         if len(part):
-            run = np.repeat(np.arange(len(fresh)), part.lengths)
+            run = np.repeat(np.arange(len(runs)), part.lengths)
             order = order_by_value([pa.array(run), *(part[f.name] for f in self.output())])
             part = part.rows(order, part.offsets)
-        return Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part})
+        return runs.with_parts(rows=part)
 
     def skyline_of(self, part: Part) -> Part:
         """The skyline of each run of rows that have the answer's columns."""
-        if not len(part):
-            return part
-        points, segment = self.points_of(part)
-        kept, offsets = skylines(points, segment, part.offsets)
-        return part.rows(kept, offsets)
+        return part.rows(*self.shown_prefer.skylines(part.columns.__getitem__, part.offsets))
 
     def points_of(self, part: Part) -> tuple[Ints, Ints]:
         """Points and segments of rows that have the answer's columns."""

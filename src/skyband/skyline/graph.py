@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from skyband.arrays import Ints
+from skyband.data.flat_state import FlatState
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.skyline.stabsky import ALWAYS, Members, stab_fold, stab_follow, stab_read
 from skyband.skyline.points import skylines
 
@@ -17,7 +15,7 @@ __all__ = ["DominanceGraph"]
 _FIELDS = Members._fields
 
 
-class DominanceGraph:
+class DominanceGraph(FlatState):
     """Rows that are not dominated by any row of their own or a newer pane, oldest first.
 
     ``parent`` is a row's critical dominator, the youngest older row that dominates it (-1: none is
@@ -30,6 +28,8 @@ class DominanceGraph:
         p4 ─┬► p5      (0, 4] (4, 5]
             └► p6             (4, 6]
     """
+
+    saved_arrays = (*_FIELDS, "counts")
 
     def __init__(self, dimensions: int) -> None:
         self.points: Ints = np.empty((0, dimensions), np.int64)
@@ -46,15 +46,6 @@ class DominanceGraph:
     @property
     def members(self) -> Members:
         return Members(self.points, self.segment, self.pane, self.since, self.parent, self.slot)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(getattr(self, name).nbytes for name in _FIELDS)
-
-    @property
-    def intervals(self) -> Ints:
-        """(pane of the critical dominator, own pane] of each row, oldest first."""
-        return np.stack([self.since, self.pane], axis=1)
 
     def fold(
         self,
@@ -76,10 +67,11 @@ class DominanceGraph:
             np.concatenate([self.parent, blank]),
             np.concatenate([self.slot, slots]),
         )
-        size, found, cuts = stab_fold(members, len(self), offsets, stamps, first, end, self.counts)
+        cuts, stamps = frozen(offsets), frozen(stamps)
+        size, found, ends = stab_fold(members, len(self), cuts, stamps, first, end, self.counts)
         for name, array in zip(_FIELDS, members, strict=True):
             setattr(self, name, array[:size])
-        return found, cuts
+        return found, ends
 
     def follow(
         self, rows: tuple[Ints, Ints, Ints], start: int, shift: int, first: int, counts: Ints
@@ -106,16 +98,6 @@ class DominanceGraph:
     def read(self, first: int) -> Ints:
         """Slots on the skyline of the window that begins with pane ``first``."""
         return stab_read(self.members, first)
-
-    def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Flat arrays for a snapshot."""
-        return {name: getattr(self, name) for name in _FIELDS} | {"counts": self.counts.copy()}
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore the state from a snapshot."""
-        for name in _FIELDS:
-            setattr(self, name, arrays[name])
-        self.counts = arrays["counts"].copy()
 
     def stats(self) -> dict[str, int | float]:
         """Operation counts."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Saved, grown
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
+from skyband.data.flat_state import FlatState
 from skyband.data.keys import KeyIndex
-from skyband.data.packing import under
-from skyband.kernels.skyline.gsj import (
+from skyband.kernels.skyline.gsj import Fresh, Pairs, pairs_fold
+from skyband.kernels.skyline.gsj_side import (
     ASLEEP,
     AWAKE,
     DEAD,
@@ -26,22 +25,25 @@ from skyband.kernels.skyline.gsj import (
     SEGMENT,
     SINCE,
     STATE,
-    pairs_fold,
+    Side,
 )
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.join import SIDES, JoinSynopsis
-from skyband.skyline.rows import RowStore
+from skyband.skyline.rows import row_store
 
 __all__ = ["GroupSkylines"]
 
 _COUNTS = ("row_comparisons", "pair_comparisons", "pairs", "redundant")
 
 
-class _Members:
+class _Members(FlatState):
     """One side: rows in slots, linked into one list per join key."""
 
+    saved_arrays = ("points", "rows", "heads")
+    saved_parts = (("store/", "store"),)
+
     def __init__(self, schema: pa.Schema, dimensions: int) -> None:
-        self.store = RowStore(schema)
+        self.store = row_store(schema)
         self.points: Ints = np.empty((0, dimensions), np.int64)
         self.rows: Ints = np.zeros((0, FIELDS), np.int64)
         self.heads: Ints = np.zeros(0, np.int64)
@@ -52,10 +54,6 @@ class _Members:
         state = self.rows[:, STATE]
         return np.flatnonzero((state == ASLEEP) | (state == AWAKE))
 
-    @property
-    def nbytes(self) -> int:
-        return self.store.nbytes + self.points.nbytes + self.rows.nbytes + self.heads.nbytes
-
     def place(
         self, codes: Ints, points: Ints, segment: Ints, pane: Ints, columns: Mapping[str, pa.Array]
     ) -> Ints:
@@ -63,11 +61,9 @@ class _Members:
         free = np.flatnonzero(self.rows[:, STATE] == FREE)
         if len(free) < len(codes):
             size = len(self.rows)
-            grown = max(2 * size, size + len(codes), 64)
-            self.rows = np.vstack([self.rows, np.zeros((grown - size, FIELDS), np.int64)])
-            blank = np.zeros((grown - size, self.points.shape[1]), np.int64)
-            self.points = np.vstack([self.points, blank])
-            free = np.concatenate([free, np.arange(size, grown)])
+            room = max(size + len(codes), 64)
+            self.rows, self.points = grown(self.rows, room), grown(self.points, room)
+            free = np.concatenate([free, np.arange(size, len(self.rows))])
         slots = free[: len(codes)]
         self.points[slots] = points
         self.rows[slots, PANE] = pane
@@ -78,19 +74,7 @@ class _Members:
 
     def reserve(self, keys: int) -> None:
         """Make room for this many keys."""
-        if keys > len(self.heads):
-            fresh = np.full(max(keys - len(self.heads), len(self.heads)), -1, np.int64)
-            self.heads = np.concatenate([self.heads, fresh])
-
-    def state(self) -> dict[str, npt.NDArray[Any]]:
-        arrays = {"points": self.points, "rows": self.rows, "heads": self.heads}
-        arrays = {name: value.copy() for name, value in arrays.items()}
-        return arrays | {f"store/{n}": value for n, value in self.store.state().items()}
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.points, self.rows = arrays["points"].copy(), arrays["rows"].copy()
-        self.heads = arrays["heads"].copy()
-        self.store.restore(under(arrays, "store/"))
+        self.heads = grown(self.heads, keys, fill=-1)
 
 
 class GroupSkylines(JoinSynopsis):
@@ -113,25 +97,22 @@ class GroupSkylines(JoinSynopsis):
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2, 3], "stock": ["a", "b", "a"], "price": [5, 3, 4]})
     >>> risks = pa.table({"ts": [1, 2], "stock": ["a", "b"], "risk": [1, 2]})
-    >>> query = sb.SkylineJoin(
-    ...     left="trades",
-    ...     right="risks",
-    ...     on="stock",
-    ...     time="ts",
-    ...     prefer={"price": "min", "risk": "min"},
-    ...     window=sb.TimeWindow(10),
-    ...     algorithm="gsj",
-    ... )
+    >>> names = {"left": "trades", "right": "risks", "on": "stock", "time": "ts"}
+    >>> wish = {"price": "min", "risk": "min"}
+    >>> query = sb.SkylineJoin(**names, prefer=wish, window=sb.TimeWindow(10), algorithm="gsj")
     >>> sb.rank({"trades": trades, "risks": risks}, query).select(["stock", "price"]).to_pylist()
     [{'stock': 'a', 'price': 4}, {'stock': 'b', 'price': 3}]
     """
 
     prunes = True
     shortens = True
+    saved_arrays = ("top", "top_points", "parked", "counts", "known_keys")
+    saved_parts = (("left/", "left"), ("right/", "right"), ("keys/", "keys"))
 
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
-        self.members: tuple[_Members, _Members]
+        self.left: _Members
+        self.right: _Members
         self.keys = KeyIndex()
         self.known_keys = 1024
         self.top: Ints = np.zeros((0, 4), np.int64)
@@ -146,10 +127,14 @@ class GroupSkylines(JoinSynopsis):
     def start(self) -> None:
         super().start()
         assert self.sides is not None
-        left, right = (_Members(s.schema, s.prefer.dimensions) for s in self.sides)
-        self.members = left, right
+        self.left, self.right = (_Members(s.schema, s.prefer.dimensions) for s in self.sides)
         width = sum(side.prefer.dimensions for side in self.sides)
         self.top_points = np.zeros((0, width), np.int64)
+
+    @property
+    def members(self) -> tuple[_Members, _Members]:
+        """The rows of both sides."""
+        return self.left, self.right
 
     def fold_known(self, panes: Runs, windows: Windows) -> Runs | None:
         pairs, offsets = self._fold(panes, windows.first, windows.end)
@@ -170,14 +155,16 @@ class GroupSkylines(JoinSynopsis):
         for side in self.members:
             side.reserve(self.keys.bound)
         left, right = self.members
-        made = pairs_fold(
-            left.points, left.rows, left.heads, right.points, right.rows, right.heads,
-            self.top, self.top_points, len(self.top), self.parked, len(self.parked),
-            slots[0], panes.parts["left"].offsets, slots[1], panes.parts["right"].offsets,
-            panes.stamp, first, end, self.counts,
+        cuts = panes.parts["left"].offsets, panes.parts["right"].offsets
+        kept, pairs, offsets = pairs_fold(
+            Side(left.points, left.rows, left.heads),
+            Side(right.points, right.rows, right.heads),
+            Pairs(self.top, self.top_points, len(self.top), self.parked, len(self.parked)),
+            Fresh(slots[0], cuts[0], slots[1], cuts[1], panes.stamp),
+            first, end, self.counts,
         )  # fmt: skip
-        top, top_points, tops, parked, waiting, pairs, offsets = made
-        self.top, self.top_points, self.parked = top[:tops], top_points[:tops], parked[:waiting]
+        self.top, self.top_points = kept.top[: kept.tops], kept.points[: kept.tops]
+        self.parked = kept.parked[: kept.waiting]
         self.kept = sum(len(side.live) for side in self.members)
         return pairs, offsets
 
@@ -193,46 +180,27 @@ class GroupSkylines(JoinSynopsis):
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         left, right = self.members
         none, cuts = np.zeros(0, np.int64), np.zeros(1, np.int64)
-        *_, pairs, offsets = pairs_fold(
-            left.points, left.rows.copy(), left.heads.copy(),
-            right.points, right.rows.copy(), right.heads.copy(),
-            self.top.copy(), self.top_points.copy(), len(self.top),
-            self.parked.copy(), len(self.parked),
-            none, cuts, none, cuts, none, np.array([first]), np.array([end]), self.counts.copy(),
+        parked, top = self.parked.copy(), self.top.copy()
+        _, pairs, offsets = pairs_fold(
+            Side(left.points, left.rows.copy(), left.heads.copy()),
+            Side(right.points, right.rows.copy(), right.heads.copy()),
+            Pairs(top, self.top_points.copy(), len(top), parked, len(parked)),
+            Fresh(none, cuts, none, cuts, none),
+            np.array([first]), np.array([end]), self.counts.copy(),
         )  # fmt: skip
         slots = pairs[:, 0], pairs[:, 1]
         return self.answer([left.store, right.store], slots, offsets, np.zeros(1, np.int64))
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot_known(self) -> dict[str, npt.NDArray[Any]]:
-        members = self.members
-        arrays: dict[str, npt.NDArray[Any]] = {
-            "top": self.top.copy(),
-            "top_points": self.top_points.copy(),
-            "parked": self.parked.copy(),
-            "counts": self.counts.copy(),
-            "known_keys": np.array([self.known_keys]),
-        }
-        for name, side in zip(SIDES, members, strict=True):
-            arrays |= {f"{name}/{n}": value for n, value in side.state().items()}
-        return arrays | {f"keys/{n}": value for n, value in self.keys.state().items()}
-
-    def restore_known(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        for name, side in zip(SIDES, self.members, strict=True):
-            side.restore(under(arrays, f"{name}/"))
-        self.keys = KeyIndex.from_state(under(arrays, "keys/"))
-        self.top, self.top_points = arrays["top"].copy(), arrays["top_points"].copy()
-        self.parked, self.counts = arrays["parked"].copy(), arrays["counts"].copy()
-        self.known_keys = int(arrays["known_keys"][0])
+    def restore_known(self, arrays: Saved) -> None:
+        super().restore_known(arrays)
         self.kept = sum(len(side.live) for side in self.members)
 
     def stats(self) -> dict[str, int | float]:
-        sides = self.members
-        pairs = self.top.nbytes + self.top_points.nbytes + self.parked.nbytes
         return {
             "retained": self.kept,
-            "state_bytes": pairs + self.keys.nbytes + sum(side.nbytes for side in sides),
+            "state_bytes": self.nbytes,
             "parked": len(self.parked),
             **dict(zip(_COUNTS, self.counts.tolist(), strict=True)),
         }

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from skyband.arrays import Ints
 from skyband.contract.runs import Runs
 from skyband.data.keys import KeyIndex
-from skyband.data.packing import under
-from skyband.kernels.skyline.isj import join_layer
+from skyband.kernels.skyline.isj import LEFT, RIGHT, Results, Side, join_layer
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.live import LiveSynopsis
 from skyband.skyline.points import skylines
@@ -32,46 +27,48 @@ class Isj(LiveSynopsis):
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})
     >>> risks = pa.table({"ts": [1, 2], "stock": ["a", "b"], "risk": [1, 2]})
-    >>> query = sb.SkylineJoin(
-    ...     left="trades",
-    ...     right="risks",
-    ...     on="stock",
-    ...     time="ts",
-    ...     prefer={"price": "min", "risk": "min"},
-    ...     window=sb.TimeWindow(10),
-    ...     algorithm="isj",
-    ... )
+    >>> names = {"left": "trades", "right": "risks", "on": "stock", "time": "ts"}
+    >>> wish = {"price": "min", "risk": "min"}
+    >>> query = sb.SkylineJoin(**names, prefer=wish, window=sb.TimeWindow(10), algorithm="isj")
     >>> sb.rank({"trades": trades, "risks": risks}, query)["stock"].to_pylist()
     ['a', 'b']
     """
 
+    saved_arrays = ("counts", "left_codes", "right_codes", "local_counts")
+    saved_parts = (*LiveSynopsis.saved_parts, ("keys/", "keys"))
+
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
         self.keys = KeyIndex()
-        self.codes: tuple[Ints, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-        """The join keys of the live rows as small numbers."""
+        self.left_codes: Ints = np.zeros(0, np.int64)
+        self.right_codes: Ints = np.zeros(0, np.int64)
         self.layers: list[tuple[int, int]] = []
         """Rows of both sides at the start of each layer of the last window."""
         self.local_counts = np.zeros(1, np.int64)
         """Comparisons for local skylines: the only ones that sharing can save."""
 
+    @property
+    def codes(self) -> tuple[Ints, Ints]:
+        """The join keys of the live rows of both sides as small numbers."""
+        return self.left_codes, self.right_codes
+
     def push(self, panes: Runs) -> None:
         before = [len(side) for side in self.live]
         super().push(panes)
-        found = []
-        for codes, side, at in zip(self.codes, self.live, before, strict=True):
-            fresh = self.keys.encode(side.key[at:].view(np.uint64)).codes
-            found.append(np.concatenate([codes, fresh.astype(np.int64)]))
-        self.codes = found[0], found[1]
+        fresh = [self._encoded(side.key[at:]) for side, at in zip(self.live, before, strict=True)]
+        self.left_codes = np.concatenate([self.left_codes, fresh[0]])
+        self.right_codes = np.concatenate([self.right_codes, fresh[1]])
+
+    def _encoded(self, keys: Ints) -> Ints:
+        return self.keys.encode(keys.view(np.uint64)).codes.astype(np.int64)
 
     def seal(self, first: int, end: int) -> None:
-        gone = [side.expire(first) for side in self.live]
-        left, right = (codes[n:] for codes, n in zip(self.codes, gone, strict=True))
-        self.codes = left, right
-        if self.keys.bound > 2 * (len(left) + len(right)) + 1024:
+        self.left_codes = self.left_codes[self.left.expire(first) :]
+        self.right_codes = self.right_codes[self.right.expire(first) :]
+        if self.keys.bound > 2 * (len(self.left) + len(self.right)) + 1024:
             self.keys = KeyIndex()
-            fresh = [self.keys.encode(s.key.view(np.uint64)).codes for s in self.live]
-            self.codes = fresh[0].astype(np.int64), fresh[1].astype(np.int64)
+            self.left_codes = self._encoded(self.left.key)
+            self.right_codes = self._encoded(self.right.key)
 
     def pairs(self, first: int) -> tuple[Ints, Ints]:
         sides = self.live
@@ -82,18 +79,18 @@ class Isj(LiveSynopsis):
             for side in sides
         ]
         width = sum(side.points.shape[1] for side in sides)
-        results, points = np.zeros((64, 3), np.int64), np.zeros((64, width), np.int64)
-        size, self.layers = 0, []
+        results = Results(np.zeros((64, 3), np.int64), np.zeros((64, width), np.int64), 0)
+        left, right = (Side(s.points, *c) for s, c in zip(sides, cells, strict=True))
+        self.layers = []
         while len(active[0]) and len(active[1]):
             self.layers.append((len(active[0]), len(active[1])))
             sky = [self.local(len(self.layers), at, active[at], first) for at in (0, 1)]
-            left_rest, right_rest, results, points, size = join_layer(
-                sides[0].points, *cells[0], active[0], sky[0],
-                sides[1].points, *cells[1], active[1], sky[1],
-                results, points, size, self.counts,
-            )  # fmt: skip
+            left_rest, right_rest, results = join_layer(
+                left, active[0], sky[0], right, active[1], sky[1], results, self.counts
+            )
             active = [left_rest, right_rest]
-        return results[:size, 0].copy(), results[:size, 1].copy()
+        pairs = results.pairs[: results.size]
+        return pairs[:, LEFT].copy(), pairs[:, RIGHT].copy()
 
     def local(self, layer: int, at: int, active: Ints, first: int) -> Ints:
         """The local skyline of one side's rows in a layer, as row positions."""
@@ -104,24 +101,11 @@ class Isj(LiveSynopsis):
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot_known(self) -> dict[str, npt.NDArray[Any]]:
-        arrays = super().snapshot_known()
-        arrays |= {f"keys/{n}": value for n, value in self.keys.state().items()}
-        arrays |= {"left_codes": self.codes[0], "right_codes": self.codes[1]}
-        return arrays | {"local_counts": self.local_counts.copy()}
-
-    def restore_known(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        super().restore_known(arrays)
-        self.keys = KeyIndex.from_state(under(arrays, "keys/"))
-        self.codes = arrays["left_codes"], arrays["right_codes"]
-        self.local_counts = arrays["local_counts"].copy()
-
     def stats(self) -> dict[str, int | float]:
         joined, pruned, layers = self.counts[1:4].tolist()
         found = super().stats() | {"pairs": joined, "pruned": pruned, "layers": layers}
         found["local_comparisons"] = int(self.local_counts[0])
         found["comparisons"] += found["local_comparisons"]
-        found["state_bytes"] += self.keys.nbytes + sum(codes.nbytes for codes in self.codes)
         return found
 
     def _check(self) -> None:

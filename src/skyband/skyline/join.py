@@ -12,25 +12,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Ints
-from skyband.contract.checks import faults, nan_mask, null_mask, plain_key
+from skyband.arrays import Ints, Saved, State
+from skyband.contract.checks import faults, named, null_tests, number_tests, plain_key
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.column_store import ColumnStore
-from skyband.data.columns import native_dtype, output_type, plain
-from skyband.data.keys import hash_columns
+from skyband.data.columns import native_dtype, output_type
+from skyband.data.flat_state import load, save
+from skyband.data.keys import hash_columns, shards_of
+from skyband.data.retained_rows import RetainedRows
 from skyband.errors import SchemaError
 from skyband.query.base import RESERVED
 from skyband.query.skyline import SkylineJoin
-from skyband.skyline.base import SkylineFamily
-from skyband.skyline.points import Preferences, skylines
-from skyband.skyline.rows import RowStore, ranks_by_value
+from skyband.skyline.base import DominanceSynopsis
+from skyband.skyline.points import Preferences, value_tests
+from skyband.skyline.rows import ranks_by_value
 
 __all__ = ["SIDES", "JoinSynopsis", "Side"]
 
@@ -49,7 +49,7 @@ class Side:
     """Maps the side's columns, without the join's, to columns of the answer."""
 
 
-class JoinSynopsis(SkylineFamily[SkylineJoin]):
+class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
     """Everything of SkylineJoin except the state over sealed panes."""
 
     prunes = False
@@ -65,9 +65,7 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
     # Columns ----------------------------------------------------------------------------------
 
     def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
-        time = self.query.time_of(source)
-        named = (*self.on, *schema.names, time)
-        return tuple(dict.fromkeys(name for name in named if name is not None))
+        return named(*self.on, *schema.names, self.query.time_of(source))
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         for field in schema:
@@ -100,9 +98,9 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
             {name: f"{source}_{name}" if name in both else name for name in names}
             for source, names in zip(self.query.sources, own, strict=True)
         ]
-        named = [*self.on, *shown[0].values(), *shown[1].values()]
-        for name in named:
-            if named.count(name) > 1 or name in RESERVED:
+        joined = [*self.on, *shown[0].values(), *shown[1].values()]
+        for name in joined:
+            if joined.count(name) > 1 or name in RESERVED:
                 raise SchemaError(
                     f"the answer would have column {name!r} twice (a name that both sides have "
                     f"becomes side_column; reserved: {', '.join(RESERVED)}); rename an input column"
@@ -114,10 +112,10 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
                     f"prefer names {name!r}, which both sides have; write "
                     f"{shown[0][name]!r} or {shown[1][name]!r}"
                 )
-            if name not in named:
+            if name not in joined:
                 raise SchemaError(
                     f"preferred column {name!r} is missing; the joined columns are: "
-                    f"{', '.join(named)}"
+                    f"{', '.join(joined)}"
                 )
         # Joined rows agree in the join's columns, so the left side can stand for both.
         mine = [dict.fromkeys(self.on) if side == 0 else {} for side in (0, 1)]
@@ -144,19 +142,9 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
     # Rows -------------------------------------------------------------------------------------
 
     def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
-        tests: list[tuple[str, str, Any]] = []
-        for name in self.on:
-            column = plain(batch.column(name))
-            tests.append((name, "the join column is null", null_mask(column)))
-            tests.append((name, "the join column is not a number", nan_mask(column)))
-        time = self.query.time_of(source)
-        if time is not None:
-            tests.append((time, "the time is null", null_mask(batch.column(time))))
-        for name in self._maybe_preferred(source):
-            column = plain(batch.column(name))
-            tests.append((name, "the preferred value is null", null_mask(column)))
-            tests.append((name, "the preferred value is not a number", nan_mask(column)))
-        return faults(batch, tests)
+        tests = [test for name in self.on for test in number_tests(batch, "join column", name)]
+        tests += null_tests(batch, time=self.query.time_of(source))
+        return faults(batch, tests + value_tests(batch, self._maybe_preferred(source)))
 
     def _maybe_preferred(self, source: str) -> tuple[str, ...]:
         """Preferred columns of a source; until both are known, matched by either possible name."""
@@ -166,41 +154,30 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
         return tuple(n for n in names if n in prefer or f"{source}_{n}" in prefer)
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
-        hashes = hash_columns([batch.column(name) for name in self.on])
-        return (hashes % np.uint64(shards)).astype(np.int64)
+        return shards_of([batch.column(name) for name in self.on], shards)
 
     def summarise(self, rows: Rows) -> Runs:
         at = self.query.sources.index(rows.source)
         names = self.schemas[rows.source].names
+        kept, offsets = np.arange(len(rows)), rows.offsets
         if self.prunes and self.sides is not None:
-            prefer = self.sides[at].prefer
-            points = prefer.points(rows.arrow, len(rows))
-            segment = prefer.segments(rows.arrow, len(rows), self.on)
-            kept, offsets = skylines(points, segment, rows.offsets)
-            columns = {name: rows.take(name, kept) for name in names}
-        else:
-            everything = np.arange(len(rows))
-            offsets = rows.offsets
-            columns = {name: rows.take(name, everything) for name in names}
+            kept, offsets = self.sides[at].prefer.skylines(rows.arrow, offsets, self.on)
+        mine = Part(offsets, {name: rows.take(name, kept) for name in names})
         none = Part(np.zeros(len(rows.pane) + 1, np.int64), {})
-        mine = Part(offsets, columns)
         raw = np.full(len(rows.pane), self.sides is None)
         return rows.runs({SIDES[at]: mine, SIDES[1 - at]: none}).with_scalars(raw=raw)
 
     def combine(self, runs: Runs) -> Runs:
-        fresh = np.flatnonzero(~runs.repeats)
-        parts = {name: self._combined(name, runs.parts[name].joined(fresh)) for name in SIDES}
-        scalars = {"rows": np.add.reduceat(runs.scalars["rows"], fresh)}
-        scalars["raw"] = np.full(len(fresh), self.sides is None)
-        return Runs(runs.stamp[fresh], runs.group[fresh], parts, scalars)
-
-    def _combined(self, name: str, part: Part) -> Part:
-        if not self.prunes or self.sides is None or not len(part):
-            return part
-        prefer, read = self.sides[SIDES.index(name)].prefer, part.columns.__getitem__
-        points = prefer.points(read, len(part))
-        kept, offsets = skylines(points, prefer.segments(read, len(part), self.on), part.offsets)
-        return part.rows(kept, offsets)
+        runs = runs.united()
+        runs = runs.with_scalars(raw=np.full(len(runs), self.sides is None))
+        if not self.prunes or self.sides is None:
+            return runs
+        parts = {}
+        for name, side in zip(SIDES, self.sides, strict=True):
+            part = runs.parts[name]
+            read = part.columns.__getitem__
+            parts[name] = part.rows(*side.prefer.skylines(read, part.offsets, self.on))
+        return runs.with_parts(**parts)
 
     def side_rows(self, panes: Runs, at: int) -> tuple[Ints, Ints, Ints, Ints]:
         """Join keys, points, segments and panes of one side's rows."""
@@ -240,7 +217,7 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
         """Like ``fold``, when both sides are known."""
 
     def answer(
-        self, stores: Sequence[RowStore], pairs: tuple[Ints, Ints], offsets: Ints, stamps: Ints
+        self, stores: Sequence[RetainedRows], pairs: tuple[Ints, Ints], offsets: Ints, stamps: Ints
     ) -> Runs:
         """Partial answers from retained rows: one run of pairs of slots for each stamp."""
         assert self.sides is not None
@@ -258,30 +235,27 @@ class JoinSynopsis(SkylineFamily[SkylineJoin]):
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        if self.sides is not None and not self.waiting:
-            return self.snapshot_known()
-        waiting = self._with_waiting(self.waiting.pop()) if self.waiting else None
-        if waiting is None:
-            return {}
-        self.waiting = [waiting]
-        found = {"waiting": np.frombuffer(waiting.pack(), np.uint8)}
-        return found if self.sides is None else found | self.snapshot_known()
+    def snapshot(self) -> State:
+        state: State = {}
+        if self.waiting:
+            self.waiting = [Runs.concat(self.waiting)]
+            state["waiting"] = np.frombuffer(self.waiting[0].pack(), np.uint8)
+        return state if self.sides is None else state | self.snapshot_known()
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         if "waiting" in arrays:
             self.waiting = [Runs.unpack(arrays["waiting"].tobytes())[0]]
         rest = {name: value for name, value in arrays.items() if name != "waiting"}
         if rest:
             self.restore_known(rest)
 
-    @abstractmethod
-    def snapshot_known(self) -> dict[str, npt.NDArray[Any]]:
+    def snapshot_known(self) -> State:
         """The state over sealed panes, when both sides are known."""
+        return save(self)
 
-    @abstractmethod
-    def restore_known(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore_known(self, arrays: Saved) -> None:
         """Restore the state that ``snapshot_known`` returned."""
+        load(self, arrays)
 
 
 def _family(kind: pa.DataType) -> object:

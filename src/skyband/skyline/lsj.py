@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Ints
-from skyband.data.packing import under
-from skyband.errors import QueryError
-from skyband.kernels.skyline.isj import common, local_update
+from skyband.arrays import Ints, Saved, State
+from skyband.contract.checks import integer_option
+from skyband.kernels.skyline.local_sky import local_update
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.graph import DominanceGraph
 from skyband.skyline.isj import Isj
@@ -47,7 +42,7 @@ class _LocalSky:
         """
         known, few = self.known, len(active) < least
         numbers = known[:0] if few else active + expired
-        if not few and common(known, numbers) >= _PAYS * len(numbers):
+        if not few and np.isin(numbers, known, assume_unique=True).sum() >= _PAYS * len(numbers):
             return True
         self.known, self.parents = numbers, None
         return False
@@ -84,28 +79,22 @@ class Lsj(Isj):
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})
     >>> risks = pa.table({"ts": [1, 2], "stock": ["a", "b"], "risk": [1, 2]})
-    >>> query = sb.SkylineJoin(
-    ...     left="trades",
-    ...     right="risks",
-    ...     on="stock",
-    ...     time="ts",
-    ...     layers=2,
-    ...     prefer={"price": "min", "risk": "min"},
-    ...     window=sb.TimeWindow(10),
-    ...     algorithm="lsj",
-    ... )
+    >>> names = {"left": "trades", "right": "risks", "on": "stock", "time": "ts"}
+    >>> wish, window = {"price": "min", "risk": "min"}, sb.TimeWindow(10)
+    >>> query = sb.SkylineJoin(**names, prefer=wish, window=window, layers=2, algorithm="lsj")
     >>> sb.rank({"trades": trades, "risks": risks}, query)["stock"].to_pylist()
     ['a', 'b']
     """
 
+    saved_parts = (*Isj.saved_parts, ("graph0/", "left_graph"), ("graph1/", "right_graph"))
+
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
-        least = query.options.get("share_from", _FEW_LIVE)
-        if isinstance(least, bool) or not isinstance(least, int) or least < 0:
-            raise QueryError(f"option 'share_from' must be an integer of at least 0: {least!r}")
+        least = integer_option(query.options, "share_from", _FEW_LIVE, 0)
         self.few_live, self.few = least, min(least, _FEW)
         self.shares = np.zeros(len(_COUNTS), np.int64)
-        self.graphs: tuple[DominanceGraph, DominanceGraph]
+        self.left_graph: DominanceGraph
+        self.right_graph: DominanceGraph
         self.fabric: list[tuple[_LocalSky, _LocalSky]] = []
         """Layers 2, 3, ... of both sides."""
         self.linked = [0, 0]
@@ -115,8 +104,13 @@ class Lsj(Isj):
 
     def start(self) -> None:
         super().start()
-        left, right = (DominanceGraph(side.points.shape[1]) for side in self.live)
-        self.graphs = left, right
+        widths = [side.points.shape[1] for side in self.live]
+        self.left_graph, self.right_graph = DominanceGraph(widths[0]), DominanceGraph(widths[1])
+
+    @property
+    def graphs(self) -> tuple[DominanceGraph, DominanceGraph]:
+        """The dominance graphs of both sides, for layer 1."""
+        return self.left_graph, self.right_graph
 
     def pairs(self, first: int) -> tuple[Ints, Ints]:
         if self.folding:
@@ -161,10 +155,8 @@ class Lsj(Isj):
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot_known(self) -> dict[str, npt.NDArray[Any]]:
+    def snapshot_known(self) -> State:
         arrays = super().snapshot_known()
-        for at, graph in enumerate(self.graphs):
-            arrays |= {f"graph{at}/{n}": value for n, value in graph.state().items()}
         arrays["fabric"] = np.array([len(self.fabric), *self.linked])
         arrays["shares"] = self.shares.copy()
         for layer, both in enumerate(self.fabric):
@@ -174,10 +166,8 @@ class Lsj(Isj):
                     arrays[f"fabric{layer}/{at}/parents"] = sky.parents
         return arrays
 
-    def restore_known(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore_known(self, arrays: Saved) -> None:
         super().restore_known(arrays)
-        for at, graph in enumerate(self.graphs):
-            graph.restore(under(arrays, f"graph{at}/"))
         if "shares" in arrays:  # snapshots of 0.1 lack it
             self.shares = arrays["shares"].copy()
         layers, *self.linked = (int(n) for n in arrays["fabric"])
@@ -192,7 +182,6 @@ class Lsj(Isj):
         layer_1 = sum(int(graph.counts[0]) for graph in self.graphs)
         found["comparisons"] += layer_1
         found["local_comparisons"] += layer_1
-        found["state_bytes"] += sum(graph.nbytes for graph in self.graphs)
         kept = [sky for both in self.fabric for sky in both]
         found["state_bytes"] += sum(16 * len(sky.known) for sky in kept)
         return found | {

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from skyband.arrays import Ints
 from skyband.contract.runs import Runs
@@ -30,23 +26,19 @@ class Naive(LiveSynopsis):
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})
     >>> risks = pa.table({"ts": [1, 2], "stock": ["a", "b"], "risk": [1, 2]})
-    >>> query = sb.SkylineJoin(
-    ...     left="trades",
-    ...     right="risks",
-    ...     on="stock",
-    ...     time="ts",
-    ...     prefer={"price": "min", "risk": "min"},
-    ...     window=sb.TimeWindow(10),
-    ...     algorithm="naive",
-    ... )
+    >>> names = {"left": "trades", "right": "risks", "on": "stock", "time": "ts"}
+    >>> wish = {"price": "min", "risk": "min"}
+    >>> query = sb.SkylineJoin(**names, prefer=wish, window=sb.TimeWindow(10), algorithm="naive")
     >>> sb.rank({"trades": trades, "risks": risks}, query)["stock"].to_pylist()
     ['a', 'b']
     """
 
+    saved_arrays = ("counts", "joined")
+
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
-        self.joined = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-        """The live pairs; rows are numbered from the very first one."""
+        self.joined: Ints = np.zeros((2, 0), np.int64)
+        """The live pairs, left row and right row; rows are numbered from the very first one."""
 
     def push(self, panes: Runs) -> None:
         before = [len(side) for side in self.live]
@@ -54,20 +46,17 @@ class Naive(LiveSynopsis):
         left, right = self.live
         new, whole = join(left.key[before[0] :], right.key)
         whole_left, new_right = join(left.key[: before[0]], right.key[before[1] :])
-        found = (
-            np.concatenate([new + before[0], whole_left]) + left.expired,
-            np.concatenate([whole, new_right + before[1]]) + right.expired,
-        )
-        left_rows, right_rows = map(np.concatenate, zip(self.joined, found, strict=True))
-        self.joined = left_rows, right_rows
-        self.counts[1] += len(found[0])
+        lefts = np.concatenate([new + before[0], whole_left]) + left.expired
+        rights = np.concatenate([whole, new_right + before[1]]) + right.expired
+        self.joined = np.hstack([self.joined, [lefts, rights]])
+        self.counts[1] += len(lefts)
 
     def seal(self, first: int, end: int) -> None:
         super().seal(first, end)
         left, right = self.live
         keep = (self.joined[0] >= left.expired) & (self.joined[1] >= right.expired)
         if not keep.all():
-            self.joined = self.joined[0][keep], self.joined[1][keep]
+            self.joined = self.joined[:, keep]
 
     def pairs(self, first: int) -> tuple[Ints, Ints]:
         sides = self.live
@@ -81,17 +70,8 @@ class Naive(LiveSynopsis):
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot_known(self) -> dict[str, npt.NDArray[Any]]:
-        return super().snapshot_known() | {"joined": np.stack(self.joined)}
-
-    def restore_known(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        super().restore_known(arrays)
-        self.joined = arrays["joined"][0], arrays["joined"][1]
-
     def stats(self) -> dict[str, int | float]:
-        found = super().stats() | {"pairs": int(self.counts[1])}
-        found["state_bytes"] += self.joined[0].nbytes * 2
-        return found
+        return super().stats() | {"pairs": int(self.counts[1])}
 
     def _check(self) -> None:
         super()._check()

@@ -7,13 +7,12 @@ together become one number, the segment: only points of the same segment can dom
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Ints
-from skyband.contract.checks import nan_mask, null_mask, plain_key
+from skyband.contract.checks import Test, number_tests, plain_key
 from skyband.contract.runs import offsets_of
 from skyband.data.columns import native_dtype, output_type, plain, to_numpy
 from skyband.data.keys import hash_columns
@@ -21,7 +20,7 @@ from skyband.data.order import sortable
 from skyband.errors import SchemaError
 from skyband.kernels.skyline.dominance import skyline_runs
 
-__all__ = ["Preferences", "skylines"]
+__all__ = ["Preferences", "skylines", "value_tests"]
 
 Read = Callable[[str], pa.Array]
 
@@ -53,16 +52,9 @@ class Preferences:
         for name in self.diff:
             plain_key("preferred", schema, name)
 
-    def tests(self, batch: pa.RecordBatch) -> list[tuple[str, str, Any]]:
+    def tests(self, batch: pa.RecordBatch) -> list[Test]:
         """The checks that make a row bad, for ``contract.checks.faults``."""
-        found: list[tuple[str, str, Any]] = []
-        for name in self.names:
-            column = plain(batch.column(name))
-            found += [
-                (name, "the preferred value is null", null_mask(column)),
-                (name, "the preferred value is not a number", nan_mask(column)),
-            ]
-        return found
+        return value_tests(batch, self.names)
 
     def points(self, read: Read, rows: int) -> Ints:
         """One point per row."""
@@ -77,6 +69,22 @@ class Preferences:
         if not names:
             return np.zeros(rows, np.int64)
         return hash_columns([read(name) for name in names]).view(np.int64)
+
+    def skylines(self, read: Read, offsets: Ints, keys: Sequence[str] = ()) -> tuple[Ints, Ints]:
+        """Positions of the skyline of each run of rows, and their offsets.
+
+        Rows that differ in a column of ``keys`` do not compete with each other.
+        """
+        rows = int(offsets[-1])
+        if not rows:
+            return np.zeros(0, np.int64), offsets
+        segment = self.segments(read, rows, keys) if keys or self.diff else None
+        return skylines(self.points(read, rows), segment, offsets)
+
+
+def value_tests(batch: pa.RecordBatch, names: Sequence[str]) -> list[Test]:
+    """The tests of preferred columns."""
+    return [test for name in names for test in number_tests(batch, "preferred value", name)]
 
 
 def skylines(

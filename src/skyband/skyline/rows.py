@@ -1,79 +1,25 @@
-"""Retained rows by slot, and the order of rows in an answer."""
+"""The order of rows in an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.arrays import Ints
-from skyband.data.column_store import ColumnStore
 from skyband.data.columns import native_dtype, to_numpy
 from skyband.data.keys import hash_columns
 from skyband.data.order import order_by_value, sortable
-from skyband.data.packing import under
+from skyband.data.retained_rows import RetainedRows
 
-__all__ = ["RowStore", "ranks_by_value", "value_ranks"]
-
-Arrays = dict[str, npt.NDArray[Any]]
+__all__ = ["ranks_by_value", "row_store"]
 
 
-class RowStore:
-    """Columns of retained rows; a row is identified by its slot."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.stores = {field.name: ColumnStore(field.type) for field in schema}
-        self.length = 0
-
-    def __len__(self) -> int:
-        return self.length
-
-    @property
-    def nbytes(self) -> int:
-        return sum(store.nbytes for store in self.stores.values())
-
-    def append(self, columns: Mapping[str, pa.Array], rows: int) -> Ints:
-        """Add rows; returns their slots."""
-        for name, store in self.stores.items():
-            store.append(columns[name])
-        self.length += rows
-        return np.arange(self.length - rows, self.length)
-
-    def put(self, slots: Ints, columns: Mapping[str, pa.Array]) -> None:
-        """Write rows into slots."""
-        if len(slots):
-            for name, store in self.stores.items():
-                store.put(slots, columns[name])
-            self.length = max(self.length, int(slots.max()) + 1)
-
-    def gather(self, slots: Ints) -> dict[str, pa.Array]:
-        """The rows of these slots."""
-        return {name: store.gather(slots) for name, store in self.stores.items()}
-
-    def compact(self, slots: Ints) -> None:
-        """Keep only these slots, renumbered in that order."""
-        for store in self.stores.values():
-            store.compact(slots)
-        self.length = len(slots)
-
-    def state(self) -> Arrays:
-        """Flat arrays for a snapshot."""
-        found: Arrays = {"length": np.array([self.length])}
-        for i, store in enumerate(self.stores.values()):
-            found |= {f"{i}/{name}": value for name, value in store.state().items()}
-        return found
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore the state from a snapshot."""
-        self.length = int(arrays["length"][0])
-        for i, (column, store) in enumerate(self.stores.items()):
-            self.stores[column] = ColumnStore.from_state(store.type, under(arrays, f"{i}/"))
+def row_store(schema: pa.Schema) -> RetainedRows:
+    """An empty store for rows with these columns."""
+    return RetainedRows({field.name: field.type for field in schema}, length="length")
 
 
-def value_ranks(columns: list[pa.Array], rows: int) -> Ints:
+def _value_ranks(columns: list[pa.Array], rows: int) -> Ints:
     """The rank of each row by its values, left to right, ascending; equal rows share a rank."""
     if not columns or not rows:
         return np.zeros(rows, np.int64)
@@ -104,8 +50,8 @@ def _numbers(columns: list[pa.Array]) -> Ints | None:
     return found
 
 
-def ranks_by_value(store: RowStore, slots: Ints) -> Ints:
+def ranks_by_value(store: RetainedRows, slots: Ints) -> Ints:
     """The rank of each slot's row among these, by its values; a slot may occur more than once."""
     distinct, inverse = np.unique(slots, return_inverse=True)
     columns = list(store.gather(distinct).values())
-    return value_ranks(columns, len(distinct))[inverse]
+    return _value_ranks(columns, len(distinct))[inverse]

@@ -6,20 +6,21 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Ints
-from skyband.contract.checks import faults, null_mask
+from skyband.contract.checks import faults, named, null_tests
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import output_type
+from skyband.data.retained_rows import RetainedRows
 from skyband.query.skyline import Skyline
-from skyband.skyline.base import SkylineFamily
-from skyband.skyline.points import Preferences, skylines
-from skyband.skyline.rows import RowStore, ranks_by_value
+from skyband.skyline.base import DominanceSynopsis
+from skyband.skyline.points import Preferences
+from skyband.skyline.rows import ranks_by_value
 
 __all__ = ["SkylineSynopsis"]
 
 
-class SkylineSynopsis(SkylineFamily[Skyline]):
+class SkylineSynopsis(DominanceSynopsis[Skyline]):
     """Everything of Skyline except the state over sealed panes.
 
     Rows of a pane expire together, so only rows on the skyline of their own pane can be part of an
@@ -34,13 +35,9 @@ class SkylineSynopsis(SkylineFamily[Skyline]):
 
     # Columns ----------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        self.store = RowStore(self.output())
-
     def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
         query = self.query
-        named = (*schema.names, *query.groups, *self.prefer.names, query.id, query.time)
-        return tuple(dict.fromkeys(name for name in named if name is not None))
+        return named(*schema.names, *query.groups, *self.prefer.names, query.id, query.time)
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         self.prefer.check_types(schema)
@@ -48,36 +45,27 @@ class SkylineSynopsis(SkylineFamily[Skyline]):
             ColumnStore(field.type)  # raises for a type that cannot be kept
 
     def output(self) -> pa.Schema:
-        shown = (f for f in self.schemas[""] if f.name not in self.query.groups)
+        shown = (f for f in self.schema if f.name not in self.query.groups)
         return pa.schema([pa.field(f.name, output_type(f.type)) for f in shown])
 
     # Rows -------------------------------------------------------------------------------------
 
     def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
-        query = self.query
-        tests = self.prefer.tests(batch)
-        for role, name in (("id", query.id), ("time", query.time)):
-            if name is not None:
-                tests.append((name, f"the {role} is null", null_mask(batch.column(name))))
-        return faults(batch, tests)
+        nulls = null_tests(batch, id=self.query.id, time=self.query.time)
+        return faults(batch, self.prefer.tests(batch) + nulls)
 
     def summarise(self, rows: Rows) -> Runs:
-        prefer = self.shown_prefer
-        points = prefer.points(rows.arrow, len(rows))
-        segment = prefer.segments(rows.arrow, len(rows)) if prefer.diff else None
-        kept, offsets = skylines(points, segment, rows.offsets)
+        kept, offsets = self.shown_prefer.skylines(rows.arrow, rows.offsets)
         columns = {name: rows.take(name, kept) for name in self.output().names}
         return rows.runs({"rows": Part(offsets, columns)})
 
     def combine(self, runs: Runs) -> Runs:
-        fresh = np.flatnonzero(~runs.repeats)
-        part = self.skyline_of(runs.parts["rows"].joined(fresh))
-        scalars = {n: np.add.reduceat(values, fresh) for n, values in runs.scalars.items()}
-        return Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part}, scalars)
+        runs = runs.united()
+        return runs.with_parts(rows=self.skyline_of(runs.parts["rows"]))
 
     # Answers ----------------------------------------------------------------------------------
 
-    def answer(self, store: RowStore, slots: Ints, offsets: Ints, stamps: Ints) -> Runs:
+    def answer(self, store: RetainedRows, slots: Ints, offsets: Ints, stamps: Ints) -> Runs:
         """Partial answers from retained rows: one run of slots for each stamp."""
         lengths = np.diff(offsets)
         some = np.flatnonzero(lengths)

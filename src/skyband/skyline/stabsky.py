@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
-from skyband.data.packing import under
 from skyband.query.skyline import Skyline
 from skyband.skyline.graph import DominanceGraph
+from skyband.skyline.rows import row_store
 from skyband.skyline.single import SkylineSynopsis
 
 __all__ = ["StabSky"]
@@ -49,9 +45,14 @@ class StabSky(SkylineSynopsis):
     [1, 4]
     """
 
+    saved_parts = (("graph/", "graph"), ("rows/", "store"))
+
     def __init__(self, query: Skyline) -> None:
         super().__init__(query)
         self.graph = DominanceGraph(self.shown_prefer.dimensions)
+
+    def start(self) -> None:
+        self.store = row_store(self.output())
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         slots, offsets = self._fold(panes, windows.first, windows.end)
@@ -64,9 +65,7 @@ class StabSky(SkylineSynopsis):
 
     def _fold(self, panes: Runs, first: Ints, end: Ints) -> tuple[Ints, Ints]:
         part = panes.parts["rows"]
-        slots = np.zeros(0, np.int64)
-        if len(part):
-            slots = self.store.append(part.columns, len(part))
+        slots = self.store.append(part.columns, len(part))
         points, segment = self.points_of(part)
         return self.graph.fold(points, segment, slots, part.offsets, panes.stamp, first, end)
 
@@ -77,16 +76,8 @@ class StabSky(SkylineSynopsis):
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        arrays = {f"graph/{n}": value for n, value in self.graph.state().items()}
-        return arrays | {f"rows/{n}": value for n, value in self.store.state().items()}
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.graph.restore(under(arrays, "graph/"))
-        self.store.restore(under(arrays, "rows/"))
-
     def stats(self) -> dict[str, int | float]:
-        size = {"retained": len(self.graph), "state_bytes": self.graph.nbytes + self.store.nbytes}
+        size = {"retained": len(self.graph), "state_bytes": self.nbytes}
         return size | self.graph.stats()
 
     def _check(self) -> None:

@@ -38,7 +38,8 @@ def rank(
     require_packages()
     from skyband.spark.ranking import ranked
 
-    return ranked(df_or_mapping, query, shards, on_bad, changes, bounds)
+    settings = {"shards": shards, "on_bad": on_bad, "changes": changes, "bounds": bounds}
+    return ranked(df_or_mapping, query, **settings)
 
 
 def session(master: str | None = None, name: str = "skyband", **settings: Any) -> Any:

@@ -12,25 +12,16 @@ import pyarrow as pa
 
 from skyband.data.packing import unpack
 from skyband.errors import EngineError, SkybandError
+from skyband.spark.parcels import schema_of
 from skyband.spark.plan import Plan
+from skyband.spark.requirements import first_line
 
 __all__ = ["STATE_SCHEMA", "Claim", "read_state"]
 
-STATE_SCHEMA = pa.schema(
-    [
-        ("bucket", pa.int32()),
-        ("shard", pa.int32()),
-        ("panes", pa.int64()),
-        ("first_pane", pa.int64()),
-        ("last_pane", pa.int64()),
-        ("retained", pa.int64()),
-        ("state_bytes", pa.int64()),
-        ("rows_late", pa.int64()),
-        ("rows_bad", pa.int64()),
-        ("windows_out", pa.int64()),
-        ("query", pa.string()),
-        ("algorithm", pa.string()),
-    ]
+STATE_SCHEMA = schema_of(
+    "bucket int, shard int, panes bigint, first_pane bigint, last_pane bigint, retained bigint, "
+    "state_bytes bigint, rows_late bigint, rows_bad bigint, windows_out bigint, query string, "
+    "algorithm string"
 )
 _MARK = "skyband.json"
 _REMOTE = "skyband-run"
@@ -45,7 +36,7 @@ def read_state(session: Any, checkpoint: str, operator: int = 0) -> pa.Table:
         raise EngineError(
             f"{checkpoint!r} could not be read as the checkpoint of a Skyband query; give the "
             "folder that was the query's checkpointLocation. "
-            f"Spark says: {str(problem).splitlines()[0]}"
+            f"Spark says: {first_line(problem)}"
         ) from problem
     told = []
     for row in rows:
@@ -135,15 +126,13 @@ class Claim:
             ) from problem
 
     def _take(self, found: Any) -> None:
-        from skyband.spark.bucket import check_identity
-
         if not isinstance(found, dict) or "run" not in found:
             raise EngineError(
                 f"the checkpoint {self.folder!r} was written by Skyband 0.1 and does not record "
                 "its run; give a new folder: the job then reads its source from the start"
             )
         try:
-            check_identity(found.get("identity"), self.plan.identity)
+            self.plan.check_identity(found.get("identity"))
         except SkybandError as problem:
             if self.local and not found.get("claimed"):
                 # Left by a first start that failed before it wrote a batch.
@@ -172,6 +161,6 @@ class Claim:
             if "PATH_NOT_FOUND" in str(problem):
                 return None
             raise EngineError(
-                f"the checkpoint {self.folder!r} cannot be read: {str(problem).splitlines()[0]}"
+                f"the checkpoint {self.folder!r} cannot be read: {first_line(problem)}"
             ) from problem
         return self._parsed(rows[0][0])

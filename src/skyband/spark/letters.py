@@ -11,32 +11,23 @@ query's columns only; both are JSON objects in which NaN and the infinities are 
 
 from __future__ import annotations
 
-import base64
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from skyband.answers.json_text import base64_text, json_text
 from skyband.contract.rows import Refused
 from skyband.data.group_table import GroupTable
 from skyband.errors import DataError
+from skyband.spark.parcels import schema_of
 
 __all__ = ["LETTERS", "RAW", "UNREAD", "Carried", "late_letters", "refuse", "row_letters", "unread"]
 
-LETTERS = pa.schema(
-    [
-        ("source", pa.string()),
-        ("reason", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("file", pa.string()),
-        ("record", pa.string()),
-        ("encoding", pa.string()),
-    ]
+LETTERS = schema_of(
+    "source string, reason string, topic string, partition int, offset bigint, file string, "
+    "record string, encoding string"
 )
 UNREAD = "_skyband_unread"
 """True for a record that could not be read; all other columns of its row are then null."""
@@ -73,13 +64,8 @@ class Carried:
 
 def unread(source: str, carried: Carried, rows: pa.Table) -> pa.Table:
     """Letters for records that could not be read."""
-    records, encodings = [], []
-    for raw in rows.column(RAW).to_pylist():
-        record, encoding = _text(raw)
-        records.append(record)
-        encodings.append(encoding)
-    reasons = [carried.unreadable] * rows.num_rows
-    return _letters(source, carried, rows, reasons, records, encodings)
+    told = [_text(raw) for raw in rows.column(RAW).to_pylist()]
+    return _letters(source, carried, rows, [carried.unreadable] * rows.num_rows, told)
 
 
 def row_letters(
@@ -87,19 +73,18 @@ def row_letters(
 ) -> pa.Table:
     """Letters for rows that a query refused before summarising them."""
     names = carried.record or tuple(n for n in rows.column_names if n not in carried.hidden)
-    records = [_json(row) for row in rows.select(names).to_pylist()]
-    return _letters(source, carried, rows, reasons, records, ["json"] * rows.num_rows)
+    records = [(json_text(row), "json") for row in rows.select(names).to_pylist()]
+    return _letters(source, carried, rows, reasons, records)
 
 
 def late_letters(refused: Refused, groups: GroupTable) -> pa.Table:
     """Letters for rows that a query refused when their panes were sealed."""
     rows = refused.rows
     if groups.names:
-        keys = groups.gather(refused.group)
-        for name, column in zip(groups.names, keys, strict=True):
-            rows = rows.append_column(name, column)
-    records = [_json(row) for row in rows.to_pylist()]
-    return _letters("", Carried(), rows, refused.reasons, records, ["json"] * rows.num_rows)
+        keys = dict(zip(groups.names, groups.gather(refused.group), strict=True))
+        for name in [name for name in keys if name not in rows.column_names]:
+            rows = rows.append_column(name, keys[name])
+    return row_letters("", Carried(), rows, refused.reasons)
 
 
 def refuse(letters: pa.Table, count: int) -> None:
@@ -124,14 +109,13 @@ def _letters(
     carried: Carried,
     rows: pa.Table,
     reasons: Sequence[str | None],
-    records: Sequence[str | None],
-    encodings: Sequence[str],
+    records: Sequence[tuple[str | None, str]],
 ) -> pa.Table:
     told: dict[str, Any] = {
         "source": [source] * rows.num_rows,
         "reason": reasons,
-        "record": records,
-        "encoding": encodings,
+        "record": [record for record, _ in records],
+        "encoding": [encoding for _, encoding in records],
     }
     columns = []
     for letter in LETTERS:
@@ -149,29 +133,4 @@ def _text(raw: bytes | str | None) -> tuple[str | None, str]:
     try:
         return raw.decode("utf-8"), "text"
     except UnicodeDecodeError:
-        return base64.b64encode(raw).decode("ascii"), "base64"
-
-
-def _json(row: Mapping[str, Any]) -> str:
-    return json.dumps(plain(row), ensure_ascii=False, allow_nan=False)
-
-
-def plain(value: Any) -> Any:
-    """A value that JSON can represent.
-
-    >>> plain({"score": float("nan"), "id": b"abc", "n": 3})
-    {'score': 'NaN', 'id': 'YWJj', 'n': 3}
-    """
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        if math.isnan(value):
-            return "NaN"
-        return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+        return base64_text(raw), "base64"

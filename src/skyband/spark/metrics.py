@@ -19,14 +19,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from skyband.spark.plan import SHIFT_MS, Plan
+from skyband.spark.plan import SHIFT_MS
 
 __all__ = ["Progress", "observe_rows", "observe_steps", "serve"]
 
@@ -46,7 +46,7 @@ KEPT = ("retained", "state_bytes")
 log = logging.getLogger("skyband.spark")
 
 
-def observe_rows(frame: Any, label: str, source: str, plan: Plan) -> Any:
+def observe_rows(frame: Any, label: str, source: str) -> Any:
     """Count the rows of a source."""
     sums = [F.sum(name).alias(name) for name in ("rows_in", "rows_bad", "rows_unused")]
     size = F.sum(F.length("payload")).alias("bytes_packed")
@@ -138,7 +138,7 @@ def read_progress(progress: Any) -> dict[str, float] | None:
         return None
     watermark = (progress.eventTime or {}).get("watermark")
     if watermark is not None:
-        found["watermark_seconds"] = _seconds(watermark)
+        found["watermark_seconds"] = datetime.fromisoformat(watermark).timestamp()
         if "seen_seconds" in found:
             lag = found["seen_seconds"] - found["watermark_seconds"]
             found["watermark_lag_seconds"] = max(lag, 0.0)
@@ -186,8 +186,3 @@ def _name(told: Any) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _seconds(moment: str) -> float:
-    parsed = datetime.fromisoformat(moment)
-    return parsed.astimezone(UTC).timestamp()

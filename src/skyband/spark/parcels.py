@@ -1,6 +1,6 @@
-"""Runs as bytes between processes.
+"""What travels between processes: runs as bytes, and the columns of the rows that hold them.
 
-Group codes differ from process to process, so the bytes include the group keys.
+Group codes differ from process to process, so the bytes of runs include the group keys.
 """
 
 from __future__ import annotations
@@ -17,8 +17,27 @@ from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
 from skyband.data.ipc import table_from, table_to_array
 from skyband.data.keys import hash_columns
+from skyband.data.time_axis import MOMENT
 
-__all__ = ["by_bucket", "pack_runs", "unpack_runs"]
+__all__ = ["by_bucket", "pack_runs", "schema_of", "slices", "unpack_runs"]
+
+_TYPES = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "binary": pa.binary(),
+    "string": pa.string(),
+    "timestamp": MOMENT,
+}
+
+
+def schema_of(ddl: str) -> pa.Schema:
+    """The Arrow schema of columns that are written as Spark writes them.
+
+    >>> schema_of("bucket int, payload binary").names
+    ['bucket', 'payload']
+    """
+    columns = [column.split() for column in ddl.split(",")]
+    return pa.schema([(name, _TYPES[kind]) for name, kind in columns])
 
 
 def pack_runs(runs: Runs, groups: GroupTable, **extra: npt.NDArray[Any]) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,13 +17,11 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answers.changes import changes_schema
 from skyband.answers.tables import Shape, answer_schema
-from skyband.contract.rows import Faults
-from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
-from skyband.engine.fold import Fold
-from skyband.engine.intake import Intake, TimeLimits, refuse
+from skyband.engine.intake import Intake, TimeLimits
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.session import make_synopsis
+from skyband.engine.summary_session import SummarySession
 from skyband.errors import EngineError
 from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
@@ -101,23 +99,20 @@ class Plan:
     def groups(self) -> GroupTable:
         return GroupTable(self.query.groups, next(iter(self.schemas.values())))
 
-    def fold(self, judge: Callable[[Faults], None] = refuse) -> Fold:
-        """An empty fold of this query."""
-        return Fold(self.query, self._bound(), self.groups(), judge, tuple(self.schemas))
+    def session(self) -> SummarySession:
+        """A session that has taken nothing yet."""
+        return SummarySession(self.intake(), self.on_bad)
 
     def open_panes(self) -> OpenPanes:
         """An empty holder for summaries of this query."""
-        return OpenPanes(self._bound().combine)
-
-    def _bound(self) -> Synopsis[Any]:
-        return self.intake().synopsis
+        return OpenPanes(self.intake().synopsis.combine)
 
     # Columns ------------------------------------------------------------------------------------
 
     @cached_property
     def answer(self) -> pa.Schema:
         """Columns of the answer tables."""
-        return answer_schema(Shape(self.query, self._bound(), self.groups()))
+        return answer_schema(Shape(self.query, self.intake().synopsis, self.groups()))
 
     @cached_property
     def output(self) -> pa.Schema:
@@ -144,6 +139,25 @@ class Plan:
             "shards": self.shards,
             "changes": self.changes,
         }
+
+    def check_identity(self, found: Any) -> None:
+        """Raise EngineError if a state belongs to another query, split or version."""
+        wanted = self.identity
+        if found == wanted:
+            return
+        if not isinstance(found, dict) or found.get("version") != wanted["version"]:
+            version = found.get("version") if isinstance(found, dict) else None
+            raise EngineError(
+                f"the state in this checkpoint has version {version}, but this Skyband reads "
+                f"version {wanted['version']}; use the Skyband that wrote it, or start from a new "
+                "checkpoint"
+            )
+        differ = ", ".join(sorted(name for name in wanted if found.get(name) != wanted[name]))
+        raise EngineError(
+            f"the state in this checkpoint belongs to another query (different: {differ}); "
+            "continue with the query, columns and shards it was started with, or start from a new "
+            "checkpoint"
+        )
 
 
 def check_window(query: Query, streaming: bool) -> None:

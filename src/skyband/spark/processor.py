@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from skyband.data.ipc import table_from, table_to_bytes
-from skyband.spark.bucket import Bucket, finish
+from skyband.spark.finishing import finish
+from skyband.spark.parcels import schema_of
 from skyband.spark.plan import Plan
+from skyband.spark.steps import step
 
 __all__ = ["ANSWERED_DDL", "BucketProcessor", "ChangesProcessor"]
 
@@ -20,6 +23,7 @@ ANSWERED_DDL = (
     "rows_late bigint, rows_bad bigint, windows_out bigint, marks binary, unmarked bigint, "
     "retained bigint, retained_more bigint, state_bytes bigint, state_bytes_more bigint"
 )
+_ANSWERED = schema_of(ANSWERED_DDL)
 
 
 class SparkStore:
@@ -93,21 +97,9 @@ class BucketProcessor(StatefulProcessor):
     def _step(
         self, key: Any, blobs: list[bytes], watermark_ms: int, fired: bool
     ) -> Iterator[pd.DataFrame]:
-        bucket = Bucket(self.plan, self.store)
-        watermark = max(watermark_ms, 0) * self.plan.tick_ms
-        outcome = bucket.step(watermark, blobs)
-        end = bucket.next_end
-        timer = None if end is None else end // self.plan.tick_ms
-        known = bucket.head["timer"]
-        if timer != known:
-            # Spark deletes a timer that has fired. Any other is deleted here, even if it is due:
-            # this step has already answered its windows.
-            if known is not None and not (fired and known <= watermark_ms):
-                self.handle.deleteTimer(known)
-            if timer is not None:
-                self.handle.registerTimer(timer)
-        bucket.save(timer)
-        marks, unmarked = outcome.marks(bucket.panes.last_window_ending_by(watermark))
+        bucket, outcome = step(self.plan, self.store, self.handle, watermark_ms, blobs, fired)
+        newest = bucket.panes.last_window_ending_by(max(watermark_ms, 0) * self.plan.tick_ms)
+        marks, unmarked = outcome.marks(newest)
         retained, state_bytes = bucket.retained, bucket.state_bytes
         for letters in outcome.letters:
             yield _answered(key, letters=table_to_bytes(letters))
@@ -130,15 +122,9 @@ class BucketProcessor(StatefulProcessor):
 def _answered(key: Any, **told: Any) -> pd.DataFrame:
     """One row of ``ANSWERED_DDL``; columns that are not given are empty or 0."""
     told |= {"bucket": key[0], "shard": key[1]}
-    columns: dict[str, Any] = {}
-    for each in ANSWERED_DDL.split(", "):
-        name, kind = each.split(" ")
-        if kind == "binary":
-            empty = None if name in ("payload", "letters") else b""
-            columns[name] = [told.get(name, empty)]
-        else:
-            columns[name] = np.array([told.get(name, 0)], np.int32 if kind == "int" else np.int64)
-    return pd.DataFrame(columns)
+    empty = {"payload": None, "letters": None, "windows": b"", "marks": b""}
+    row = {name: told.get(name, empty.get(name, 0)) for name in _ANSWERED.names}
+    return pa.Table.from_pylist([row], schema=_ANSWERED).to_pandas()
 
 
 class ChangesProcessor(StatefulProcessor):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from inspect import signature
 from typing import Any
@@ -15,8 +15,9 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 
 from skyband.engine.intake import Intake
 from skyband.engine.session import ONLY, make_synopsis
-from skyband.errors import EngineError, QueryError, SchemaError
-from skyband.query.base import Query, count
+from skyband.errors import EngineError, SchemaError
+from skyband.query.base import Query, check_query
+from skyband.query.checks import count
 from skyband.spark import metrics
 from skyband.spark.letters import Carried
 from skyband.spark.plan import SHIFT_MS, Plan, check_window
@@ -38,22 +39,17 @@ __all__ = ["given", "plan_of", "ranked", "spark_schema"]
 NONE: Mapping[str, Carried] = {}
 
 
-def ranked(
-    df_or_mapping: Any,
-    query: Query,
-    shards: int | None,
-    on_bad: str,
-    changes: bool,
-    bounds: bool = False,
-) -> Any:
-    """The implementation of ``skyband.spark.rank``; needs PySpark to be installed."""
+def ranked(df_or_mapping: Any, query: Query, **settings: Any) -> Any:
+    """The implementation of ``skyband.spark.rank``; needs PySpark to be installed.
+
+    ``settings`` are those of ``plan_of``.
+    """
     frames = _frames(df_or_mapping, query)
-    plan = plan_of(frames, query, shards, on_bad, changes, bounds)
+    plan = plan_of(frames, query, **settings)
     session = next(iter(frames.values())).sparkSession
     check_session(session, plan.streaming)
     if not plan.streaming:
-        packed = {name: _packed(frame, plan, name) for name, frame in frames.items()}
-        return _batch(packed, plan)
+        return _batch(frames, plan)
     return given(frames, plan).mapInArrow(unpacker(plan.output), spark_schema(plan.output))
 
 
@@ -62,11 +58,13 @@ def given(frames: Mapping[str, Any], plan: Plan, carried: Mapping[str, Carried] 
 
     ``carried`` names the columns of each source that travel with the query's columns.
     """
-    packed = {
-        name: _packed(frame, plan, name, carried.get(name, NOTHING))
-        for name, frame in frames.items()
-    }
-    return _streaming(packed, plan, f"{plan.query.kind}-{uuid.uuid4().hex[:8]}")
+    label = f"{plan.query.kind}-{uuid.uuid4().hex[:8]}"
+    delay = f"{plan.window.lateness_ticks // plan.tick_ms + SHIFT_MS} milliseconds"
+    marked = []
+    for name, frame in frames.items():
+        packed = _packed(frame, plan, name, carried.get(name, NOTHING))
+        marked.append(metrics.observe_rows(packed, label, name).withWatermark("seen", delay))
+    return _stepped(_union(marked), plan, label)
 
 
 def plan_of(
@@ -78,8 +76,7 @@ def plan_of(
     bounds: bool = False,
 ) -> Plan:
     """Bind the query to these DataFrames; raises if Spark cannot answer it."""
-    if on_bad not in ("raise", "skip"):
-        raise QueryError(f"on_bad must be 'raise' or 'skip', not {on_bad!r}")
+    check_query(query, on_bad)
     count("shards", shards, optional=True)
     streaming = {bool(frame.isStreaming) for frame in frames.values()}
     if len(streaming) > 1:
@@ -101,8 +98,7 @@ def plan_of(
 
 
 def _frames(given: Any, query: Query) -> dict[str, Any]:
-    if not isinstance(query, Query):
-        raise QueryError(f"rank takes a query such as sb.TopK(...), not {query!r}")
+    check_query(query)
     several = isinstance(given, Mapping)
     query.check_sources(given if several else None)
     frames = {n: given[n] for n in query.sources if n in given} if several else {ONLY: given}
@@ -139,9 +135,8 @@ def _check_no_watermark(frame: Any) -> None:
 def _arrow_schema(frame: Any) -> pa.Schema:
     """The frame's columns as Arrow types; a type that Arrow does not have becomes null."""
     # Spark 4.3 takes the zone of timestamps as a parameter; earlier versions always use UTC.
-    zone: dict[str, Any] = (
-        {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
-    )
+    zoned = "timezone" in signature(to_arrow_type).parameters
+    zone: dict[str, Any] = {"timezone": "UTC"} if zoned else {}
     fields = []
     for field in frame.schema.fields:
         try:
@@ -167,27 +162,20 @@ def _packed(frame: Any, plan: Plan, source: str, carried: Carried = NOTHING) -> 
     return frame.select(*columns).mapInArrow(summariser(plan, source, carried), PACKED_DDL)
 
 
-def _union(packed: Mapping[str, Any]) -> Any:
-    return reduce(lambda one, other: one.unionByName(other), packed.values())
+def _union(packed: Iterable[Any]) -> Any:
+    return reduce(lambda one, other: one.unionByName(other), packed)
 
 
-def _batch(packed: Mapping[str, Any], plan: Plan) -> Any:
-    pieces = _union(packed).groupBy("bucket", "shard").applyInArrow(batch_folder(plan), PIECE_DDL)
+def _batch(frames: Mapping[str, Any], plan: Plan) -> Any:
+    packed = _union(_packed(frame, plan, name) for name, frame in frames.items())
+    pieces = packed.groupBy("bucket", "shard").applyInArrow(batch_folder(plan), PIECE_DDL)
     return pieces.repartition(1).mapInArrow(batch_finisher(plan), spark_schema(plan.output))
 
 
-def _streaming(packed: Mapping[str, Any], plan: Plan, label: str) -> Any:
-    delay = plan.window.lateness_ticks // plan.tick_ms + SHIFT_MS
-    marked = {
-        name: metrics.observe_rows(frame, label, name, plan).withWatermark(
-            "seen", f"{delay} milliseconds"
-        )
-        for name, frame in packed.items()
-    }
-    stepped = (
-        _union(marked)
-        .groupBy("bucket", "shard")
-        .transformWithStateInPandas(BucketProcessor(plan), ANSWERED_DDL, "append", "eventTime")
+def _stepped(packed: Any, plan: Plan, label: str) -> Any:
+    """The stateful part of a stream: packed summaries in, packed answers out."""
+    stepped = packed.groupBy("bucket", "shard").transformWithStateInPandas(
+        BucketProcessor(plan), ANSWERED_DDL, "append", "eventTime"
     )
     stepped = metrics.observe_steps(stepped, label)
     if plan.shards == 1:

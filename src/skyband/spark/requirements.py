@@ -15,9 +15,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from skyband.errors import EngineError
+from skyband import errors
+from skyband.errors import EngineError, SkybandError
 
-__all__ = ["check_session", "in_utc", "require_java", "require_packages", "start_session"]
+__all__ = [
+    "check_session", "error_of", "first_line", "in_utc", "require_java", "require_packages",
+    "start_session",
+]  # fmt: skip
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -198,6 +202,21 @@ def _judge(found: Mapping[str, Any], wanted: Mapping[str, str | None]) -> None:
             f"the workers' Python ({python}) has skyband {told}, the driver {wanted['skyband']}; "
             "install the same version on both sides"
         )
+
+
+def error_of(problem: Exception) -> SkybandError:
+    """The Skyband error that a worker raised, if there is one; otherwise Spark's first line."""
+    ours = re.search(r"skyband\.errors\.(\w+): (.+)", str(problem))
+    if ours is not None:
+        found: SkybandError = getattr(errors, ours[1], EngineError)(ours[2])
+        return found
+    return EngineError(f"Spark failed: {first_line(problem)}")
+
+
+def first_line(problem: Exception) -> str:
+    """The first line of an error that says something."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    return lines[0] if lines else type(problem).__name__
 
 
 def _workers_failed(problem: str) -> str:

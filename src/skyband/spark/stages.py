@@ -9,31 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.data.ipc import table_from, table_to_bytes
-from skyband.spark.bucket import finish
-from skyband.spark.parcels import pack_runs, unpack_runs
+from skyband.spark.finishing import finish
+from skyband.spark.parcels import pack_runs, schema_of, unpack_runs
 from skyband.spark.plan import Plan
 
-__all__ = [
-    "GIVEN_DDL",
-    "PIECE_DDL",
-    "batch_finisher",
-    "batch_folder",
-    "finisher",
-    "unpacker",
-]
+__all__ = ["GIVEN_DDL", "PIECE_DDL", "batch_finisher", "batch_folder", "finisher", "unpacker"]
 
 GIVEN_DDL = "payload binary, letters binary"
 """Output columns of a streaming query: packed answers and packed dead letters."""
-_GIVEN = pa.schema([("payload", pa.binary()), ("letters", pa.binary())])
 PIECE_DDL = "shard int, seen bigint, windows binary, payload binary"
-_PIECE = pa.schema(
-    [
-        ("shard", pa.int32()),
-        ("seen", pa.int64()),
-        ("windows", pa.binary()),
-        ("payload", pa.binary()),
-    ]
-)
+_PIECE = schema_of(PIECE_DDL)
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -61,7 +46,7 @@ def finisher(plan: Plan) -> Callable[[pa.Table], pa.Table]:
         answers = [table_to_bytes(found)] if found.num_rows else []
         blobs = {"payload": answers + [None] * len(letters)}
         blobs["letters"] = [None] * len(answers) + letters
-        return pa.table(blobs, schema=_GIVEN)
+        return pa.table(blobs, schema=schema_of(GIVEN_DDL))
 
     return run
 
@@ -70,25 +55,25 @@ def batch_folder(plan: Plan) -> Callable[[pa.Table], pa.Table]:
     """Fold all summaries of one bucket and shard of a batch DataFrame into its window pieces."""
 
     def run(packed: pa.Table) -> pa.Table:
-        fold = plan.fold()
+        session = plan.session()
         panes = plan.window.panes
         for blob in packed.column("payload").to_pylist():
             if blob is not None:
-                fold.take(unpack_runs(blob, fold.groups)[0])
+                session.take(unpack_runs(blob, session.groups)[0])
         windows, payload = np.zeros(0, np.int64), None
-        held = fold.open.whole()
+        held = session.open.whole()
         if held is not None and len(held):
             # Seal one window beyond the last with rows. Which windows are answered depends on the
             # greatest time over all pieces, so `batch_finisher` decides.
             last = int(panes.last_window_of(held.stamp.max())) + 1
-            due = fold.seal(int(panes.end_of(last)))
+            due = session.seal(int(panes.end_of(last)))
             if due is not None:
                 windows = due.windows.number
-                payload = None if due.partial is None else pack_runs(due.partial, fold.groups)
+                payload = None if due.partial is None else pack_runs(due.partial, session.groups)
         seen = pa.compute.max(packed.column("seen")).cast(pa.int64()).as_py()
-        rows = [packed.column("shard")[0].as_py()], [seen], [windows.tobytes()], [payload]
-        arrays = [pa.array(values, f.type) for values, f in zip(rows, _PIECE, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=_PIECE)
+        shard = packed.column("shard")[0].as_py()
+        row = {"shard": shard, "seen": seen, "windows": windows.tobytes(), "payload": payload}
+        return pa.Table.from_pylist([row], schema=_PIECE)
 
     return run
 

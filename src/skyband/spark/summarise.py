@@ -11,12 +11,14 @@ Bad records wanted as dead letters travel in separate rows:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.arrays import Ints
 from skyband.contract.rows import Faults
 from skyband.data.ipc import table_to_bytes
 from skyband.data.time_axis import MOMENT
@@ -25,27 +27,16 @@ from skyband.engine.intake import Taken, refuse
 from skyband.engine.open_panes import OpenPanes
 from skyband.spark import letters
 from skyband.spark.letters import UNREAD, Carried
-from skyband.spark.parcels import by_bucket, pack_runs
+from skyband.spark.parcels import by_bucket, pack_runs, schema_of
 from skyband.spark.plan import SHIFT_MS, Plan
 
 __all__ = ["PACKED", "PACKED_DDL", "summariser"]
 
-PACKED = pa.schema(
-    [
-        ("bucket", pa.int32()),
-        ("shard", pa.int32()),
-        ("seen", MOMENT),
-        ("payload", pa.binary()),
-        ("letters", pa.binary()),
-        ("rows_in", pa.int64()),
-        ("rows_bad", pa.int64()),
-        ("rows_unused", pa.int64()),
-    ]
-)
 PACKED_DDL = (
     "bucket int, shard int, seen timestamp, payload binary, letters binary, "
     "rows_in bigint, rows_bad bigint, rows_unused bigint"
 )
+PACKED = schema_of(PACKED_DDL)
 CHUNK_ROWS = 1 << 17
 """Rows summarised per call; Spark's batches of ten thousand are too small to be efficient."""
 FLUSH_BYTES = 32 << 20
@@ -69,9 +60,7 @@ def summariser(plan: Plan, source: str, carried: Carried = NOTHING) -> Callable[
     return run
 
 
-def chunks(
-    batches: Batches, schema: pa.Schema, carried: tuple[str, ...] = ()
-) -> Iterator[pa.Table]:
+def chunks(batches: Batches, schema: pa.Schema, carried: tuple[str, ...]) -> Iterator[pa.Table]:
     """Gather batches into chunks of about ``CHUNK_ROWS`` rows, in the types of the plan."""
     held: list[pa.RecordBatch] = []
     rows = 0
@@ -85,25 +74,14 @@ def chunks(
         yield pa.Table.from_batches(held)
 
 
-def conform(
-    batch: pa.RecordBatch, schema: pa.Schema, carried: tuple[str, ...] = ()
-) -> pa.RecordBatch:
+def conform(batch: pa.RecordBatch, schema: pa.Schema, carried: tuple[str, ...]) -> pa.RecordBatch:
     """The needed columns in the types of the plan: the session's time zone may differ.
 
     Carried columns follow unchanged.
     """
-    columns = [batch.column(field.name) for field in schema]
-    more = [name for name in carried if name not in schema.names]
-    return pa.record_batch(
-        [
-            *(
-                column if column.type == field.type else column.cast(field.type)
-                for column, field in zip(columns, schema, strict=True)
-            ),
-            *(batch.column(name) for name in more),
-        ],
-        schema=pa.schema([*schema, *(batch.schema.field(name) for name in more)]),
-    )
+    more = [batch.schema.field(name) for name in carried if name not in schema.names]
+    wanted = pa.schema([*schema, *more])
+    return batch.select(wanted.names).cast(wanted)
 
 
 class Summariser:
@@ -179,7 +157,7 @@ class Summariser:
         if shards == 1:
             return [taken]
         owner = self.intake.synopsis.shard(self.source, taken.batch, shards)
-        return [_part(taken, np.flatnonzero(owner == shard)) for shard in range(shards)]
+        return [_of_rows(taken, np.flatnonzero(owner == shard)) for shard in range(shards)]
 
     def flush(self) -> pa.RecordBatch:
         """Packed rows of everything taken since the last flush."""
@@ -214,9 +192,6 @@ class Summariser:
         return pa.record_batch(columns, schema=PACKED)
 
 
-def _part(taken: Taken, rows: Any) -> Taken:
-    ticks = None if taken.ticks is None else taken.ticks[rows]
-    greatest = int(ticks.max()) if ticks is not None and len(rows) else None
-    batch = taken.batch.take(pa.array(rows))
-    ticks = ticks if len(rows) else None
-    return Taken(taken.source, batch, ticks, len(rows), None, greatest, taken.in_order)
+def _of_rows(taken: Taken, rows: Ints) -> Taken:
+    ticks = taken.ticks[rows] if taken.ticks is not None and len(rows) else None
+    return replace(taken, batch=taken.batch.take(pa.array(rows)), ticks=ticks)

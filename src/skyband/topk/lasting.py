@@ -21,13 +21,10 @@ either, because panes that may still be open do not raise a bar.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from skyband.arrays import Ints
+from skyband.arrays import Array, Ints, Mask
 from skyband.contract.rows import Rows
 from skyband.contract.runs import offsets_of
 from skyband.data.order import sortable
@@ -55,7 +52,7 @@ class Lasting:
         self.per_block = max(1, self.span // _BLOCKS)
         self._pause = 0
 
-    def of(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints] | None:
+    def of(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints] | None:
         """``select`` for the rows of a batch; None also if they belong to several groups."""
         if rows.group.any():
             return None
@@ -70,7 +67,7 @@ class Lasting:
         return int(panes.pane_of(panes.pane_start(newest) - self.window.lateness_ticks))
 
     def select(
-        self, score: npt.NDArray[Any], tie: Ints, offsets: Ints, pane: Ints, closed: int
+        self, score: Array, tie: Ints, offsets: Ints, pane: Ints, closed: int
     ) -> tuple[Ints, Ints] | None:
         """Like ``select_runs``, with one run per pane; None if it would not pay off.
 
@@ -125,7 +122,7 @@ class Lasting:
         return bars, kth
 
     def _pane_by_pane(
-        self, score: npt.NDArray[Any], tie: Ints, offsets: Ints, edges: Ints, done: Any
+        self, score: Array, tie: Ints, offsets: Ints, edges: Ints, done: Mask
     ) -> list[Ints]:
         """The best k of each pane of the blocks that are not done."""
         found = []

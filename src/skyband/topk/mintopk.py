@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.kernels.topk import mintopk as kernel
 from skyband.kernels.topk.mintopk import Predicted, fold_predicted, new_predicted
 from skyband.query.topk import TopK
-from skyband.topk.single import SingleGroup
+from skyband.topk.single import SingleGroup, kernel_runs
 
 __all__ = ["MinTopK"]
 
@@ -43,19 +39,11 @@ class MinTopK(SingleGroup):
         self.state = new_predicted(max(most, 1))
 
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
-        part, cuts = panes.parts["rows"], self.query.window.panes
+        cuts = self.query.window.panes
+        first, last = cuts.first_window_of(panes.stamp), cuts.last_window_of(panes.stamp)
+        runs = kernel_runs(panes, slots)
         self.state, rows, offsets = fold_predicted(
-            self.state,
-            self.query.k,
-            panes.stamp,
-            cuts.first_window_of(panes.stamp),
-            cuts.last_window_of(panes.stamp),
-            part.offsets,
-            part["key"],
-            part["tie"],
-            slots,
-            windows.number,
-            windows.end,
+            self.state, self.query.k, runs, first, last, windows.number, windows.end
         )
         return rows, offsets
 
@@ -70,14 +58,13 @@ class MinTopK(SingleGroup):
     def _length(self) -> int:
         return int(self.state.meta[kernel.LENGTH])
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        own = {"rows": self.state.rows[: self._length].copy(), "low": self.state.low.copy()}
-        own |= {"size": self.state.size.copy(), "meta": self.state.meta.copy()}
-        return {**super().snapshot(), **own}
+    def snapshot(self) -> State:
+        own = self.state._replace(rows=self.state.rows[: self._length])._asdict()
+        return super().snapshot() | {name: array.copy() for name, array in own.items()}
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
-        self.state = Predicted(*(arrays[name].copy() for name in ("rows", "low", "size", "meta")))
+        self.state = Predicted(*(arrays[name].copy() for name in Predicted._fields))
 
     def stats(self) -> dict[str, int | float]:
         own = sum(array.nbytes for array in self.state)

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Saved, State
 from skyband.contract.runs import Part
-from skyband.data.column_store import ColumnStore
-from skyband.data.columns import is_bare, native_dtype, output_type, to_numpy
+from skyband.data.columns import from_numpy, is_bare, native_dtype, output_type, to_numpy
+from skyband.data.retained_rows import RetainedRows
 
 __all__ = ["Payload", "Value", "payload_for"]
 
@@ -52,8 +51,7 @@ class Value:
 
     def gather(self, slots: Ints) -> dict[str, pa.Array]:
         """The shown column of these rows, under its name in summaries."""
-        buffer = pa.py_buffer(slots.astype(self._bits))
-        return {f"shown:{self.name}": pa.Array.from_buffers(self.type, len(slots), [None, buffer])}
+        return {f"shown:{self.name}": from_numpy(slots.astype(self._bits), self.type)}
 
     @property
     def _bits(self) -> np.dtype[Any]:
@@ -66,65 +64,31 @@ class Value:
     def compact(self, live: Ints) -> None:
         """Nothing is kept."""
 
-    def state(self) -> dict[str, npt.NDArray[Any]]:
+    def state(self) -> State:
         """Nothing is kept."""
         return {}
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         """Nothing was kept."""
 
     def _check(self, slots: Ints) -> None:
         """There is nothing to check: any slot is a valid value."""
 
 
-class Payload:
+class Payload(RetainedRows):
     """One growing column per shown column; a row's slot is its position in them."""
 
     def __init__(self, types: Mapping[str, pa.DataType]) -> None:
-        self.types = dict(types)
-        self.stores = {name: ColumnStore(kind) for name, kind in self.types.items()}
-        self.used = 0
-
-    @property
-    def nbytes(self) -> int:
-        return sum(store.nbytes for store in self.stores.values())
+        super().__init__({f"shown:{name}": kind for name, kind in types.items()}, length="used")
 
     def add(self, part: Part) -> Ints:
         """Append the shown columns of a summary; returns the slots of its rows."""
-        for name, store in self.stores.items():
-            store.append(part[f"shown:{name}"])
-        slots = np.arange(self.used, self.used + len(part))
-        self.used += len(part)
-        return slots
-
-    def gather(self, slots: Ints) -> dict[str, pa.Array]:
-        """The shown columns of these rows, under their names in summaries."""
-        return {f"shown:{name}": store.gather(slots) for name, store in self.stores.items()}
+        return self.append(part.columns, len(part))
 
     def crowded(self, live: int) -> bool:
         """Whether dropped rows outnumber the live ones, of which there are ``live``."""
-        return self.used > 2 * live + _SLACK
-
-    def compact(self, live: Ints) -> None:
-        """Keep only these rows; the i-th of them gets slot i."""
-        for store in self.stores.values():
-            store.compact(live)
-        self.used = len(live)
-
-    def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Flat arrays for a snapshot."""
-        found = {"used": np.array([self.used])}
-        for i, store in enumerate(self.stores.values()):
-            found |= {f"{i}/{name}": values for name, values in store.state().items()}
-        return found
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore from a snapshot."""
-        self.used = int(arrays["used"][0])
-        for i, (name, kind) in enumerate(self.types.items()):
-            mine = {n.partition("/")[2]: a for n, a in arrays.items() if n.startswith(f"{i}/")}
-            self.stores[name] = ColumnStore.from_state(kind, mine)
+        return len(self) > 2 * live + _SLACK
 
     def _check(self, slots: Ints) -> None:
         """Assert that the slots of live rows are distinct, and no more than there are rows."""
-        assert len(set(slots.tolist())) == len(slots) <= self.used
+        assert len(set(slots.tolist())) == len(slots) <= len(self)

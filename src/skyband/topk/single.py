@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
+from skyband.kernels.core.borrow import frozen
+from skyband.kernels.topk import runs as kernel
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.payload import Payload
 
-__all__ = ["SingleGroup"]
+__all__ = ["SingleGroup", "kernel_runs"]
+
+
+def kernel_runs(panes: Runs, slots: Ints) -> kernel.Runs:
+    """The rows of panes as kernels take them."""
+    part = panes.parts["rows"]
+    key, tie = frozen(part["key"]), frozen(part["tie"])
+    return kernel.Runs(frozen(panes.stamp), frozen(part.offsets), key, tie, slots)
 
 
 class SingleGroup(TopKSynopsis):
     """Manages slots, payload and answers for a kernel that handles one group."""
+
+    saved_parts = (("payload/", "payload"),)
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
@@ -47,7 +56,7 @@ class SingleGroup(TopKSynopsis):
         found = self._partial(rows, cuts, windows.number) if len(windows) else None
         kept = self._slots()
         if self.payload.crowded(len(kept)):
-            place = np.zeros(self.payload.used, np.int64)
+            place = np.zeros(len(self.payload), np.int64)
             place[kept] = np.arange(len(kept))
             self.payload.compact(kept)
             self._renumber(place)
@@ -65,10 +74,3 @@ class SingleGroup(TopKSynopsis):
         number = np.zeros(min(1, len(order)), np.int64)
         cuts = np.array([0, len(order)] if len(order) else [0])
         return self._partial(rows[order], cuts, number)
-
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        return {f"payload/{name}": values for name, values in self.payload.state().items()}
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        names = [n for n in arrays if n.startswith("payload/")]
-        self.payload.restore({n.partition("/")[2]: arrays[n] for n in names})

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Ints
+from skyband.arrays import Array, Codes, Ints, Saved, State
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, pick
 from skyband.kernels.core.borrow import frozen
@@ -19,14 +17,14 @@ from skyband.topk.base import TopKSynopsis
 from skyband.topk.lasting import Lasting
 from skyband.topk.payload import Payload, Value, payload_for
 
-__all__ = ["Skyband"]
+__all__ = ["SkybandTopK"]
 
 _NONE = np.zeros(0, np.int64)
 _NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 _MOST_TO_INSERT = 64  # the greatest k for which panes are sorted by insertion
 
 
-class Skyband(TopKSynopsis):
+class SkybandTopK(TopKSynopsis):
     """Keeps the k-skyband of each group; rows that have dropped out of it are removed in bulk.
 
     Cost: one comparison per row that is not among the best k of its pane (or, in a batch of many
@@ -43,6 +41,7 @@ class Skyband(TopKSynopsis):
 
     many_groups = True
     shortens = True
+    saved_parts = (("payload/", "payload"),)
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
@@ -56,7 +55,7 @@ class Skyband(TopKSynopsis):
     def start(self) -> None:
         self.payload = payload_for({name: self.schema.field(name).type for name in self._payload})
 
-    def _select(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints]:
+    def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
         found = self.lasting.of(rows, score, tie)
         return super()._select(rows, score, tie) if found is None else found
 
@@ -118,7 +117,7 @@ class Skyband(TopKSynopsis):
         self._waiting, self._waiting_answered = panes.slice(last, len(panes)), True
         return Runs.concat(found)
 
-    def _sorted(self, panes: Runs, windows: Windows, by_rank: npt.NDArray[np.int32]) -> Runs:
+    def _sorted(self, panes: Runs, windows: Windows, by_rank: Codes) -> Runs:
         part = panes.parts["rows"]
         valued = isinstance(self.payload, Value)
         slots = self.payload.add(part) if valued else np.arange(len(part))
@@ -161,26 +160,24 @@ class Skyband(TopKSynopsis):
         )
         return tops._replace(window=by_group[tops.window].astype(np.int32))
 
-    def _partial(self, tops: kernel.Tops, numbers: npt.NDArray[np.int64]) -> Runs:
+    def _partial(self, tops: kernel.Tops, numbers: Ints) -> Runs:
         columns: dict[str, Any] = {"key": tops.key, "tie": tops.tie}
         columns |= self.payload.gather(tops.slot)
         return Runs(numbers, tops.group, {"rows": Part(tops.offsets, columns)})
 
-    def forget(self, groups: npt.NDArray[np.int32]) -> None:
+    def forget(self, groups: Codes) -> None:
         self._enter()
         self.band.forget(groups)
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+    def snapshot(self) -> State:
         self._enter()
-        payload = {f"payload/{name}": values for name, values in self.payload.state().items()}
-        return {**self.band.arrays(), **payload}
+        return self.band.arrays() | super().snapshot()
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         own = {n: a for n, a in arrays.items() if not n.startswith("payload/")}
         self.band = kernel.Skyband.from_arrays(self.query.k, **own)
         self._waiting, self._waiting_answered = None, True
-        names = [n for n in arrays if n.startswith("payload/")]
-        self.payload.restore({n.partition("/")[2]: arrays[n] for n in names})
+        super().restore(arrays)
 
     def stats(self) -> dict[str, int | float]:
         retained, state = self.band.retained, self.band.nbytes + self.payload.nbytes

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.columns import native_dtype
@@ -17,7 +13,7 @@ from skyband.kernels.core.patient import patient
 from skyband.kernels.topk import sma as kernel
 from skyband.kernels.topk.sma import Monitored, fold_monitored, new_monitored
 from skyband.query.topk import TopK
-from skyband.topk.single import SingleGroup
+from skyband.topk.single import SingleGroup, kernel_runs
 
 __all__ = ["Sma"]
 
@@ -60,17 +56,9 @@ class Sma(SingleGroup):
         self.state.meta[kernel.FLOATS] = dtype.kind == "f"
 
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
-        part = panes.parts["rows"]
+        runs = kernel_runs(panes, slots)
         self.state, rows, cuts = fold_monitored(
-            self.state,
-            self.query.k,
-            panes.stamp,
-            part.offsets,
-            part["key"],
-            part["tie"],
-            slots,
-            windows.first,
-            windows.end,
+            self.state, self.query.k, runs, windows.first, windows.end
         )
         return rows, cuts
 
@@ -94,11 +82,11 @@ class Sma(SingleGroup):
         live = rows[rows[:, kernel.PANE] >= first]
         return self._read(live[:, : kernel.SLOT + 1])
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        own = {name: getattr(self.state, name).copy() for name in Monitored._fields}
-        return {**super().snapshot(), **own}
+    def snapshot(self) -> State:
+        own = self.state._asdict()
+        return super().snapshot() | {name: array.copy() for name, array in own.items()}
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
         floats = self.state.meta[kernel.FLOATS]
         found = {name: array.copy() for name, array in arrays.items() if name in Monitored._fields}

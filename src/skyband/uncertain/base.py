@@ -12,18 +12,17 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Floats, Ints
-from skyband.contract.checks import faults, nan_mask, null_mask, numeric, plain_key
+from skyband.arrays import Array, Floats, Ints, Mask
+from skyband.contract.checks import faults, named, null_tests, number_tests, numeric, plain_key
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import native_dtype, output_type, to_numpy
-from skyband.data.order import row_order, sortable, unsortable
+from skyband.data.columns import output_type, to_numpy
+from skyband.data.order import row_order, scores_of, sortable
+from skyband.kernels.core.sorting import sort_runs
 from skyband.kernels.topk.select import select_runs
-from skyband.kernels.uncertain.arrange import sort_runs
 from skyband.kernels.uncertain.compact import answer_runs, prune_runs
 from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.semantics import Semantics
@@ -37,7 +36,7 @@ _FIRST_LOOK = 3
 """Rows per k in which a pane's compact set is searched for first; then four times as many."""
 
 
-def own(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def own(array: Array) -> Array:
     """The array, or a copy if it is read-only, which would be another type to a kernel."""
     return array if array.flags.writeable else array.copy()
 
@@ -58,23 +57,16 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
 
     def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
         query = self.query
-        names = (*query.groups, query.id, query.score, query.probability, query.time)
-        return tuple(dict.fromkeys(name for name in names if name is not None))
+        return named(*query.groups, query.id, query.score, query.probability, query.time)
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         numeric("score", schema, self.query.score)
         numeric("probability", schema, self.query.probability)
         plain_key("id", schema, self.query.id)
 
-    @property
-    def schema(self) -> pa.Schema:
-        return self.schemas[""]
-
     def output(self) -> pa.Schema:
-        query = self.query
-        names = dict.fromkeys((query.id, query.score, query.probability))
-        kept = [name for name in names if name is not None]
-        shown = [pa.field(n, output_type(self.schema.field(n).type)) for n in kept]
+        names = named(self.query.id, self.query.score, self.query.probability)
+        shown = [pa.field(n, output_type(self.schema.field(n).type)) for n in names]
         return pa.schema([*shown, pa.field(CHANCE, pa.float64())])
 
     @property
@@ -87,23 +79,16 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
 
     def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
         query = self.query
-        score, chance = batch.column(query.score), batch.column(query.probability)
-        values = to_numpy(chance)
-        outside = ~((values > 0) & (values <= 1))
-        tests: list[tuple[str, str, Any]] = [
-            (query.score, "the score is null", null_mask(score)),
-            (query.score, "the score is not a number", nan_mask(score)),
-            (query.probability, "the probability is null", null_mask(chance)),
-            (
-                query.probability,
-                "the probability is outside (0, 1]",
-                outside if outside.any() else None,
-            ),
-        ]
-        for role, name in (("id", query.id), ("time", query.time)):
-            if name is not None:
-                tests.append((name, f"the {role} is null", null_mask(batch.column(name))))
-        return faults(batch, tests)
+        values = to_numpy(batch.column(query.probability))
+        outside: Any = ~((values > 0) & (values <= 1))
+        if not outside.any():
+            outside = None
+        return faults(batch, [
+            *number_tests(batch, "score", query.score),
+            *null_tests(batch, probability=query.probability),
+            (query.probability, "the probability is outside (0, 1]", outside),
+            *null_tests(batch, id=query.id, time=query.time),
+        ])  # fmt: skip
 
     def summarise(self, rows: Rows) -> Runs:
         score = rows.numpy(self.query.score)
@@ -131,7 +116,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
 
     def _best(
         self, rows: Rows, score: Any, prob: Any, tie: Ints, runs: Ints, look: int
-    ) -> tuple[Part, npt.NDArray[np.bool_]]:
+    ) -> tuple[Part, Mask]:
         """The best ``look`` rows of some runs, in row order, and which runs these rows complete."""
         lengths = rows.lengths[runs]
         if self.keeps_all or not len(lengths) or lengths.max() <= look:
@@ -145,15 +130,9 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
                 score[some], some_ties, offsets_of(lengths), look, True
             )
             positions = some[positions]
-        if self.counting:
-            assert rows.arrival is not None
-            later = np.repeat(rows.arrival[runs] - rows.offsets[:-1][runs], np.diff(offsets))
-            later += positions
-        else:
-            later = tie[positions]
         columns: dict[str, Any] = {
             "key": sortable(score[positions]),
-            "tie": later,
+            "tie": rows.ties(positions, offsets, runs),
             "prob": prob[positions].astype(np.float64, copy=False),
         }
         if np.diff(offsets).max(initial=0) > 1:
@@ -164,21 +143,11 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
             tied = np.zeros(len(runs), np.bool_)
         if self.id_column is not None:
             columns["shown"] = rows.take(self.id_column, positions)
-        return self._settled(Part(offsets, columns), tied), np.diff(offsets) == lengths
+        part = Part(offsets, columns).resorted(np.flatnonzero(tied), self._order)
+        return part, np.diff(offsets) == lengths
 
-    def _settled(self, part: Part, tied: npt.NDArray[np.bool_]) -> Part:
-        """Sort runs with ties: by score and time, then by id, then by probability."""
-        runs = np.flatnonzero(tied)
-        if not len(runs):
-            return part
-        lengths = part.lengths[runs]
-        rows = expand(part.offsets[:-1][runs], lengths)
-        some = part.rows(rows, offsets_of(lengths))
-        order = np.arange(len(part))
-        order[rows] = rows[self._order(some, np.repeat(runs, lengths))]
-        return part.rows(order, part.offsets)
-
-    def _order(self, part: Part, segment: Ints) -> npt.NDArray[np.intp]:
+    def _order(self, part: Part, segment: Ints) -> Array:
+        """Row order within runs: by score and time, then by id, then by probability."""
         query = self.query
         ids = part.columns.get("shown")
         if query.id == query.score:
@@ -188,37 +157,29 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
         return row_order(part["key"], part["tie"], ids, part["prob"], segment)
 
     def combine(self, runs: Runs) -> Runs:
-        fresh = np.flatnonzero(~runs.repeats)
-        lengths = np.diff(np.append(fresh, len(runs)))
         # Most panes come in one piece: only the others need sorting.
-        whole, parts = np.repeat(lengths == 1, lengths), fresh[lengths > 1]
-        some = runs.take(~whole)
-        part = self._merged(some.parts["rows"], np.flatnonzero(~some.repeats))
+        repeated = runs.repeats
+        repeated[:-1] |= repeated[1:]
+        joined = self._merged(runs.take(repeated))
         if not self.keeps_all:
+            part = joined.parts["rows"]
             ends = prune_runs(self.rule, own(part["prob"]), own(part.offsets))
-            kept = np.where(ends >= 0, ends, part.lengths)
-            part = part.rows(expand(part.offsets[:-1], kept), offsets_of(kept))
-        joined = Runs(runs.stamp[parts], runs.group[parts], {"rows": part})
-        single = runs.take(whole)
-        both = Runs.concat([Runs(single.stamp, single.group, single.parts), joined]).ordered()
-        scalars = {n: np.add.reduceat(values, fresh) for n, values in runs.scalars.items()}
-        return both.with_scalars(**scalars)
+            part = part.first_rows(np.where(ends >= 0, ends, part.lengths))
+            joined = joined.with_parts(rows=part)
+        return Runs.concat([runs.take(~repeated), joined]).ordered()
 
-    def _merged(self, part: Part, fresh: npt.NDArray[np.intp]) -> Part:
-        """Merge repeated runs, in row order; ``fresh`` has the first run of each repetition."""
-        offsets = np.append(part.offsets[fresh], len(part))
-        segment = np.repeat(np.arange(len(fresh)), np.diff(offsets))
-        return part.rows(self._order(part, segment), offsets)
+    def _merged(self, runs: Runs) -> Runs:
+        """Merge repeated runs, in row order."""
+        runs = runs.united()
+        part = runs.parts["rows"]
+        return runs.with_parts(rows=part.resorted(np.arange(len(runs)), self._order))
 
     # Answers ----------------------------------------------------------------------------------
 
     def finish(self, partials: Sequence[Runs]) -> Runs:
         runs = Runs.concat(partials)
         if len(partials) > 1:
-            runs = runs.ordered()
-            fresh = np.flatnonzero(~runs.repeats)
-            part = self._merged(runs.parts["rows"], fresh)
-            runs = Runs(runs.stamp[fresh], runs.group[fresh], {"rows": part})
+            runs = self._merged(runs.ordered())
         part = runs.parts["rows"]
         positions, chance, offsets = answer_runs(self.rule, own(part["prob"]), own(part.offsets))
         shown = self._shown(part.rows(positions, offsets), chance)
@@ -231,9 +192,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
             if field.name == CHANCE:
                 columns[CHANCE] = pa.array(chance)
             elif field.name == query.score:
-                dtype = native_dtype(field.type)
-                assert dtype is not None
-                columns[field.name] = pa.array(unsortable(part["key"], dtype)).view(field.type)
+                columns[field.name] = scores_of(part["key"], field.type)
             elif field.name == query.probability:
                 columns[field.name] = pa.array(part["prob"]).cast(field.type)
             else:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Saved
 from skyband.kernels.uncertain import ordered as o
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.ordered import Sorted, sorted_fold, sorted_read
@@ -16,10 +12,10 @@ from skyband.kernels.uncertain.types import KEEP
 from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.windowed import WindowedSynopsis
 
-__all__ = ["BaseSynopsis"]
+__all__ = ["SortedWindow"]
 
 
-class BaseSynopsis(WindowedSynopsis):
+class SortedWindow(WindowedSynopsis):
     """Keeps all rows sorted, and searches for the compact set again when a row of it expires.
 
     Cost in a random stream, with W rows in the window and H in a compact set: O(log W) per row
@@ -69,10 +65,10 @@ class BaseSynopsis(WindowedSynopsis):
             block[b, : count[b]] = np.searchsorted(live, block[b, : count[b]])
         num[[o.LOW, o.HIGH]] = np.searchsorted(live, num[[o.LOW, o.HIGH]])
 
-    def _state(self) -> Mapping[str, npt.NDArray[Any]]:
+    def _state(self) -> Saved:
         return {"num": self._sorted.num}
 
-    def _load(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _load(self, arrays: Saved) -> None:
         # A snapshot does not hold the order of rows: it is rebuilt here.
         num, rows, half = arrays["num"], self.store.rows, o.BLOCK // 2
         live = np.arange(num[o.LOW], num[o.HIGH])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skyband.arrays import Ints
 from skyband.kernels.uncertain import queue
-from skyband.kernels.uncertain.ccsq import ccsq_fold, ccsq_read, ccsq_set
+from skyband.kernels.uncertain.csq import ccsq_fold, ccsq_read, ccsq_set
 from skyband.uncertain.queue import Kernels, QueueSynopsis
 
 __all__ = ["CompressedQueue"]
@@ -20,9 +20,8 @@ class CompressedQueue(QueueSynopsis):
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
-    >>> query = sb.UncertainTopK(
-    ...     k=2, score="speed", probability="p", window=sb.CountWindow(4), algorithm="ccsq"
-    ... )
+    >>> names, window = {"score": "speed", "probability": "p"}, sb.CountWindow(4)
+    >>> query = sb.UncertainTopK(k=2, **names, window=window, algorithm="ccsq")
     >>> sb.rank(readings, query)["speed"].to_pylist()
     [5, 6]
     """

@@ -19,9 +19,8 @@ class CompactSetQueue(QueueSynopsis):
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
-    >>> query = sb.UncertainTopK(
-    ...     k=2, score="speed", probability="p", window=sb.CountWindow(4), algorithm="csq"
-    ... )
+    >>> names, window = {"score": "speed", "probability": "p"}, sb.CountWindow(4)
+    >>> query = sb.UncertainTopK(k=2, **names, window=window, algorithm="csq")
     >>> sb.rank(readings, query)["speed"].to_pylist()
     [5, 6]
     """

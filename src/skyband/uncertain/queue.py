@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Saved
 from skyband.kernels.uncertain import queue as q
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.queue import Queue
@@ -74,23 +73,16 @@ class QueueSynopsis(WindowedSynopsis):
         first, last = num[q.FIRST], num[q.LAST]
         entry = entry[first:last].copy() if last > first else np.zeros((4, 4), np.int64)
         entry[:, q.BEGIN] -= low
-        places = {name: np.searchsorted(live, num[name]) for name in (q.TAIL, q.FRESH)}
-        num[q.FIRST], num[q.LAST] = 0, last - first
-        for name, place in places.items():
-            num[name] = place
-        num[q.HIGH] = len(live)
-        self._queue = Queue(
-            np.searchsorted(live, arena[low:high]),
-            entry,
-            num,
-        )
+        num[[q.TAIL, q.FRESH]] = np.searchsorted(live, num[[q.TAIL, q.FRESH]])
+        num[q.FIRST], num[q.LAST], num[q.HIGH] = 0, last - first, len(live)
+        self._queue = Queue(np.searchsorted(live, arena[low:high]), entry, num)
 
     # State ------------------------------------------------------------------------------------
 
-    def _state(self) -> Mapping[str, npt.NDArray[Any]]:
+    def _state(self) -> Saved:
         return self._queue._asdict()
 
-    def _load(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _load(self, arrays: Saved) -> None:
         self._queue = Queue(**arrays)
 
     def stats(self) -> dict[str, int | float]:
@@ -112,14 +104,14 @@ class QueueSynopsis(WindowedSynopsis):
         """Rows as the paper counts them: a row counts once in every list that has it."""
         _, entry, num = self._queue
         lists = int(entry[num[q.FIRST] : num[q.LAST], q.SIZE : q.OLDEST].sum())
-        head = len(self._head) if self.head_counts else 0
+        head = len(self._head.slots) if self.head_counts else 0
         return lists + head + int(num[q.HIGH] - num[q.TAIL])
 
     def _largest(self) -> int:
         """The size of the largest compact set."""
         _, entry, num = self._queue
         sizes = entry[num[q.FIRST] : num[q.LAST], q.SIZE]
-        return int(max(sizes.max(initial=0), len(self._head)))
+        return int(max(sizes.max(initial=0), len(self._head.slots)))
 
     def _sets(self) -> list[Ints]:
         """The compact sets of all entries, oldest first."""

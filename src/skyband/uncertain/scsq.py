@@ -23,9 +23,8 @@ class SegmentalQueue(QueueSynopsis):
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
-    >>> query = sb.UncertainTopK(
-    ...     k=2, score="speed", probability="p", window=sb.CountWindow(4), algorithm="scsq"
-    ... )
+    >>> names, window = {"score": "speed", "probability": "p"}, sb.CountWindow(4)
+    >>> query = sb.UncertainTopK(k=2, **names, window=window, algorithm="scsq")
     >>> sb.rank(readings, query)["speed"].to_pylist()
     [5, 6]
     """
@@ -69,9 +68,8 @@ class BufferedQueue(SegmentalQueue):
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
-    >>> query = sb.UncertainTopK(
-    ...     k=2, score="speed", probability="p", window=sb.CountWindow(4), algorithm="scsq-buffer"
-    ... )
+    >>> names, window = {"score": "speed", "probability": "p"}, sb.CountWindow(4)
+    >>> query = sb.UncertainTopK(k=2, **names, window=window, algorithm="scsq-buffer")
     >>> sb.rank(readings, query)["speed"].to_pylist()
     [5, 6]
     """

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Floats
+from skyband.arrays import Floats, Ints
 from skyband.kernels.uncertain.compact import KINDS, answer, compact_end
 from skyband.kernels.uncertain.types import READ, Rule
 from skyband.query.uncertain import UncertainTopK
@@ -52,9 +51,7 @@ class Semantics:
         """Whether these rows have a compact set at all."""
         return self.end(probabilities) is not None
 
-    def answer(
-        self, probabilities: Sequence[float] | Floats
-    ) -> tuple[npt.NDArray[np.int64], Floats]:
+    def answer(self, probabilities: Sequence[float] | Floats) -> tuple[Ints, Floats]:
         """Positions of the answered rows in the answer's order, and their chances."""
         given = np.asarray(probabilities, np.float64)
         room = max(len(given), self.rule.k)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Saved, State, grown
 from skyband.contract.runs import Part, Runs
 from skyband.data.column_store import ColumnStore
+from skyband.data.packing import prefixed, under
 from skyband.kernels.uncertain.types import Rows
 
-__all__ = ["RowStore"]
+__all__ = ["UncertainRows"]
 
 _COLUMNS = {"key": np.int64, "tie": np.int64, "prob": np.float64, "pane": np.int64}
 
 
-class RowStore:
+class UncertainRows:
     """Rows in order of their panes, and within a pane in row order; ``keep`` drops dead ones.
 
     Appending takes time in proportion to the rows appended, amortised, as arrays double when they
@@ -28,7 +28,7 @@ class RowStore:
 
     def __init__(self, id_type: pa.DataType | None) -> None:
         self.length = 0
-        self.arrays: dict[str, npt.NDArray[Any]] = {n: np.zeros(0, d) for n, d in _COLUMNS.items()}
+        self.arrays: State = {n: np.zeros(0, d) for n, d in _COLUMNS.items()}
         self.ids = None if id_type is None else ColumnStore(id_type)
         self.rows = self._view()
 
@@ -48,11 +48,7 @@ class RowStore:
         """Append rows of sealed panes; returns the slots at which the panes begin, and the end."""
         part = panes.parts["rows"]
         start, end = self.length, self.length + len(part)
-        if end > len(self.arrays["key"]):
-            for name, array in self.arrays.items():
-                more = np.empty(max(end, 2 * len(array)), array.dtype)
-                more[:start] = array[:start]
-                self.arrays[name] = more
+        self.arrays = {name: grown(array, end) for name, array in self.arrays.items()}
         if end > start:
             for name in ("key", "tie", "prob"):
                 self.arrays[name][start:end] = part[name]
@@ -80,21 +76,20 @@ class RowStore:
         self.length = len(slots)
         self.rows = self._view()
 
-    def state(self) -> dict[str, npt.NDArray[Any]]:
+    def state(self) -> State:
         """A copy of everything, as flat arrays."""
         state = {name: array[: self.length].copy() for name, array in self.arrays.items()}
         if self.ids is not None:
-            state |= {f"ids/{name}": array for name, array in self.ids.state().items()}
+            state |= prefixed("ids/", self.ids.state())
         return state
 
-    def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, state: Saved) -> None:
         """Restore what ``state`` returned."""
         self.arrays = {name: np.array(state[name], dtype) for name, dtype in _COLUMNS.items()}
         self.length = len(self.arrays["key"])
         self.rows = self._view()
         if self.ids is not None:
-            ids = {name[4:]: array for name, array in state.items() if name.startswith("ids/")}
-            self.ids = ColumnStore.from_state(self.ids.type, ids)
+            self.ids.restore(under(state, "ids/"))
 
     def _check(self) -> None:
         pane, key = self.arrays["pane"][: self.length], self.arrays["key"][: self.length]

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Floats, Ints
+from skyband.arrays import Floats, Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.data.packing import under
+from skyband.data.packing import prefixed, under
 from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain import compact, types
-from skyband.kernels.uncertain import head as h
+from skyband.kernels.uncertain.head import (
+    ENTERED,
+    EXPIRED,
+    FULL,
+    UNREAD,
+    Answer,
+    Cursor,
+    Head,
+    Written,
+    walk,
+)
 from skyband.kernels.uncertain.types import FAR, KEEP
 from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.base import UncertainSynopsis
-from skyband.uncertain.store import RowStore
+from skyband.uncertain.store import UncertainRows
 
 __all__ = ["WindowedSynopsis"]
 
 _SPARE = 4096
 """How many dead rows are not worth a clean-up."""
 _NONE = np.zeros(0, np.int64)
+_UNREAD = Answer(_NONE, np.zeros(0), is_stale=True)
 
 # Kernels call these too and cannot call patient functions, so they are wrapped only here.
 answer, compact_end = patient(compact.answer), patient(compact.compact_end)
@@ -46,10 +54,8 @@ class WindowedSynopsis(UncertainSynopsis):
 
     def __init__(self, query: UncertainTopK) -> None:
         super().__init__(query)
-        self._head = _NONE
-        self._at = np.zeros(h.PLACES, np.int64)
-        self._at[h.OPEN] = 1
-        self._at[h.OLDEST] = FAR
+        self._head = Head(_NONE, is_open=True, oldest=int(FAR))
+        self._answer = _UNREAD
         self._rebuilt = 0
         self._cleanings = 0
         self._due = _SPARE
@@ -57,7 +63,7 @@ class WindowedSynopsis(UncertainSynopsis):
 
     def start(self) -> None:
         name = self.id_column
-        self.store = RowStore(None if name is None else self.schema.field(name).type)
+        self.store = UncertainRows(None if name is None else self.schema.field(name).type)
 
     # What an algorithm supplies ---------------------------------------------------------------
 
@@ -85,11 +91,11 @@ class WindowedSynopsis(UncertainSynopsis):
         """Replace each slot ``live[i]`` by i."""
 
     @abstractmethod
-    def _state(self) -> Mapping[str, npt.NDArray[Any]]:
+    def _state(self) -> Saved:
         """What the algorithm keeps in addition to the rows."""
 
     @abstractmethod
-    def _load(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _load(self, arrays: Saved) -> None:
         """Restore what ``_state`` returned."""
 
     # Panes ------------------------------------------------------------------------------------
@@ -121,71 +127,51 @@ class WindowedSynopsis(UncertainSynopsis):
         starts = np.append(np.iinfo(np.int64).min, first)
         gone = np.append(starts[np.searchsorted(end, stamp, side="right")], starts[-1])
 
-        at = self._at
-        at[[h.WINDOW, h.PANE, h.WRITTEN]] = 0
-        at[h.STALE] = 1
-        found = np.empty(len(first) * self.query.k + 64, np.int64)
-        chance = np.empty(len(found) if final else 0)
-        ends = np.zeros(len(first) + 1, np.int64)
-        shown, chances = _NONE, np.zeros(0)
+        out = _room_to_write(len(first), self.query.k, final)
+        self._answer = _UNREAD
+        cursor = Cursor(0, 0, 0)
         taken = 0
         while True:
-            why = h.walk(
-                rows,
-                self._head,
-                at,
-                stamp,
-                offsets,
-                first,
-                end,
-                shown,
-                chances,
-                found,
-                chance,
-                ends,
+            why, cursor = walk(
+                rows, self._head, self._answer, cursor, stamp, offsets, first, end, out
             )
-            pane = int(at[h.PANE])
-            if why == h.ENTERED:
+            pane = cursor.pane
+            if why == ENTERED:
                 self._enter(np.arange(offsets[pane], offsets[pane + 1]))
-                at[h.PANE] += 1
-            elif why == h.EXPIRED:
-                start = int(first[at[h.WINDOW]])
-                if not at[h.OPEN]:
+                cursor = cursor._replace(pane=pane + 1)
+            elif why == EXPIRED:
+                start = int(first[cursor.window])
+                if not self._head.is_open:
                     self._take(offsets[taken : pane + 1], np.append(gone[taken:pane], start))
                     taken = pane
                 self._expire(start)
-            elif why == h.UNREAD:
-                shown, chances = self._read(final)
-                at[h.SHOWN] = len(shown)
-                at[h.STALE] = 0
-            elif why == h.FULL:
-                room = 2 * len(found) + len(shown)
-                found = np.resize(found, room)
-                chance = np.resize(chance, room) if final else chance
+            elif why == UNREAD:
+                self._answer = self._read(final)
+            elif why == FULL:
+                out = _with_more_room(out, len(self._answer.slots))
             else:
                 break
         self._take(offsets[taken:], gone[taken:])
-        written = int(at[h.WRITTEN])
-        return found[:written], chance[:written], ends
+        return out.slots[: cursor.written], out.chances[: cursor.written], out.ends
 
     # The head ---------------------------------------------------------------------------------
 
     def _enter(self, fresh: Ints) -> None:
         """Take the rows of a pane into the head (theorem 3.2)."""
-        rows, head, at = self.store.rows, self._head, self._at
-        n = len(head)
-        count = len(fresh) if at[h.OPEN] else before(rows, fresh, len(fresh), head[-1])
+        rows, head = self.store.rows, self._head
+        n = len(head.slots)
+        count = len(fresh) if head.is_open else before(rows, fresh, len(fresh), head.slots[-1])
         both = np.empty(n + count, np.int64)
-        merged(rows, head, n, fresh, count, both)
+        merged(rows, head.slots, n, fresh, count, both)
         size = compact_end(self.rule, rows.prob, both, len(both), KEEP)
         # If rounding hides an end that must exist, keep all rows.
-        self._set_head(both if size < 0 else both[:size], bool(at[h.OPEN]) and size < 0)
+        self._set_head(both if size < 0 else both[:size], head.is_open and size < 0)
 
     def _expire(self, first: int) -> None:
         """Replace the head by one for the panes from ``first`` on."""
-        if self._at[h.OPEN]:
-            panes = self.store.arrays["pane"][self._head]
-            self._set_head(self._head[panes >= first], True)
+        slots = self._head.slots
+        if self._head.is_open:
+            self._set_head(slots[self.store.arrays["pane"][slots] >= first], True)
         else:
             self._rebuilt += 1
             self._set_head(*self._compact_set(first))
@@ -197,21 +183,20 @@ class WindowedSynopsis(UncertainSynopsis):
         return (slots, not closed) if size < 0 else (slots[:size], False)
 
     def _set_head(self, head: Ints, is_open: bool) -> None:
-        at = self._at
-        self._head = np.ascontiguousarray(head)
-        at[h.SIZE], at[h.OPEN] = len(head), is_open
-        at[h.OLDEST] = oldest_pane(self.store.rows, self._head, len(head))
-        at[h.STALE] = 1
+        slots = np.ascontiguousarray(head)
+        oldest = oldest_pane(self.store.rows, slots, len(slots))
+        self._head = Head(slots, bool(is_open), int(oldest))
+        self._answer = self._answer._replace(is_stale=True)
 
-    def _read(self, final: bool) -> tuple[Ints, Floats]:
+    def _read(self, final: bool) -> Answer:
         """The answer from the head; or, if not ``final``, the head, to merge with other shards."""
+        head = self._head.slots
         if not final:
-            return self._head, np.zeros(0)
-        room = max(len(self._head), self.query.k)
+            return Answer(head, np.zeros(0), is_stale=False)
+        room = max(len(head), self.query.k)
         shown, chances = np.empty(room, np.int64), np.empty(room)
-        prob = self.store.rows.prob
-        count = answer(self.rule, prob, self._head, len(self._head), shown, chances)
-        return shown[:count], chances[:count]
+        count = answer(self.rule, self.store.rows.prob, head, len(head), shown, chances)
+        return Answer(shown[:count], chances[:count], is_stale=False)
 
     # Slots ------------------------------------------------------------------------------------
 
@@ -219,45 +204,55 @@ class WindowedSynopsis(UncertainSynopsis):
         """Drop dead rows once the store has doubled: O(1) per row that was appended since."""
         if len(self.store) > self._due:
             self._cleanings += 1
-            self._compact(np.union1d(self._live(), self._head))
+            self._compact(np.union1d(self._live(), self._head.slots))
 
     def _compact(self, live: Ints) -> None:
         self._renumber(live)
-        self._head = np.searchsorted(live, self._head)
+        self._head = self._head._replace(slots=np.searchsorted(live, self._head.slots))
         self.store.keep(live)
         self._due = 2 * len(live) + _SPARE
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        self._compact(np.union1d(self._live(), self._head))
-        own = {f"own/{name}": array.copy() for name, array in self._state().items()}
-        own |= {"head": self._head.copy(), "at": self._at.copy()}
+    def snapshot(self) -> State:
+        self._compact(np.union1d(self._live(), self._head.slots))
+        own = prefixed("own/", self._state())
+        own |= {"head": self._head.slots, "at": self._places()}
+        own = {name: array.copy() for name, array in own.items()}
         own["rebuilt"] = np.array([self._rebuilt, self._cleanings])
-        return own | {f"rows/{name}": array for name, array in self.store.state().items()}
+        return own | prefixed("rows/", self.store.state())
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _places(self) -> Ints:
+        """The head and the answer as snapshots have them: see ``restore``.
+
+        The first three were a cursor, and the last two an answer, of which nothing is read again.
+        """
+        head, stale, shown = self._head, self._answer.is_stale, len(self._answer.slots)
+        places = [0, 0, 0, len(head.slots), head.is_open, head.oldest, stale, shown]
+        return np.array(places, np.int64)
+
+    def restore(self, arrays: Saved) -> None:
         self.store.restore(under(arrays, "rows/"))
         self._load({name: np.array(a) for name, a in under(arrays, "own/").items()})
-        self._head, self._at = np.array(arrays["head"]), np.array(arrays["at"])
+        *_, is_open, oldest, _, _ = arrays["at"].tolist()
+        self._head = Head(np.array(arrays["head"]), bool(is_open), oldest)
         self._rebuilt, self._cleanings = (int(n) for n in (*arrays["rebuilt"], 0)[:2])
         self._due = 2 * len(self.store) + _SPARE
 
     @property
     def _nbytes(self) -> int:
-        return self._head.nbytes + self.store.nbytes
+        return self._head.slots.nbytes + self.store.nbytes
 
     def _check(self) -> None:
         self.store._check()
-        at, rows = self._at, self.store.rows
-        assert at[h.SIZE] == len(self._head)
-        assert at[h.OLDEST] == rows.pane[self._head].min(initial=FAR)
-        self._check_order(self._head)
-        end = compact_end(self.rule, rows.prob, self._head, len(self._head), KEEP)
-        if at[h.OPEN]:
+        rows, (head, is_open, oldest) = self.store.rows, self._head
+        assert oldest == rows.pane[head].min(initial=FAR)
+        self._check_order(head)
+        end = compact_end(self.rule, rows.prob, head, len(head), KEEP)
+        if is_open:
             assert end < 0, "the window admits a compact set"
         else:
-            assert end in (len(self._head), -1), "the head has more than a compact set"
+            assert end in (len(head), -1), "the head has more than a compact set"
 
     def _check_order(self, slots: Ints) -> None:
         rows = self.store.rows
@@ -267,3 +262,14 @@ class WindowedSynopsis(UncertainSynopsis):
 
 def _runs(part: Part, windows: Windows) -> Runs:
     return Runs(windows.number, np.zeros(len(windows), np.int32), {"rows": part})
+
+
+def _room_to_write(windows: int, k: int, final: bool) -> Written:
+    slots = np.empty(windows * k + 64, np.int64)
+    return Written(slots, np.empty(len(slots) if final else 0), np.zeros(windows + 1, np.int64))
+
+
+def _with_more_room(out: Written, needed: int) -> Written:
+    room = 2 * len(out.slots) + needed
+    chances = np.resize(out.chances, room) if len(out.chances) else out.chances
+    return out._replace(slots=np.resize(out.slots, room), chances=chances)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.arrays import Codes, Ints
+from skyband.arrays import Array, Codes, Ints
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
-
-__all__ = ["arrival_numbers", "counting_order", "split_by_code"]
+from skyband.kernels.core.patient import kernel, patient
 
 
-@patient
 @jit
-def counting_order(codes: Ints, size: int) -> tuple[Ints, Ints]:
+def order_by_code(codes: Array, size: int) -> tuple[Ints, Ints]:
     """A stable order of rows by codes below ``size``, and where each code's rows start."""
     starts = np.zeros(size + 1, np.int64)
     for code in codes:
@@ -29,12 +26,14 @@ def counting_order(codes: Ints, size: int) -> tuple[Ints, Ints]:
     return order, starts
 
 
-@patient
-@jit
-def split_by_code(offsets: Ints, codes: Codes, size: int) -> tuple[Ints, Ints, Codes, Ints]:
-    """Within each stretch a stable order of rows by code below ``size``.
+counting_order = patient(order_by_code)  # for Python; kernels call ``order_by_code``
 
-    Returns the order and its runs: the stretch and the code of each, and where they start.
+
+@kernel
+def split_by_code(offsets: Ints, codes: Codes, size: int) -> tuple[Ints, Ints, Codes, Ints]:
+    """A stable order of the rows of each stretch by their codes, which are below ``size``.
+
+    Returns the order and its runs: the stretch and the code of each, and where each starts.
     """
     n = len(codes)
     order = np.empty(n, np.int64)
@@ -46,7 +45,7 @@ def split_by_code(offsets: Ints, codes: Codes, size: int) -> tuple[Ints, Ints, C
     for stretch in range(len(offsets) - 1):
         first, last = offsets[stretch], offsets[stretch + 1]
         fresh = runs
-        # Codes of this stretch, each once, then in order.
+        # List each code of this stretch once, then sort them.
         for i in range(first, last):
             code = codes[i]
             if counts[code] == 0:
@@ -78,10 +77,9 @@ def split_by_code(offsets: Ints, codes: Codes, size: int) -> tuple[Ints, Ints, C
     return order, run_stretch[:runs].copy(), run_code[:runs].copy(), run_start[: runs + 1].copy()
 
 
-@patient
-@jit
+@kernel
 def arrival_numbers(groups: Codes, counts: Ints) -> Ints:
-    """The arrival number of each row in its group; ``counts`` moves on."""
+    """The arrival number of each row in its group; ``counts`` is updated."""
     numbers = np.empty(len(groups), np.int64)
     for row in range(len(groups)):
         group = groups[row]

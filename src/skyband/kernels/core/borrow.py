@@ -1,11 +1,12 @@
-"""What kernels do to their arrays first: fewer types to compile for, no references to count.
+"""What kernels do to their arrays first, to compile for fewer types and count no references.
 
 Numba counts references to arrays with atomic operations, and a call that takes eight arrays costs
-about 100 ns for that alone. A borrowed array has no owner, so nothing is counted, and nothing keeps
-it alive: borrow the arguments of a kernel that Python calls, at its top, and never return one. An
-array made in a kernel is freed after its last use by name; to be borrowed it must be returned.
+about 100 ns for that alone. A borrowed array has no owner: nothing is counted, and nothing keeps it
+alive. So borrow the arguments of a kernel at its top, only if Python calls it, and never return a
+borrowed array. An array made in a kernel is freed after the last use of its name; if it is
+borrowed, the kernel must return the original.
 
-A kernel that jumps about in memory says some steps ahead, with ``touch``, what it will need.
+With ``touch``, a kernel that jumps about in memory asks for data some steps before it needs them.
 """
 
 from __future__ import annotations
@@ -21,8 +22,6 @@ from numba.extending import intrinsic
 from numba.np import arrayobj as _arrayobj
 from numpy.typing import NDArray
 
-__all__ = ["borrowed", "frozen", "touch"]
-
 Item = TypeVar("Item", bound=np.generic)
 cgutils: Any = _cgutils  # untyped
 arrayobj: Any = _arrayobj
@@ -31,8 +30,8 @@ arrayobj: Any = _arrayobj
 def frozen(array: NDArray[Item]) -> NDArray[Item]:
     """A contiguous, read-only view.
 
-    Arrow's buffers are read-only, which is a type of its own to numba; with this in front of it a
-    kernel is compiled once whatever it is given.
+    Arrow's buffers are read-only, which numba treats as a separate type. A kernel whose arrays all
+    pass through here is compiled only once.
     """
     array = np.ascontiguousarray(array)
     if array.flags.writeable:
@@ -83,5 +82,5 @@ _plain = bool(_config.DISABLE_JIT)
 borrowed: Any = _same if _plain else intrinsic(_ownerless)
 """The same array without an owner; see the module."""
 touch: Any = _not_touched if _plain else intrinsic(_prefetch)
-"""Bring the item (the row) of an array at some place, which need not exist, into the cache."""
+"""Bring the item (the row) of an array at a place, which need not exist, into the cache."""
 borrowed.plain, touch.plain = _same, _not_touched  # for kernels that are interpreted at first

@@ -7,14 +7,11 @@ The hashes have no seed, so they are the same in every process and on every mach
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skyband.arrays import Hashes
+from skyband.arrays import Codes, Floats, Hashes, Ints
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
-from skyband.kernels.core.strings import Bytes, Words, bytes_and_words
-
-Offsets = NDArray[np.int32] | NDArray[np.int64]
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.strings import Bytes, Offsets, Words, bytes_and_words
 
 NULL_HASH = np.uint64(0x6E756C6C5F6B6579)
 """The hash of a null of any type."""
@@ -57,9 +54,8 @@ def _absorb(state: np.uint64, word: np.uint64) -> np.uint64:
     return ((state << _27) | (state >> _37)) * _ROUND + _GOLDEN
 
 
-@patient
-@jit
-def hash_int64(values: NDArray[np.int64]) -> Hashes:
+@kernel
+def hash_int64(values: Ints) -> Hashes:
     """Hashes of integers; distinct integers have distinct hashes."""
     bits = values.view(np.uint64)
     out = np.empty(len(bits), np.uint64)
@@ -68,10 +64,9 @@ def hash_int64(values: NDArray[np.int64]) -> Hashes:
     return out
 
 
-@patient
-@jit
-def hash_float64(values: NDArray[np.float64]) -> Hashes:
-    """Hashes of floats: the two zeros are alike, and so are all NaNs."""
+@kernel
+def hash_float64(values: Floats) -> Hashes:
+    """Hashes of floats: both zeros have the same hash, and so have all NaNs."""
     bits = values.view(np.uint64)
     out = np.empty(len(bits), np.uint64)
     for i in range(len(bits)):
@@ -84,12 +79,11 @@ def hash_float64(values: NDArray[np.float64]) -> Hashes:
     return out
 
 
-@patient
-@jit
+@kernel
 def _hash_spans(offsets: Offsets, data: Bytes, words: Words) -> Hashes:
-    """Words from both ends, which overlap in the middle, so that there is no tail to loop over.
+    """Reads words from both ends; they overlap in the middle, so there is no tail to loop over.
 
-    One long function: handing arrays to another that is not inlined counts references per row.
+    One long function, because passing arrays to one that is not inlined counts references per row.
     """
     out = np.empty(len(offsets) - 1, np.uint64)
     for i in range(len(out)):
@@ -128,20 +122,18 @@ def hash_bytes(offsets: Offsets, data: Bytes) -> Hashes:
 def hash_fixed(data: Bytes, width: int) -> Hashes:
     """Hashes of rows of `width` bytes, equal to those of `hash_bytes` for equal bytes."""
     offsets = np.arange(len(data) // width + 1, dtype=np.int64) * width
-    offsets.flags.writeable = False  # as those of Arrow are, so that one kernel does for both
+    offsets.flags.writeable = False  # like those of Arrow, so that one kernel serves both
     return hash_bytes(offsets, data)
 
 
-@patient
-@jit
+@kernel
 def combine_hashes(into: Hashes, other: Hashes) -> None:
-    """Make `into` the hashes of the pairs (into, other), which differ from (other, into)."""
+    """Replace `into` by the hashes of the pairs (into, other); (other, into) has another hash."""
     for i in range(len(into)):
         into[i] = mix(into[i] * _ROUND + other[i])
 
 
-@patient
-@jit
+@kernel
 def mark_nulls(hashes: Hashes, bitmap: Bytes, offset: int) -> None:
     """Give rows whose validity bit is unset the hash of null."""
     for i in range(len(hashes)):
@@ -151,26 +143,16 @@ def mark_nulls(hashes: Hashes, bitmap: Bytes, offset: int) -> None:
 
 
 # The table: `keys` and `codes` of 2^b slots, probed one slot after the other. A key's home is its
-# top b bits, `key >> shift` with shift = 64 - b: its low bits may be all alike where rows were
-# split by `hash % n`. At most half the slots are in use. `by_code[code]` is the key of a code,
-# `free[:counts[1]]` is a stack of released codes, and counts[0] is the first code never used.
+# top b bits, `key >> shift` with shift = 64 - b: its low bits may be the same for all rows where
+# rows were split by `hash % n`. At most half the slots are in use. `by_code[code]` is the key of a
+# code, `free[:counts[1]]` is a stack of released codes, and counts[0] is the first code never used.
 
 
-@patient
-@jit
+@kernel
 def encode_rows(
-    hashes: Hashes,
-    row: int,
-    keys: Hashes,
-    codes: NDArray[np.int32],
-    shift: np.uint64,
-    by_code: Hashes,
-    free: NDArray[np.int32],
-    counts: NDArray[np.int64],
-    out: NDArray[np.int32],
-    fresh_rows: NDArray[np.int64],
-    fresh_codes: NDArray[np.int32],
-) -> tuple[int, int]:
+    hashes: Hashes, row: int, keys: Hashes, codes: Codes, shift: np.uint64, by_code: Hashes,
+    free: Codes, counts: Ints, out: Codes, fresh_rows: Ints, fresh_codes: Codes,
+) -> tuple[int, int]:  # fmt: skip
     """Find or insert from `row` on; returns where room ran out, and how many were inserted."""
     mask = np.uint64(len(keys) - 1)
     fresh = 0
@@ -199,11 +181,8 @@ def encode_rows(
     return len(hashes), fresh
 
 
-@patient
-@jit
-def find_rows(
-    hashes: Hashes, keys: Hashes, codes: NDArray[np.int32], shift: np.uint64
-) -> NDArray[np.int32]:
+@kernel
+def find_rows(hashes: Hashes, keys: Hashes, codes: Codes, shift: np.uint64) -> Codes:
     """The code of each hash, or `EMPTY`."""
     mask = np.uint64(len(keys) - 1)
     out = np.empty(len(hashes), np.int32)
@@ -216,16 +195,11 @@ def find_rows(
     return out
 
 
-@patient
-@jit
+@kernel
 def insert_pairs(
-    hashes: Hashes,
-    pair_codes: NDArray[np.int32],
-    keys: Hashes,
-    codes: NDArray[np.int32],
-    shift: np.uint64,
+    hashes: Hashes, pair_codes: Codes, keys: Hashes, codes: Codes, shift: np.uint64
 ) -> None:
-    """Insert distinct hashes under given codes, passing over those with code `EMPTY`."""
+    """Insert distinct hashes under given codes, skipping those with code `EMPTY`."""
     mask = np.uint64(len(keys) - 1)
     for i in range(len(hashes)):
         if pair_codes[i] >= 0:
@@ -236,17 +210,11 @@ def insert_pairs(
             codes[slot] = pair_codes[i]
 
 
-@patient
-@jit
+@kernel
 def remove_codes(
-    gone: NDArray[np.int32],
-    keys: Hashes,
-    codes: NDArray[np.int32],
-    shift: np.uint64,
-    by_code: Hashes,
-    free: NDArray[np.int32],
-    counts: NDArray[np.int64],
-) -> int:
+    gone: Codes, keys: Hashes, codes: Codes, shift: np.uint64, by_code: Hashes, free: Codes,
+    counts: Ints,
+) -> int:  # fmt: skip
     """Remove codes and free them; returns how many were there."""
     mask = np.uint64(len(keys) - 1)
     removed = 0

@@ -1,7 +1,7 @@
-"""The one jit wrapper: all kernels share its flags, and its cache where one can be written.
+"""The one jit wrapper: all kernels share its flags, and its cache if one can be written.
 
-The cache goes to the first of these folders that takes a file: `NUMBA_CACHE_DIR`, the package's own
-`__pycache__`, the user's cache folder, a private temporary folder. Where none does, kernels are
+The cache goes to the first of these folders that can be written: `NUMBA_CACHE_DIR`, the package's
+`__pycache__`, the user's cache folder, a private temporary folder. If none can, kernels are
 compiled in every process. With `NUMBA_DISABLE_JIT=1` kernels run as plain Python.
 """
 
@@ -47,8 +47,19 @@ def jit(function: Kernel) -> Kernel:
         _config.CACHE_DIR = before
 
 
+def piece(function: Kernel) -> Kernel:
+    """As `jit`, for a step of a kernel that has its own name only to make the kernel readable.
+
+    It is always inlined, so a call costs nothing. Call it from few places: each call adds its code.
+    Nothing of it is cached: the kernel that it is part of contains it.
+    """
+    if _config.DISABLE_JIT:
+        return _interpreted(function)
+    return cast(Kernel, numba.njit(forceinline=True, **_FLAGS)(function))
+
+
 def first_usable(folders: Iterable[Path], usable: Callable[[Path], bool]) -> Path | None:
-    """The first folder that passes the probe, or None; later ones are not looked at."""
+    """The first folder that passes the probe, or None; later ones are not probed."""
     return next((folder for folder in folders if usable(folder)), None)
 
 
@@ -89,8 +100,8 @@ def _takes_files(folder: Path) -> bool:
 def _is_private(folder: Path) -> bool:
     """Make `folder` for this user alone; False if somebody else owns it or may write to it.
 
-    A cache holds machine code that is loaded as it stands, and anyone may write to a temporary
-    folder, so a stranger's folder under our name must never be read.
+    A cache holds machine code that is loaded unchecked, and anyone may write to a temporary folder,
+    so a folder of ours that belongs to someone else must never be read.
     """
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -104,10 +115,10 @@ def _is_private(folder: Path) -> bool:
 
 
 def _surroundings(function: Callable[..., Any]) -> str:
-    """A name that changes with what `function` is compiled with from outside its own file.
+    """A name that changes when code or constants change that `function` uses from other files.
 
-    Numba renews a cached kernel when its own file changes; it misses changes in kernels that are
-    called (and inlined) from other files and in constants imported from there.
+    Numba compiles a cached kernel again when its own file changes, but misses changes in kernels
+    and constants that come from other files.
     """
     digest = hashlib.sha256()
     for name, value in sorted(_globals(function).items()):

@@ -1,9 +1,9 @@
-"""Kernels that are interpreted until there is enough to do to compile them.
+"""Kernels that are interpreted until there is enough work to make compiling worthwhile.
 
-Compiling the kernels of a query takes seconds, once for a machine; running them in plain Python on
-some hundred rows takes milliseconds. So a kernel that Python calls, decorated with ``@patient``
-above ``@jit``, runs interpreted while its arguments are small, until it has taken in all as long as
-is worth waiting for. One that has been compiled before, in this process or for its cache, is never
+Compiling the kernels of a query takes seconds, once per machine; running them in plain Python on
+a few hundred rows takes milliseconds. So a kernel that Python calls, decorated with ``@kernel``,
+runs interpreted while its arguments are small, until these calls together have taken as long as is
+worth waiting for. A kernel that is compiled already, in this process or in the cache, is never
 interpreted.
 """
 
@@ -19,23 +19,28 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 
-__all__ = ["hurry", "patient"]
+from skyband.kernels.core.jit import jit
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 _config: Any = numba.config
-_LARGE = 1 << 13  # items in all arrays of a call from which it is compiled at once
-_PATIENCE = 0.2  # seconds in all
+_LARGE = 1 << 13  # a call with so many items in its arrays is compiled at once
+_PATIENCE = 0.2  # seconds in total
 _told = {"hurry": False}
 
 
 def hurry() -> None:
-    """From now on compile kernels at once: a measurement warms up on few rows."""
+    """From now on compile kernels at once: measurements warm up on few rows."""
     _told["hurry"] = True
 
 
+def kernel(function: Kernel) -> Kernel:
+    """Compile a function that only Python calls, no other kernel; it is interpreted at first."""
+    return patient(jit(function))
+
+
 def patient(kernel: Kernel) -> Kernel:
-    """The kernel, interpreted at first; for kernels that Python calls, not other kernels."""
+    """The kernel, interpreted at first. Other kernels call the kernel itself, not this."""
     if _config.DISABLE_JIT:
         return kernel
     left = _PATIENCE
@@ -60,7 +65,7 @@ def patient(kernel: Kernel) -> Kernel:
 
 
 def interpreted(kernel: Any) -> Callable[..., Any]:
-    """The same lines in plain Python, those of all kernels that are called from there included."""
+    """The same code in plain Python, including all kernels that it calls."""
     return _interpreted(kernel, {})
 
 

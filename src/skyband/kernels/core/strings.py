@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
+from skyband.arrays import Codes, Hashes, Ints
+from skyband.kernels.core.patient import kernel
 
 SPARE = 32
 """Bytes that a target of `copy_spans` must have beyond its last span."""
 
 Bytes = NDArray[np.uint8]
-Words = NDArray[np.uint64]
+Words = Hashes
+Offsets = Codes | Ints
 
 
 def bytes_and_words(data: Bytes) -> tuple[Bytes, Words]:
     """`data` and a view of it in which element i is the word of the 8 bytes from i on.
 
-    Kernels so read and write 8 bytes at a time at any position. Data of under 16 bytes is padded
-    with zeros: a view of one element would count as contiguous, hence compile all anew.
+    So kernels read and write 8 bytes at a time at any position. Data of under 16 bytes is padded
+    with zeros: a view of one element would count as contiguous, and kernels compile again for it.
     """
     if len(data) < 16:
         padded = np.zeros(16, np.uint8)
@@ -29,21 +32,15 @@ def bytes_and_words(data: Bytes) -> tuple[Bytes, Words]:
     return data, np.ndarray((len(data) - 7,), np.uint64, data, 0, (1,))
 
 
-@patient
-@jit
+@kernel
 def copy_spans(
-    begin: NDArray[np.int64],
-    size: NDArray[np.int64],
-    source: Bytes,
-    source_words: Words,
-    target: Bytes,
-    target_words: Words,
+    begin: Ints, size: Ints, source: Bytes, source_words: Words, target: Bytes, target_words: Words,
     at: int,
-) -> int:
+) -> int:  # fmt: skip
     """Copy spans of `source` one after another to `target` from `at` on; returns their end.
 
-    Up to `SPARE` bytes beyond the end are overwritten: short spans are copied as four words
-    whatever their size, because a mispredicted branch costs more than four moves.
+    Up to `SPARE` bytes beyond the end are overwritten: short spans of any size are
+    copied as four words, because a mispredicted branch costs more than four moves.
     """
     safe = len(source) - SPARE
     for i in range(len(begin)):
@@ -63,15 +60,12 @@ def copy_spans(
     return at
 
 
-@patient
-@jit
-def place_spans(
-    slots: NDArray[np.int64], size: NDArray[np.int64], at: int, spans: NDArray[np.int64]
-) -> int:
+@kernel
+def place_spans(slots: Ints, size: Ints, at: int, spans: Ints) -> int:
     """Point `slots` to spans that lie one after another from `at` on; returns the bytes gained.
 
-    `spans` has a row of begin and size a slot. What the slots held before is subtracted, so the
-    sum of all gains is what is in use.
+    `spans` has one row per slot: begin and size. What the slots held before is subtracted, so the
+    sum of all gains is the number of bytes in use.
     """
     gained = 0
     for i in range(len(slots)):
@@ -83,15 +77,10 @@ def place_spans(
     return gained
 
 
-@patient
-@jit
+@kernel
 def read_spans(
-    slots: NDArray[np.int64],
-    spans: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    size: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-) -> None:
+    slots: Ints, spans: Ints, begin: Ints, size: Ints, offsets: Ints,
+) -> None:  # fmt: skip
     """Begin and size of the spans in `slots`, and their offsets once they are copied in order."""
     at = 0
     offsets[0] = 0
@@ -101,3 +90,36 @@ def read_spans(
         size[i] = spans[slot, 1]
         at += size[i]
         offsets[i + 1] = at
+
+
+@kernel
+def common_prefix(offsets: Offsets, data: Bytes, prefix: Bytes) -> int:
+    """How many bytes of a prefix all strings begin with."""
+    common = len(prefix)
+    for row in range(len(offsets) - 1):
+        start = offsets[row]
+        common = min(common, offsets[row + 1] - start)
+        for i in range(common):
+            if data[start + i] != prefix[i]:
+                common = i
+                break
+    return common
+
+
+@kernel
+def prefix_keys(offsets: Offsets, data: Bytes, skip: int) -> Ints:
+    """Integers in the order of eight bytes of each string, after the first ``skip`` ones.
+
+    All strings are at least ``skip`` long.
+    """
+    keys = np.empty(len(offsets) - 1, np.int64)
+    for i in range(len(keys)):
+        start = np.int64(offsets[i]) + skip
+        size: Any = min(np.int64(offsets[i + 1]) - start, np.int64(8))
+        word = np.uint64(0)
+        for j in range(8):
+            word = word << np.uint64(8)
+            if j < size:
+                word = word | np.uint64(data[start + j])
+        keys[i] = np.int64(word ^ np.uint64(0x8000000000000000))
+    return keys

@@ -1,20 +1,14 @@
-"""Counting the items of many runs, and what orders items that count alike."""
+"""Counting the items of many runs."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from skyband.arrays import Hashes, Ints
+from skyband.arrays import Array, Codes, Hashes, Ints
 from skyband.kernels.core.hashing import mix
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
-from skyband.kernels.core.strings import Bytes
-
-__all__ = ["count_runs", "grouped_keys", "prefix_keys", "sum_runs"]
-
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import with_room
 
 _ONE = np.uint64(1)
 _EMPTY = np.uint64(0)
@@ -28,23 +22,13 @@ _SHORT = 12
 
 @jit
 def _count_some(
-    hashes: Hashes,
-    raw: bool,
-    weights: NDArray[Any],
-    start: int,
-    stop: int,
-    base: int,
-    n: int,
-    room: int,
-    keys: Hashes,
-    sums: NDArray[Any],
-    shift: np.uint64,
-    first: Ints,
-) -> tuple[int, int]:
-    """Count rows until there is room for no more items; returns the row reached and the items.
+    hashes: Hashes, raw: bool, weights: Array, start: int, stop: int, base: int, n: int, room: int,
+    keys: Hashes, sums: Array, shift: np.uint64, first: Ints,
+) -> tuple[int, int]:  # fmt: skip
+    """Count rows until there is no room for another item; returns the row reached and the items.
 
-    A function of its own, so that the table's arrays are fixed while the loop runs: it is five
-    times as fast as one in which they may grow.
+    A separate function, so that the arrays of the table are fixed while the loop runs: that is five
+    times as fast as a loop in which they may grow.
     """
     mask = np.uint64(len(keys) - 1)
     one_each = len(weights) == 0
@@ -82,17 +66,16 @@ def _slot_of(key: np.uint64, keys: Hashes, shift: np.uint64) -> np.uint64:
     return slot
 
 
-@patient
-@jit
+@kernel
 def count_runs(
-    hashes: Hashes, raw: bool, weights: NDArray[Any], offsets: Ints
-) -> tuple[Ints, NDArray[Any], Ints]:
+    hashes: Hashes, raw: bool, weights: Array, offsets: Ints
+) -> tuple[Ints, Array, Ints]:
     """The distinct items of each run in order of first appearance: first position, weight, offsets.
 
-    ``raw`` keys are integers whose hash is yet to be made; ``weights`` of length 0 stand for one
-    each. A run's table begins with the size that the last one came to, but no larger than its rows
-    need, and grows by four: many short runs cost no more than their rows, and a long run with few
-    items stays in cache.
+    ``raw`` keys are integers that are not hashed yet; ``weights`` of length 0 stand for one each. A
+    run's table starts with the final size of the last one, but no larger than its rows need, and
+    grows by a factor of four: many short runs cost no more than their rows, and the table of a long
+    run with few items stays in the cache.
     """
     runs = len(offsets) - 1
     first = np.empty(len(hashes), np.int64)
@@ -106,11 +89,9 @@ def count_runs(
         at, stop = offsets[run], offsets[run + 1]
         base = n
         if n + _SHORT > len(out):
-            grown = np.empty(2 * n + _SHORT, weights.dtype)
-            grown[:n] = out[:n]
-            out = grown
+            out = with_room(out, n, n + _SHORT)
         if stop - at <= _SHORT:
-            # So few rows are compared with one another: a table would cost more than they do.
+            # So few rows are compared with each other: a table would cost more.
             for i in range(at, stop):
                 key = hashes[i]
                 w = weights[i] if len(weights) else one
@@ -147,10 +128,7 @@ def count_runs(
                 more_keys[new] = keys[old]
                 more_sums[new] = sums[old]
             keys, sums, likely = more_keys, more_sums, bits
-        if n > len(out):
-            grown = np.empty(2 * n, weights.dtype)
-            grown[:base] = out[:base]
-            out = grown
+        out = with_room(out, base, n)
         table = keys[: 1 << bits]
         for i in range(base, n):
             key = mix(hashes[first[i]]) if raw else hashes[first[i]]
@@ -159,9 +137,8 @@ def count_runs(
     return first[:n].copy(), out[:n].copy(), ends
 
 
-@patient
-@jit
-def sum_runs(values: NDArray[Any], offsets: Ints) -> NDArray[Any]:
+@kernel
+def sum_runs(values: Array, offsets: Ints) -> Array:
     """The sum of each run."""
     sums = np.zeros(len(offsets) - 1, values.dtype)
     for run in range(len(sums)):
@@ -170,30 +147,12 @@ def sum_runs(values: NDArray[Any], offsets: Ints) -> NDArray[Any]:
     return sums
 
 
-@patient
-@jit
-def grouped_keys(hashes: Hashes, groups: NDArray[np.int32], offsets: Ints) -> Hashes:
+@kernel
+def grouped_keys(hashes: Hashes, groups: Codes, offsets: Ints) -> Hashes:
     """Hashes of (item, group) for runs of one group each."""
     keys = np.empty(len(hashes), np.uint64)
     for run in range(len(groups)):
         salt = mix(np.uint64(groups[run]) * _GOLDEN)
         for i in range(offsets[run], offsets[run + 1]):
             keys[i] = mix(hashes[i] ^ salt)
-    return keys
-
-
-@patient
-@jit
-def prefix_keys(offsets: NDArray[Any], data: Bytes) -> Ints:
-    """Integers in the order of the first eight bytes of each string."""
-    keys = np.empty(len(offsets) - 1, np.int64)
-    for i in range(len(keys)):
-        start = np.int64(offsets[i])
-        size: Any = min(np.int64(offsets[i + 1]) - start, np.int64(8))
-        word = np.uint64(0)
-        for j in range(8):
-            word = word << np.uint64(8)
-            if j < size:
-                word = word | np.uint64(data[start + j])
-        keys[i] = np.int64(word ^ np.uint64(0x8000000000000000))
     return keys

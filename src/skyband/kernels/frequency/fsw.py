@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skyband.arrays import Hashes, Ints
+from skyband.arrays import Array, Codes, Hashes, Ints, Mask
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import with_room
 from skyband.kernels.frequency.fsw_rows import (
     HEAPED,
     LOST,
@@ -23,14 +23,10 @@ from skyband.kernels.frequency.fsw_rows import (
 )
 from skyband.kernels.frequency.item_heap import sift, table_remove
 
-__all__ = ["best", "fold_fsw"]
-
-Values = NDArray[Any]
-
 
 @jit
 def _expire(s: Sketch, bucket: int, whole: bool) -> None:
-    """Take a pane out of all sums; floating ones are added up again, so that none cancels."""
+    """Take a pane out of all sums; floating sums are added up again, so that no digits cancel."""
     control, base, err, hist, heap = s.control, s.base, s.err, s.hist, s.heap
     item_hist, item_err, cell_hist, marks = s.item_hist, s.item_err, s.cell_hist, s.marks
     s.held[bucket] = NEVER
@@ -80,7 +76,7 @@ def _remove_unseen(s: Sketch, live: int) -> None:
 
 @jit
 def _drop_before(s: Sketch, live: int, whole: bool) -> None:
-    """Let the panes before ``live`` expire, and the items that nobody has seen since."""
+    """Let the panes before ``live`` expire, and the items that no live pane has seen."""
     held = s.held
     expired = False
     for b in range(len(held)):
@@ -93,7 +89,7 @@ def _drop_before(s: Sketch, live: int, whole: bool) -> None:
 
 @jit
 def _lift(s: Sketch, missing: Any, pane: int) -> None:
-    """Any item that the rows so far do not show may have occurred so often in this pane."""
+    """Raise all bounds: items not seen so far may have occurred ``missing`` times in this pane."""
     fine, cur = s.fine, s.cur
     s.control[HEAPED] = 0
     for cell in range(len(fine)):
@@ -152,8 +148,8 @@ def _proven(s: Sketch, first: int) -> bool:
 
 @jit
 def best(
-    k: int, every: bool, control: Ints, base: Values, err: Values, heap: NDArray[np.int32],
-    chosen: NDArray[np.int32], low: Values, slack: Values,
+    k: int, every: bool, control: Ints, base: Array, err: Array, heap: Codes,
+    chosen: Codes, low: Array, slack: Array,
 ) -> int:  # fmt: skip
     """The best k slots by count, then the smaller error, and all that tie with the last of them.
 
@@ -186,28 +182,26 @@ def best(
     return kept
 
 
-@patient
-@jit
+@kernel
 def fold_fsw(
-    s: Sketch, stamp: Ints, keys: Hashes, weights: Values, offsets: Ints, known: Hashes,
-    counts: Values, errors: Values, known_offsets: Ints, missing: Values, raw: bool, first: Ints,
+    s: Sketch, stamp: Ints, keys: Hashes, weights: Array, offsets: Ints, known: Hashes,
+    counts: Array, errors: Array, known_offsets: Ints, missing: Array, raw: bool, first: Ints,
     end: Ints, k: int, whole: bool,
-) -> tuple[NDArray[np.int32], Ints, Values, Ints, Ints, NDArray[np.bool_]]:  # fmt: skip
+) -> tuple[Codes, Ints, Array, Ints, Ints, Mask]:  # fmt: skip
     """Push panes and read windows.
 
-    A pane has items counted before (``known``, with ``counts`` and ``errors``; what they lack
-    occurred at most ``missing`` times) and then rows. Rows are numbered through, the known items
-    first. Returns the answers: slots, the rows they were inserted by, (count, error), filter slack;
-    the end of each window's answers, and whether it is proven exact.
+    A pane has items that were counted before (``known``, with ``counts`` and ``errors``; any other
+    item occurred at most ``missing`` times) and then rows. Both are numbered in one sequence, known
+    items first. Returns the answers: slots, the rows they were inserted by, (count, error), filter
+    slack; the end of each window's answers, and whether it is proven exact.
     """
     capacity, panes = len(s.item), len(s.held)
     row, base, err, held = s.row, s.base, s.err, s.held
     chosen = np.empty(capacity, np.int32)
     own_low, own_slack = np.empty(capacity, base.dtype), np.empty(capacity, base.dtype)
     spare = np.empty(panes, base.dtype)
-    room = 256
-    out_slot, out_row = np.empty(room, np.int32), np.empty(room, np.int64)
-    out_value, out_slack = np.empty((room, 2), base.dtype), np.empty(room, np.int64)
+    out_slot, out_row = np.empty(256, np.int32), np.empty(256, np.int64)
+    out_value, out_slack = np.empty((256, 2), base.dtype), np.empty(256, np.int64)
     ends = np.zeros(len(first), np.int64)
     proven = np.zeros(len(first), np.bool_)
     none = errors[:0]
@@ -230,13 +224,8 @@ def fold_fsw(
             break
         _drop_before(s, first[window], whole)
         size = best(k, filtering, s.control, base, err, s.heap, chosen, own_low, own_slack)
-        if n + size > room:
-            room = 2 * (n + size)
-            more_slot, more_row = np.empty(room, np.int32), np.empty(room, np.int64)
-            more_value, more_slack = np.empty((room, 2), base.dtype), np.empty(room, np.int64)
-            more_slot[:n], more_row[:n] = out_slot[:n], out_row[:n]
-            more_value[:n], more_slack[:n] = out_value[:n], out_slack[:n]
-            out_slot, out_row, out_value, out_slack = more_slot, more_row, more_value, more_slack
+        out_slot, out_row = with_room(out_slot, n, n + size), with_room(out_row, n, n + size)
+        out_value, out_slack = with_room(out_value, n, n + size), with_room(out_slack, n, n + size)
         for j in range(size):
             slot = chosen[j]
             out_slot[n], out_row[n] = slot, row[slot]

@@ -2,13 +2,13 @@
 
 Of the pane being counted only ``cur`` (items) and ``fine`` (cells) change; when it ends they become
 a bucket of the histograms ``item_hist`` and ``cell_hist``. Sums over the sealed panes are kept
-beside them, so
+too, so
 
     count of an item j     base[j] + cur[j]       = sum of item_hist[j] + cur[j]
     bound of a cell k      hist[k // r] + fine[k] = sum of cell_hist[k // r] + fine[k]
 
 Buckets are circular: pane t has number t mod p, and ``held`` tells which pane a number holds.
-``marks`` tells which cells a bucket has something of, so that an expiry reads no others.
+``marks`` tells which cells have something in a bucket, so that an expiry reads no others.
 """
 
 from __future__ import annotations
@@ -18,14 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.arrays import Hashes, Ints
+from skyband.arrays import Array, Codes, Hashes, Ints
 from skyband.kernels.core.hashing import mix
 from skyband.kernels.core.jit import jit
 from skyband.kernels.frequency.item_heap import heapify, least, sift, table_add, table_remove
-
-__all__ = ["CONTROLS", "Sketch", "cell_of", "feed"]
-
-Values = NDArray[Any]
 
 NEVER = np.iinfo(np.int64).min
 SIZE, HEAPED, INSERTS, REMOVALS, HITS, UPDATES, BUCKETS, STAYED = 0, 1, 2, 3, 4, 5, 6, 7
@@ -34,8 +30,8 @@ CONTROLS = LOST + 1
 """Numbers that a sketch keeps: its size, whether its heap is valid, and counts of operations.
 
 The four from ``STAYED`` count removals by how many panes an item had stayed: 0, 1, 2 and more.
-``LOST`` is the newest pane of which an item is neither monitored nor told by a cell, for all that
-it weighed there may have been 0.
+``LOST`` is the newest pane from which an item may be missing altogether: it is not monitored, and
+its cell may be 0 because it weighed 0.
 """
 
 _ONE = np.uint64(1)
@@ -53,21 +49,21 @@ class Sketch(NamedTuple):
     born: Ints
     seen: Ints
     row: Ints
-    base: Values
-    cur: Values
-    err: Values
-    ecur: Values
-    item_hist: Values
-    item_err: Values
-    cell_hist: Values
+    base: Array
+    cur: Array
+    err: Array
+    ecur: Array
+    item_hist: Array
+    item_err: Array
+    cell_hist: Array
     marks: NDArray[np.uint8]
-    hist: Values
-    fine: Values
+    hist: Array
+    fine: Array
     bits: NDArray[np.uint8]
     held: Ints
-    heap: NDArray[np.int32]
-    low: Values
-    slack: Values
+    heap: Codes
+    low: Array
+    slack: Array
     table: Hashes
     shift: np.uint64
     ratio: int
@@ -75,20 +71,20 @@ class Sketch(NamedTuple):
 
 @jit
 def cell_of(key: np.uint64, cells: int) -> Any:
-    """The cell of a hash, by its upper half: its lower half may be alike within a shard."""
+    """The cell of a hash, by its upper half: its lower half may be the same for a whole shard."""
     return np.int64(((key >> _32) * np.uint64(cells)) >> _32)
 
 
 @jit
 def _count_known(
-    keys: Hashes, raw: bool, weights: Values, start: int, stop: int, mu: Any, table: Hashes,
-    shift: np.uint64, cur: Values, hist: Values, fine: Values, ratio: int,
+    keys: Hashes, raw: bool, weights: Array, start: int, stop: int, mu: Any, table: Hashes,
+    shift: np.uint64, cur: Array, hist: Array, fine: Array, ratio: int,
     bits: NDArray[np.uint8],
 ) -> tuple[int, int]:  # fmt: skip
     """Count rows up to the first that may enter the list; returns that row, and the hits.
 
-    Most rows are of monitored items, or raise a cell that stays below ``mu``. A function of its
-    own, with few arrays that never change their place: it is twice as fast as one that does all.
+    Most rows are of monitored items, or raise a cell that stays below ``mu``. A separate function
+    with few arrays, which never move: it is twice as fast as one that does everything.
     """
     mask = np.uint64((len(table) >> 1) - 1)
     cells = np.uint64(len(fine))
@@ -119,7 +115,7 @@ def _count_known(
             one = np.uint8(1) << np.uint8(bit & np.uint64(7))
             seen_before = bits[bit >> np.uint64(3)] & one
             if seen_before == 0:
-                add = w - 1  # the first occurrence in a pane is let go
+                add = w - 1  # the first occurrence in a pane is ignored
                 if add == 0 and mu > 0:
                     bits[bit >> np.uint64(3)] |= one
                     continue
@@ -134,16 +130,16 @@ def _count_known(
     return stop, hits
 
 
+# Over 80 lines: passing all these arrays on to another function costs more than a row does.
 @jit
 def feed(
-    s: Sketch, keys: Hashes, raw: bool, weights: Values, errors: Values, start: int, stop: int,
-    first_row: int, pane: int, spare: Values,
+    s: Sketch, keys: Hashes, raw: bool, weights: Array, errors: Array, start: int, stop: int,
+    first_row: int, pane: int, spare: Array,
 ) -> None:  # fmt: skip
     """Count rows in order of arrival; ``weights`` and ``errors`` of length 0 stand for 1 and 0.
 
-    ``raw`` keys are integers whose hash is yet to be made.
+    ``raw`` keys are integers that are not hashed yet.
     """
-    # One long function with its arrays at hand: to hand them on costs more than a row does.
     control, item, born, seen, row, held = s.control, s.item, s.born, s.seen, s.row, s.held
     base, cur, err, ecur, hist, fine, bits = s.base, s.cur, s.err, s.ecur, s.hist, s.fine, s.bits
     item_hist, item_err, cell_hist, marks = s.item_hist, s.item_err, s.cell_hist, s.marks
@@ -192,7 +188,7 @@ def feed(
             known = (bits[bit >> 3] >> (bit & 7)) & 1
             bits[bit >> 3] |= np.uint8(1 << (bit & 7))
             if full and known == 0:
-                # The first occurrence in a pane is let go; the others of a heavier row count.
+                # The first occurrence in a pane is ignored; the others of a heavier row count.
                 add = w - 1
                 if add == 0:
                     continue
@@ -246,7 +242,7 @@ def feed(
             else:
                 for b in range(panes):
                     item_hist[slot, b] = cell_hist[coarse, b]
-        # What the filter lets go is slack, not error: it is added when the answer is read.
+        # What the filter ignores is slack, not error: it is added when the answer is read.
         extra = (add - w if add > w else nothing) + wrong
         control[INSERTS] += 1
         item[slot] = key

@@ -1,33 +1,57 @@
-"""Sums over a sliding window for very many groups: a small table a group, all in one arena.
+"""Sums over a sliding window for very many groups: a small table per group, all in one arena.
 
-A group's block has 2^b slots (code of an item, panes that have it, sum). Up to ``_SMALL`` slots the
-first are in use, one after the other; beyond, the block is a table that is probed slot by slot and
-at most three quarters full. A group that outgrows its block gets another at the end of the arena;
-when the arena is full, live blocks move to a new one in the order of the groups' codes, in which
-panes have their runs: so almost all that is done walks through memory.
+A group's block has 2^b slots (code of an item, panes that have it, sum). A block of at
+most ``_SMALL`` slots is a list; a larger one is a table that is probed slot by slot and at most
+three quarters full. A group that outgrows its block gets another at the end of the arena. When the
+arena is full, live blocks move to a new one in the order of the groups' codes. The runs of a pane
+are in this order too, so almost all accesses walk through memory.
 
 Sums are of integers: an expired pane is subtracted.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skyband.arrays import Codes, Ints
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import with_room
+from skyband.kernels.frequency.best_codes import Top, insert_best, ties_last
 
-__all__ = ["fold_groups"]
-
-
-HEAD, TAIL, TOP, LIVE = 0, 1, 2, 3
+# Places in ``place``.
+HEAD = 0  # the first live pane
+TAIL = 1  # the first pane that is not pushed yet
+TOP = 2  # the first free slot of the arena
+LIVE = 3  # entries in all blocks
 PLACES = 4
-"""First live and first unpushed pane, first free slot of the arena, entries in all blocks."""
 
-_LEAST = 4
-_SMALL = 32
+
+class Entries(NamedTuple):
+    """The live panes: pane t has the runs ``cuts[t]`` to ``cuts[t + 1]``, each of one group."""
+
+    pane: Ints
+    cuts: Ints
+    owner: Codes  # the group of each run
+    offsets: Ints  # where the entries of each run start
+    code: Codes
+    value: Ints
+
+
+class Blocks(NamedTuple):
+    """The groups' blocks: where each begins, its room and its entries; then the arena's slots."""
+
+    begin: Ints
+    rooms: Ints
+    sizes: Ints
+    codes: Codes
+    refs: Codes  # panes that have the item; 0 for a free slot
+    sums: Ints
+
+
+_LEAST, _SMALL = 4, 32
 _GOLDEN = np.uint32(0x9E3779B1)
 _16 = np.uint32(16)
 _HALF = np.int64(0x7FFFFFFF)
@@ -35,17 +59,16 @@ _HALF = np.int64(0x7FFFFFFF)
 
 @jit
 def _home(code: np.int32) -> Any:
-    """Where the probing for a code starts, before it is cut to the block."""
+    """Where the probing for a code starts, before it is reduced to the size of the block."""
     mixed = np.uint32(code) * _GOLDEN
     return np.int64(mixed ^ (mixed >> _16))
 
 
 @jit
-def _move(
-    group: int, room: int, at: int, begin: Ints, rooms: Ints, codes: Codes, refs: Codes,
-    sums: Ints, to_codes: Codes, to_refs: Codes, to_sums: Ints,
-) -> None:  # fmt: skip
+def _move(b: Blocks, group: int, room: int, at: int, to: Blocks) -> None:
     """Bring a group's block to ``at``, with this much room, in the same arena or another."""
+    begin, rooms, _, codes, refs, sums = b
+    to_codes, to_refs, to_sums = to.codes, to.refs, to.sums
     mask = room - 1
     for i in range(at, at + room):
         to_refs[i] = 0
@@ -70,10 +93,11 @@ def _fits(entries: int, room: int) -> Any:
 
 @jit
 def _push_runs(
-    run: int, stop: int, owner: Codes, offsets: Ints, code: Codes, value: Ints, item_refs: Codes,
-    begin: Ints, rooms: Ints, sizes: Ints, codes: Codes, refs: Codes, sums: Ints, place: Ints,
-) -> int:  # fmt: skip
+    run: int, stop: int, entries: Entries, item_refs: Codes, b: Blocks, place: Ints
+) -> int:
     """Add runs of entries to their groups; returns the first for which the arena has no room."""
+    owner, offsets, code, value = entries.owner, entries.offsets, entries.code, entries.value
+    begin, rooms, sizes, codes, refs, sums = b
     for r in range(run, stop):
         group = owner[r]
         most = sizes[group] + offsets[r + 1] - offsets[r]
@@ -83,9 +107,7 @@ def _push_runs(
                 room *= 2
             if place[TOP] + room > len(codes):
                 return r
-            _move(
-                group, room, place[TOP], begin, rooms, codes, refs, sums, codes, refs, sums
-            )  # fmt: skip
+            _move(b, group, room, place[TOP], b)
             place[TOP] += room
         base, mask = begin[group], rooms[group] - 1
         small = rooms[group] <= _SMALL
@@ -99,7 +121,7 @@ def _push_runs(
             else:
                 while refs[base + at] > 0 and codes[base + at] != c:
                     at = (at + 1) & mask
-            if refs[base + at] == 0:  # which all slots are that are not in use
+            if refs[base + at] == 0:  # the slot is not in use
                 codes[base + at] = c
                 sums[base + at] = 0
                 sizes[group] += 1
@@ -111,10 +133,11 @@ def _push_runs(
 
 @jit
 def _expire_runs(
-    run: int, stop: int, owner: Codes, offsets: Ints, code: Codes, value: Ints, item_refs: Codes,
-    begin: Ints, rooms: Ints, sizes: Ints, codes: Codes, refs: Codes, sums: Ints, place: Ints,
-) -> None:  # fmt: skip
-    """Take runs of entries out of their groups; what no live pane has is removed."""
+    run: int, stop: int, entries: Entries, item_refs: Codes, b: Blocks, place: Ints
+) -> None:
+    """Take runs of entries out of their groups; items that no live pane has are removed."""
+    owner, offsets, code, value = entries.owner, entries.offsets, entries.code, entries.value
+    begin, rooms, sizes, codes, refs, sums = b
     for r in range(run, stop):
         group = owner[r]
         base, mask = begin[group], rooms[group] - 1
@@ -150,16 +173,16 @@ def _expire_runs(
 
 @jit
 def _read_groups(
-    sequence: Ints, begin: Ints, rooms: Ints, sizes: Ints, codes: Codes, refs: Codes, sums: Ints,
-    order_key: Ints, k: int, decided: bool, least: Any, top_sum: Ints, top_key: Ints,
-    top_code: Codes, to: Ints, out_code: Codes, out_sum: Ints, out_group: Codes, out_end: Ints,
-    n: int, answers: int,
+    sequence: Ints, b: Blocks, order_key: Ints, k: int, decided: bool, least: Any, top: Top,
+    to: Ints, out: tuple[Codes, Ints, Codes, Ints], n: int, answers: int,
 ) -> tuple[int, int]:  # fmt: skip
     """The best k items of each group, groups in ``sequence``; returns what is written so far.
 
-    Where keys decide, the length of each answer is known beforehand: then groups are read as they
-    lie in memory, and only what is written is written here and there.
+    If keys decide, the length of each answer is known beforehand: then groups are read in the order
+    of memory, and only the answers are written out of order.
     """
+    begin, rooms, sizes, codes, refs, sums = b
+    out_code, out_sum, out_group, out_end = out
     few = np.empty(_SMALL, np.int64)
     if decided:
         for group in sequence:
@@ -176,8 +199,8 @@ def _read_groups(
         small = rooms[group] <= _SMALL
         used = sizes[group] if small else rooms[group]
         if decided and small:
-            # Count and key in one number; counted for each is how many stand before it, which
-            # takes no branches. Numbers that are too large go the other way.
+            # Count and key form one number; the rank of an item is how many numbers are greater,
+            # which takes no branches. If a number is too large, the items are sorted below.
             fits = True
             for i in range(used):
                 key = order_key[codes[low + i]] - least
@@ -194,37 +217,17 @@ def _read_groups(
                 continue
         size = 0
         for i in range(low, low + used):
-            if refs[i] == 0 or (size == k and sums[i] < top_sum[k - 1]):
-                continue
-            own, key = sums[i], order_key[codes[i]]
-            if size == k:
-                if own == top_sum[k - 1] and key >= top_key[k - 1]:
-                    continue
-                size -= 1
-            j = size
-            while j > 0 and (
-                own > top_sum[j - 1] or (own == top_sum[j - 1] and key < top_key[j - 1])
-            ):
-                top_sum[j], top_key[j] = top_sum[j - 1], top_key[j - 1]
-                top_code[j] = top_code[j - 1]
-                j -= 1
-            top_sum[j], top_key[j], top_code[j] = own, key, codes[i]
-            size += 1
+            if refs[i] > 0 and (size < k or sums[i] >= top.sum[k - 1]):
+                size = insert_best(top, size, k, sums[i], order_key[codes[i]], codes[i])
         for j in range(size):
-            out_code[at + j], out_sum[at + j] = top_code[j], top_sum[j]
+            out_code[at + j], out_sum[at + j] = top.code[j], top.sum[j]
         if decided:
             continue
-        if size == k and sizes[group] > k:
-            # What ties with the last one follows it: the items themselves will tell.
+        if size == k and sizes[group] > k:  # what ties with the last one follows it
             for i in range(low, low + used):
-                tied = refs[i] > 0 and sums[i] == top_sum[k - 1]
-                if tied and order_key[codes[i]] == top_key[k - 1]:
-                    among = False
-                    for j in range(k):
-                        among |= top_code[j] == codes[i]
-                    if not among:
-                        out_code[n + size], out_sum[n + size] = codes[i], sums[i]
-                        size += 1
+                if refs[i] > 0 and ties_last(top, k, sums[i], order_key[codes[i]], codes[i]):
+                    out_code[n + size], out_sum[n + size] = codes[i], sums[i]
+                    size += 1
         n += size
         out_group[answers], out_end[answers] = group, n
         answers += 1
@@ -232,32 +235,39 @@ def _read_groups(
 
 
 @jit
-def _grown(array: Any, used: int, room: int) -> Any:
-    """A copy with more room."""
-    more = np.empty(room, array.dtype)
-    more[:used] = array[:used]
-    return more
+def _larger_arena(b: Blocks, needed: int, place: Ints) -> Blocks:
+    """Move all blocks to a new arena, with room for a group that needs so many entries."""
+    wanted = 4 * needed
+    for group in range(len(b.rooms)):
+        wanted += b.rooms[group]
+    room = 2 * wanted + 64
+    codes, refs = np.empty(room, np.int32), np.empty(room, np.int32)
+    to = Blocks(b.begin, b.rooms, b.sizes, codes, refs, np.empty(room, np.int64))
+    at = place[TOP] * 0  # not the literal 0, for which numba would compile the callee once more
+    for group in range(len(b.rooms)):
+        if b.rooms[group] > 0:
+            _move(b, group, b.rooms[group], at, to)
+            at += b.rooms[group]
+    place[TOP] = at
+    return to
 
 
-@patient
-@jit
+@kernel
 def fold_groups(
-    pane: Ints, cuts: Ints, owner: Codes, offsets: Ints, code: Codes, value: Ints,
-    item_refs: Codes, begin: Ints, rooms: Ints, sizes: Ints, codes: Codes, refs: Codes, sums: Ints,
-    place: Ints, first: Ints, end: Ints, sequence: Ints, order_key: Ints, k: int, decided: bool,
+    entries: Entries, item_refs: Codes, blocks: Blocks, place: Ints, first: Ints, end: Ints,
+    sequence: Ints, order_key: Ints, k: int, decided: bool,
 ) -> tuple[Codes, Codes, Ints, Codes, Ints, Codes, Ints, Codes]:  # fmt: skip
-    """Push panes and read windows; in the end all panes are in.
+    """Push panes and read windows; all panes are pushed in the end.
 
-    Pane t has the runs ``cuts[t]`` to ``cuts[t + 1]``, each of one group (``owner``), with entries
-    ``offsets[r]`` to ``offsets[r + 1]``. Returns the arena, then codes and sums of the answers, the
-    group and the end of each, and how many each window has.
+    Returns the arena, then codes and sums of the answers, the group and the end of each, and how
+    many each window has.
     """
-    top_sum, top_key = np.empty(k, np.int64), np.empty(k, np.int64)
-    top_code = np.empty(k, np.int32)
+    pane, cuts, owner, offsets = entries.pane, entries.cuts, entries.owner, entries.offsets
+    top = Top(np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k, np.int64))
     out_code, out_sum = np.empty(1024, np.int32), np.empty(1024, np.int64)
     out_group, out_end = np.empty(256, np.int32), np.empty(256, np.int64)
     per_window = np.zeros(len(first), np.int32)
-    to = np.empty(len(sizes), np.int64)
+    to = np.empty(len(blocks.sizes), np.int64)
     least = order_key.min() if len(order_key) else np.int64(0)
     n = answers = 0
     for window in range(len(first) + 1):
@@ -265,53 +275,29 @@ def fold_groups(
         while place[TAIL] < len(pane) and (last or pane[place[TAIL]] < end[window]):
             run, stop = cuts[place[TAIL]], cuts[place[TAIL] + 1]
             while run < stop:
-                run = _push_runs(
-                    run, stop, owner, offsets, code, value, item_refs, begin, rooms, sizes, codes,
-                    refs, sums, place,
-                )  # fmt: skip
+                run = _push_runs(run, stop, entries, item_refs, blocks, place)
                 if run < stop:
-                    wanted = 4 * (sizes[owner[run]] + offsets[run + 1] - offsets[run])
-                    for group in range(len(rooms)):
-                        wanted += rooms[group]
-                    to_codes = np.empty(2 * wanted + 64, np.int32)
-                    to_refs = np.empty(2 * wanted + 64, np.int32)
-                    to_sums = np.empty(2 * wanted + 64, np.int64)
-                    at = 0
-                    for group in range(len(rooms)):
-                        room = rooms[group]
-                        if room > 0:
-                            _move(
-                                group, room, at, begin, rooms, codes, refs, sums, to_codes, to_refs,
-                                to_sums,
-                            )  # fmt: skip
-                            at += room
-                    codes, refs, sums = to_codes, to_refs, to_sums
-                    place[TOP] = at
+                    needed = blocks.sizes[owner[run]] + offsets[run + 1] - offsets[run]
+                    blocks = _larger_arena(blocks, needed, place)
             place[TAIL] += 1
         if last:
             break
         while place[HEAD] < place[TAIL] and pane[place[HEAD]] < first[window]:
-            _expire_runs(
-                cuts[place[HEAD]], cuts[place[HEAD] + 1], owner, offsets, code, value, item_refs,
-                begin, rooms, sizes, codes, refs, sums, place,
-            )  # fmt: skip
+            run, stop = cuts[place[HEAD]], cuts[place[HEAD] + 1]
+            _expire_runs(run, stop, entries, item_refs, blocks, place)
             place[HEAD] += 1
         most = min(place[LIVE], k * len(sequence)) if decided else place[LIVE]
-        if n + most > len(out_code):
-            room = 2 * (n + most)
-            out_code, out_sum = _grown(out_code, n, room), _grown(out_sum, n, room)
-        many = min(place[LIVE], len(sequence))
-        if answers + many > len(out_group):
-            room = 2 * (answers + many)
-            out_group = _grown(out_group, answers, room)
-            out_end = _grown(out_end, answers, room)
+        out_code, out_sum = with_room(out_code, n, n + most), with_room(out_sum, n, n + most)
+        many = answers + min(place[LIVE], len(sequence))
+        out_group = with_room(out_group, answers, many)
+        out_end = with_room(out_end, answers, many)
         before = answers
+        out = (out_code, out_sum, out_group, out_end)
         n, answers = _read_groups(
-            sequence, begin, rooms, sizes, codes, refs, sums, order_key, k, decided, least,
-            top_sum, top_key, top_code, to, out_code, out_sum, out_group, out_end, n, answers,
-        )  # fmt: skip
+            sequence, blocks, order_key, k, decided, least, top, to, out, n, answers
+        )
         per_window[window] = answers - before
     return (
-        codes, refs, sums, out_code[:n], out_sum[:n], out_group[:answers], out_end[:answers],
-        per_window,
+        blocks.codes, blocks.refs, blocks.sums, out_code[:n], out_sum[:n], out_group[:answers],
+        out_end[:answers], per_window,
     )  # fmt: skip

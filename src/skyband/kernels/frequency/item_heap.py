@@ -1,11 +1,10 @@
 """A list of at most m monitored items: a hash table to find them, a lazy heap to find the least.
 
-Counts only grow while a pane lasts, so the heap keeps the keys of the last time it looked: a stale
-key is a lower bound, and only the top is ever brought up to date. A hit costs no heap operation.
+Counts only grow during a pane, so the heap keeps old keys: an old key is a lower bound, and only
+the top is ever updated. A hit costs no heap operation.
 ``heap`` is a permutation of all slots: the first ``size`` are in use, the others are free.
 
-A call passes ``size - size`` for the top where a bare 0 would have the kernel compiled a second
-time.
+A call passes ``size - size`` for the top, because numba would compile again for a literal 0.
 
 The table holds pairs (hash, slot + 1), probed one after the other; zero marks an empty pair.
 """
@@ -15,14 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skyband.arrays import Array, Codes, Hashes
 from skyband.kernels.core.jit import jit
-
-__all__ = ["heapify", "least", "sift", "table_add", "table_find", "table_remove", "table_size"]
-
-Table = NDArray[np.uint64]
-Slots = NDArray[np.int32]
 
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
@@ -36,7 +30,7 @@ def table_size(capacity: int) -> tuple[int, np.uint64]:
 
 
 @jit
-def table_find(table: Table, shift: np.uint64, key: np.uint64) -> Any:
+def table_find(table: Hashes, shift: np.uint64, key: np.uint64) -> Any:
     """The slot of a hash, or -1."""
     mask = np.uint64((len(table) >> 1) - 1)
     at = key >> shift
@@ -46,8 +40,8 @@ def table_find(table: Table, shift: np.uint64, key: np.uint64) -> Any:
 
 
 @jit
-def table_add(table: Table, shift: np.uint64, key: np.uint64, slot: Any) -> None:
-    """Enter a hash that is not there."""
+def table_add(table: Hashes, shift: np.uint64, key: np.uint64, slot: Any) -> None:
+    """Add a hash that is not in the table."""
     mask = np.uint64((len(table) >> 1) - 1)
     at = key >> shift
     while table[_TWO * at + _ONE] != _EMPTY:
@@ -57,8 +51,8 @@ def table_add(table: Table, shift: np.uint64, key: np.uint64, slot: Any) -> None
 
 
 @jit
-def table_remove(table: Table, shift: np.uint64, key: np.uint64) -> None:
-    """Take out a hash that is there, and move back what was pushed past it."""
+def table_remove(table: Hashes, shift: np.uint64, key: np.uint64) -> None:
+    """Remove a hash that is in the table, and move back what was pushed past it."""
     mask = np.uint64((len(table) >> 1) - 1)
     hole = key >> shift
     while table[_TWO * hole] != key or table[_TWO * hole + _ONE] == _EMPTY:
@@ -75,7 +69,7 @@ def table_remove(table: Table, shift: np.uint64, key: np.uint64) -> None:
 
 
 @jit
-def sift(heap: Slots, size: int, at: int, low: NDArray[Any], slack: NDArray[Any]) -> None:
+def sift(heap: Codes, size: int, at: int, low: Array, slack: Array) -> None:
     """Restore the heap below ``at``: least ``low`` on top, of equal ones the most ``slack``."""
     slot, key, extra = heap[at], low[at], slack[at]
     while True:
@@ -96,15 +90,9 @@ def sift(heap: Slots, size: int, at: int, low: NDArray[Any], slack: NDArray[Any]
 
 @jit
 def heapify(
-    heap: Slots,
-    size: int,
-    low: NDArray[Any],
-    slack: NDArray[Any],
-    base: NDArray[Any],
-    cur: NDArray[Any],
-    err: NDArray[Any],
-) -> None:
-    """Bring all keys up to date (a count is ``base + cur``) and restore the heap."""
+    heap: Codes, size: int, low: Array, slack: Array, base: Array, cur: Array, err: Array,
+) -> None:  # fmt: skip
+    """Update all keys (a count is ``base + cur``) and restore the heap."""
     for at in range(size):
         slot = heap[at]
         low[at] = base[slot] + cur[slot]
@@ -115,14 +103,8 @@ def heapify(
 
 @jit
 def least(
-    heap: Slots,
-    size: int,
-    low: NDArray[Any],
-    slack: NDArray[Any],
-    base: NDArray[Any],
-    cur: NDArray[Any],
-    err: NDArray[Any],
-) -> Any:
+    heap: Codes, size: int, low: Array, slack: Array, base: Array, cur: Array, err: Array,
+) -> Any:  # fmt: skip
     """The least count of all, whose slot is then on top."""
     while True:
         slot = heap[0]

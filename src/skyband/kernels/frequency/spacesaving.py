@@ -1,32 +1,67 @@
-"""Space-Saving and Filtered Space-Saving without a window: over one pane, or an instance a window.
+"""Space-Saving and Filtered Space-Saving without a window: for a pane, or an instance per window.
 
-Both keep at most m items with a count f and an error e, and for all others a bound: one a cell of a
-filter. Space-Saving has a single cell and lets every newcomer in, at the bound that the eviction
-leaves; the filtered one lets a newcomer in that may reach the least count, at the bound before it.
+Both keep at most m items with a count f and an error e, and a bound for all others: one per cell of
+a filter. Space-Saving has a single cell and admits every newcomer, at the bound that the eviction
+leaves; the filtered one admits a newcomer that may reach the least count, at the bound before it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skyband.arrays import Hashes, Ints
+from skyband.arrays import Array, Codes, Floats, Hashes, Ints, Mask
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import with_room
 from skyband.kernels.frequency.fsw import best
 from skyband.kernels.frequency.fsw_rows import cell_of
-from skyband.kernels.frequency.item_heap import heapify, least, sift, table_add, table_remove
-
-__all__ = ["COUNTS", "fold_instances", "list_panes"]
-
-Slots = NDArray[np.int32]
-Values = NDArray[Any]
+from skyband.kernels.frequency.item_heap import (
+    heapify,
+    least,
+    sift,
+    table_add,
+    table_find,
+    table_remove,
+)
 
 NEVER = np.iinfo(np.int64).min
 SIZE, HEAPED, INSERTS, REMOVALS, HITS = 0, 1, 2, 3, 4
 COUNTS = 5
+
+
+class Pushed(NamedTuple):
+    """What panes bring: rows, and items that were counted before; both split by pane.
+
+    ``weights`` of length 0 stand for 1. ``missing`` bounds, for each pane, how often an item
+    occurred that is not among those counted before.
+    """
+
+    hashes: Hashes
+    weights: Array
+    offsets: Ints
+    known: Hashes
+    counts: Array
+    errors: Array
+    known_offsets: Ints
+    missing: Array
+
+
+class Instance(NamedTuple):
+    """The state of one instance; or, with one more dimension in front, of all of them."""
+
+    control: Ints  # places SIZE, HEAPED and the counts of operations
+    item: Hashes
+    row: Ints  # the row that an item was inserted by, -1 for one before this call
+    f: Array
+    err: Array
+    alpha: Array  # the bound of each cell
+    heap: Codes
+    low: Array
+    slack: Array
+    table: Hashes
+
 
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
@@ -35,15 +70,15 @@ _EMPTY = np.uint64(0)
 
 @jit
 def _feed(
-    hashes: Hashes, weights: Values, errors: Values, start: int, stop: int, first_row: int,
-    filtered: bool, control: Ints, item: Hashes, row: Ints, f: Values, err: Values, nil: Values,
-    alpha: Values, heap: Slots, low: Values, slack: Values, table: Hashes, shift: np.uint64,
+    hashes: Hashes, weights: Array, errors: Array, start: int, stop: int, first_row: int,
+    filtered: bool, one: Instance, nil: Array, shift: np.uint64,
 ) -> None:  # fmt: skip
     """Count rows in order of arrival; ``weights`` and ``errors`` of length 0 stand for 1 and 0."""
+    control, item, row, f, err, alpha, heap, low, slack, table = one
     capacity = len(item)
     mask = np.uint64((len(table) >> 1) - 1)
-    w = f[0] * 0 + 1
-    wrong = f[0] * 0
+    w = nil[0] + 1  # of the type of f, whose values may not be set yet
+    wrong = nil[0]
     hits = 0
     for i in range(start, stop):
         key = hashes[i]
@@ -100,27 +135,29 @@ def _feed(
 
 @jit
 def _feed_pane(
-    hashes: Hashes, weights: Values, start: int, stop: int, known: Hashes, counts: Values,
-    errors: Values, known_start: int, known_stop: int, missing: Any, filtered: bool, control: Ints,
-    item: Hashes, row: Ints, f: Values, err: Values, nil: Values, alpha: Values, heap: Slots,
-    low: Values, slack: Values, table: Hashes, shift: np.uint64, marked: NDArray[np.bool_],
+    pushed: Pushed, pane: int, filtered: bool, one: Instance, nil: Array, shift: np.uint64,
+    marked: Mask,
 ) -> None:  # fmt: skip
-    """A pane's items counted before, then its rows; ``missing`` bounds what the former lack."""
+    """Count the known items of a pane, then its rows; ``missing`` bounds all other items."""
+    hashes, weights, known, errors = pushed.hashes, pushed.weights, pushed.known, pushed.errors
+    start, stop = pushed.offsets[pane], pushed.offsets[pane + 1]
+    known_start, known_stop = pushed.known_offsets[pane], pushed.known_offsets[pane + 1]
+    missing = pushed.missing[pane]
+    control, f, err, alpha, heap, table = (
+        one.control, one.f, one.err, one.alpha, one.heap, one.table,
+    )  # fmt: skip
     none = errors[:0]
     if known_stop > known_start:
         _feed(
-            known, counts, errors, known_start, known_stop, len(none), filtered, control, item, row,
-            f, err, nil, alpha, heap, low, slack, table, shift,
+            known, pushed.counts, errors, known_start, known_stop, len(none), filtered, one, nil,
+            shift,
         )  # fmt: skip
         if missing > 0:
-            mask = np.uint64((len(table) >> 1) - 1)
             marked[:] = False
             for i in range(known_start, known_stop):
-                at = known[i] >> shift
-                while table[_TWO * at + _ONE] != _EMPTY and table[_TWO * at] != known[i]:
-                    at = (at + _ONE) & mask
-                if table[_TWO * at + _ONE] != _EMPTY:
-                    marked[np.int64(table[_TWO * at + _ONE]) - 1] = True
+                at = table_find(table, shift, known[i])
+                if at >= 0:
+                    marked[at] = True
             for cell in range(len(alpha)):
                 alpha[cell] += missing
             for at_heap in range(control[SIZE]):
@@ -129,35 +166,30 @@ def _feed_pane(
                     f[slot] += missing
                     err[slot] += missing
             control[HEAPED] = 0
-    _feed(
-        hashes, weights, none, start, stop, len(known), filtered, control, item, row, f, err, nil,
-        alpha, heap, low, slack, table, shift,
-    )  # fmt: skip
+    _feed(hashes, weights, none, start, stop, len(known), filtered, one, nil, shift)
 
 
-@patient
-@jit
+# Over 80 lines: instances start, count and answer in one loop over panes and windows.
+@kernel
 def fold_instances(
-    stamp: Ints, hashes: Hashes, weights: Values, offsets: Ints, known: Hashes, counts: Values,
-    errors: Values, known_offsets: Ints, missing: Values, first: Ints, end: Ints, k: int,
-    filtered: bool, per_window: int, per_slide: int, last: Ints, started: Ints, control: Ints,
-    item: Hashes, row: Ints, f: Values, err: Values, alpha: Values, heap: Slots, low: Values,
-    slack: Values, table: Hashes, shift: np.uint64, total: Ints, ended: NDArray[np.float64],
-) -> tuple[Slots, Ints, Values, Ints, NDArray[np.bool_]]:  # fmt: skip
+    stamp: Ints, pushed: Pushed, first: Ints, end: Ints, k: int, filtered: bool, per_window: int,
+    per_slide: int, last: Ints, started: Ints, instances: Instance, shift: np.uint64, total: Ints,
+    ended: Floats,
+) -> tuple[Codes, Ints, Array, Ints, Mask]:  # fmt: skip
     """Push panes and read windows: an instance starts at each pane that a window starts with.
 
     The oldest instance that a window covers answers it. Returns the answers: slots (numbered
-    through all instances), the rows they were inserted by, (count, error); the end of each window's
+    across all instances), the rows they were inserted by, (count, error); the end of each window's
     answers, and whether it is proven exact.
     """
+    control, item, row, f, err, alpha, heap, low, slack, table = instances
     capacity = item.shape[1]
     nil = np.zeros(capacity, f.dtype)
     marked = np.zeros(capacity, np.bool_)
     chosen = np.empty(capacity, np.int32)
     own_low, own_slack = np.empty(capacity, low.dtype), np.empty(capacity, low.dtype)
-    room = 256
-    out_slot, out_row = np.empty(room, np.int32), np.empty(room, np.int64)
-    out_value = np.empty((room, 2), f.dtype)
+    out_slot, out_row = np.empty(256, np.int32), np.empty(256, np.int64)
+    out_value = np.empty((256, 2), f.dtype)
     ends = np.zeros(len(first), np.int64)
     proven = np.ones(len(first), np.bool_)
     n = at = 0
@@ -188,12 +220,11 @@ def fold_instances(
                 row[free] = -1
             for i in range(len(started)):
                 if started[i] != NEVER:
-                    _feed_pane(
-                        hashes, weights, offsets[at], offsets[at + 1], known, counts, errors,
-                        known_offsets[at], known_offsets[at + 1], missing[at], filtered, control[i],
-                        item[i], row[i], f[i], err[i], nil, alpha[i], heap[i], low[i], slack[i],
-                        table[i], shift, marked,
+                    one = Instance(
+                        control[i], item[i], row[i], f[i], err[i], alpha[i], heap[i], low[i],
+                        slack[i], table[i],
                     )  # fmt: skip
+                    _feed_pane(pushed, at, filtered, one, nil, shift, marked)
             at += 1
         if window == len(first):
             break
@@ -208,12 +239,8 @@ def fold_instances(
             k, False, control[oldest], f[oldest], err[oldest], heap[oldest], chosen, own_low,
             own_slack,
         )  # fmt: skip
-        if n + size > room:
-            room = 2 * (n + size)
-            more_slot, more_row = np.empty(room, np.int32), np.empty(room, np.int64)
-            more_value = np.empty((room, 2), f.dtype)
-            more_slot[:n], more_row[:n], more_value[:n] = out_slot[:n], out_row[:n], out_value[:n]
-            out_slot, out_row, out_value = more_slot, more_row, more_value
+        out_slot, out_row = with_room(out_slot, n, n + size), with_room(out_row, n, n + size)
+        out_value = with_room(out_value, n, n + size)
         for j in range(size):
             slot = chosen[j]
             out_slot[n] = oldest * capacity + slot
@@ -233,18 +260,16 @@ def fold_instances(
     return out_slot[:n], out_row[:n], out_value[:n], ends, proven
 
 
-@patient
-@jit
+@kernel
 def list_panes(
-    hashes: Hashes, weights: Values, offsets: Ints, known: Hashes, counts: Values, errors: Values,
-    known_offsets: Ints, missing: Values, capacity: int, cells: int, words: int, shift: np.uint64,
-    total: Ints,
-) -> tuple[Hashes, Ints, Values, Values, NDArray[np.bool_], Ints]:  # fmt: skip
+    pushed: Pushed, capacity: int, cells: int, words: int, shift: np.uint64, total: Ints
+) -> tuple[Hashes, Ints, Array, Array, Mask, Ints]:
     """FSS's list of each pane: hashes, rows, (count, error), μ, whether it lacks items, offsets.
 
-    μ bounds how often an item that the list lacks occurred in the pane. It is 0 where a list lacks
+    μ bounds how often an item that the list lacks occurred in the pane. It is 0 if a list lacks
     only items of weight 0.
     """
+    offsets, known_offsets, missing = pushed.offsets, pushed.known_offsets, pushed.missing
     panes = len(offsets) - 1
     control = np.zeros(COUNTS, np.int64)
     item, row = np.empty(capacity, np.uint64), np.empty(capacity, np.int64)
@@ -255,6 +280,7 @@ def list_panes(
     heap = np.arange(capacity).astype(np.int32)
     alpha = np.zeros(cells, missing.dtype)
     table = np.zeros(words, np.uint64)
+    one = Instance(control, item, row, f, err, alpha, heap, low, slack, table)
     most = 0
     for pane in range(panes):
         rows = offsets[pane + 1] - offsets[pane] + known_offsets[pane + 1] - known_offsets[pane]
@@ -266,11 +292,7 @@ def list_panes(
     ends = np.zeros(panes + 1, np.int64)
     n = 0
     for pane in range(panes):
-        _feed_pane(
-            hashes, weights, offsets[pane], offsets[pane + 1], known, counts, errors,
-            known_offsets[pane], known_offsets[pane + 1], missing[pane], capacity > 0, control,
-            item, row, f, err, nil, alpha, heap, low, slack, table, shift, marked,
-        )  # fmt: skip
+        _feed_pane(pushed, pane, capacity > 0, one, nil, shift, marked)
         size = control[SIZE]
         if control[REMOVALS] > 0 or missing[pane] > 0 or size == capacity:
             for cell in range(cells):

@@ -1,7 +1,7 @@
 """A table from (object, stream) to the panes of its last m reports, with linear probing.
 
 A key of 0 marks a free slot. ``turn[slot]`` is the column of ``panes[slot]`` that the next report
-overwrites, which is the oldest of the m; with m = 1 there is but one and nobody asks.
+overwrites, which is the oldest of the m; it is not used if m = 1.
 """
 
 from __future__ import annotations
@@ -11,19 +11,16 @@ import numpy as np
 from skyband.arrays import Codes, Hashes, Ints, Mask
 from skyband.kernels.core.hashing import mix
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
-
-__all__ = ["guard_keys", "live_slots", "remember"]
+from skyband.kernels.core.patient import kernel
 
 Table = tuple[Hashes, Codes, Ints]
 
 _NEVER = np.iinfo(np.int64).min
 _FREE, _ONE = np.uint64(0), np.uint64(1)
-_APART = np.uint64(0xC2B2AE3D27D4EB4F)  # odd: hashes of neighbours do not meet in another stream
+_APART = np.uint64(0xC2B2AE3D27D4EB4F)  # odd: no collisions across streams
 
 
-@patient
-@jit
+@kernel
 def guard_keys(hashes: Hashes, stream: Codes) -> Hashes:
     """One key for an object and a stream."""
     keys = np.empty(len(hashes), np.uint64)
@@ -42,15 +39,14 @@ def _slot(key: np.uint64, keys: Hashes) -> int:
     return int(at)
 
 
-@patient
-@jit
+@kernel
 def remember(
     fresh: Hashes, pane: Ints, oldest: Ints, table: Table, bad: Mask, first: int, last: int
 ) -> int:
-    """Note the reports ``[first, last)`` in a table with room for them; how many keys are new.
+    """Add the reports ``[first, last)`` to a table with room for them; how many keys are new.
 
     ``oldest`` is the first pane that some window covers together with the row's own. A report that
-    is one too many is marked bad and not noted.
+    is one too many is marked bad and not added.
     """
     keys, turn, panes = table
     most = panes.shape[1]
@@ -74,8 +70,7 @@ def remember(
     return count
 
 
-@patient
-@jit
+@kernel
 def live_slots(table: Table, oldest: int, wider: Table) -> int:
     """Move the keys with a report of pane ``oldest`` or later into an empty table; how many."""
     keys, turn, panes = table

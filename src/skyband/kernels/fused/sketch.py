@@ -4,9 +4,9 @@
 the bitmap and has ``level`` trailing zeros. Here each bit holds the last pane that set it, so that
 the bits of any window are those with a late enough stamp.
 
-*Self-join size* (Alon, Matias, Szegedy; with one bucket a row as in Charikar's count sketch): a
-counter gains +1 or -1 by the hash of each report. Blocks of panes have counters of their own,
-which add up.
+*Self-join size* (Alon, Matias, Szegedy; one bucket per row as in Charikar's count sketch): each
+report adds +1 or -1 to a counter, by its hash. Each block of panes has its own counters, which add
+up.
 """
 
 from __future__ import annotations
@@ -15,24 +15,19 @@ import numpy as np
 
 from skyband.arrays import Codes, Hashes, Ints
 from skyband.kernels.core.hashing import mix
-from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
-
-__all__ = ["bits_since", "count_reports", "stamp_bits"]
-
+from skyband.kernels.core.patient import kernel
 
 _ONE = np.uint64(1)
 _SALT = np.uint64(0xD1B54A32D192ED03)
 _HALF = np.uint64(32)
 
 
-@patient
-@jit
+@kernel
 def stamp_bits(hashes: Hashes, stream: Codes, pane: Ints, stamps: Ints) -> None:
     """Set the bits of some reports, ordered by pane; ``stamps`` is (streams, bitmaps, levels)."""
     bitmaps, levels = stamps.shape[1], stamps.shape[2]
     for row in range(len(hashes)):
-        # Shards are chosen by the hash itself, so the bits come from another one.
+        # Shards are chosen by the hash itself, so the bits come from another hash.
         bits = mix(hashes[row] ^ _SALT)
         bitmap = np.int64(((bits >> _HALF) * np.uint64(bitmaps)) >> _HALF)
         level = 0
@@ -42,30 +37,20 @@ def stamp_bits(hashes: Hashes, stream: Codes, pane: Ints, stamps: Ints) -> None:
         stamps[stream[row], bitmap, level] = pane[row]
 
 
-@patient
-@jit
 def bits_since(stamps: Ints, first: int) -> Hashes:
     """The bits of each (stream, bitmap) that were set since pane ``first``, level 0 lowest."""
-    streams, bitmaps, levels = stamps.shape
-    words = np.zeros((streams, bitmaps), np.uint64)
-    for s in range(streams):
-        for bitmap in range(bitmaps):
-            word = np.uint64(0)
-            for level in range(levels):
-                if stamps[s, bitmap, level] >= first:
-                    word = word | _ONE << np.uint64(level)
-            words[s, bitmap] = word
+    bits = _ONE << np.arange(stamps.shape[2], dtype=np.uint64)
+    words: Hashes = np.where(stamps >= first, bits, np.uint64(0)).sum(axis=2, dtype=np.uint64)
     return words
 
 
-@patient
-@jit
+@kernel
 def count_reports(
     hashes: Hashes, stream: Codes, block: Ints, counters: Ints, totals: Ints, blocks: Ints
 ) -> None:
     """Add reports to the counters (slots, streams, rows, width) of their blocks, and to totals.
 
-    A slot whose block is another one is started anew.
+    A slot that holds another block is cleared first.
     """
     slots, _, rows, width = counters.shape
     for i in range(len(hashes)):

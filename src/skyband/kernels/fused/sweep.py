@@ -1,13 +1,13 @@
 """Which instances of fused objects can still be answered: a sweep from the newest pane back.
 
-An instance is an object as it will be when all before one of its panes has expired: it uses the
-reports of that pane and later ones. Its current score only grows and its best only shrinks.
+An instance is an object as it will be once all panes before one of its own have expired: it uses
+the reports of that pane and later ones. Its current score only grows and its best only shrinks.
 
     pane        3        4        5                  instances, oldest pane first
     reports     p q p    q r      p s                (p,3) (q,3) | (q,4) (r,4) | (p,5) (s,5)
 
 Going back pane by pane, a board keeps the k best current scores of distinct objects of this pane or
-newer ones. An instance whose best score stands after the last of the board can never be answered.
+newer ones. An instance whose best score comes after the last of the board can never be answered.
 """
 
 from __future__ import annotations
@@ -15,27 +15,19 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.arrays import Codes, Floats, Ints, Mask
-from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
-from skyband.kernels.fused.reports import _before
-
-__all__ = ["best_values", "compact", "dominated", "instances", "live_streams", "most_likely"]
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.fused.reports import Log
+from skyband.kernels.fused.view import before
 
 
-@patient
-@jit
+@kernel
 def instances(
-    log: tuple[Codes, Codes, Floats, Ints, Codes],
-    head: int,
-    size: int,
-    mark: Ints,
-    serial: int,
-    low: Floats,
+    log: Log, head: int, size: int, mark: Ints, serial: int, low: Floats
 ) -> tuple[Codes, Codes, Ints, Ints, Floats, Codes]:
     """The instances of a log: object, owner of each report, panes, offsets, values, reports seen.
 
     ``values`` are the sums of the reports at or after the instance (lower bounds where there are
-    none), ``seen`` how many those are. ``mark`` holds no number beyond ``serial``.
+    none), ``seen`` how many those are. ``mark`` holds no number above ``serial``.
     """
     code, stream, value, pane, chain = log
     room = size - head
@@ -74,39 +66,23 @@ def instances(
     return who[:count], owner, stamps[:panes], offsets[: panes + 1], values[:count], seen[:count]
 
 
-@patient
-@jit
 def best_values(
-    who: Codes,
-    values: Floats,
-    seen: Codes,
-    ever: Codes,
-    returns: bool,
-    most: int,
-    low: Floats,
-    high: Floats,
+    values: Floats, seen: Codes, told: Codes, most: int, low: Floats, high: Floats, share: Floats
 ) -> Floats:
-    """The greatest values that instances can still come to, with ``most`` live reports a stream.
+    """The greatest values that instances can still reach, with ``most`` live reports per stream.
 
-    Reports before an instance expire before it, so with ``returns`` as many may come again;
-    without, no more than ``most`` ever come.
+    ``told`` counts the reports that leave fewer to come. With ``share``, a stream without a report
+    counts only as much as is likely: ``share`` is how many of the objects like the instance appear
+    in it.
     """
-    best = np.empty(values.shape)
-    for i in range(len(who)):
-        for s in range(len(low)):
-            told = seen[i, s] if returns else ever[who[i], s]
-            more = max(most - told, 0)
-            if seen[i, s]:
-                best[i, s] = values[i, s] + more * high[s]
-            elif more:
-                best[i, s] = more * high[s]
-            else:
-                best[i, s] = low[s]
-    return best
+    more = np.maximum(most - told, 0)
+    unseen = more * high
+    if len(share):
+        unseen = low + share * (unseen - low)
+    return np.where(seen > 0, values + more * high, np.where(more > 0, unseen, low))
 
 
-@patient
-@jit
+@kernel
 def live_streams(who: Codes, links: Codes, chain: Codes, stream: Codes) -> Ints:
     """For each instance, a bit for every stream in which its object has a report."""
     masks = np.zeros(len(who), np.int64)
@@ -118,46 +94,13 @@ def live_streams(who: Codes, links: Codes, chain: Codes, stream: Codes) -> Ints:
     return masks
 
 
-@patient
-@jit
-def most_likely(
-    who: Codes,
-    values: Floats,
-    seen: Codes,
-    ever: Codes,
-    returns: bool,
-    most: int,
-    low: Floats,
-    high: Floats,
-    share: Floats,
-    place: Ints,
-) -> Floats:
-    """As ``best_values``, but a stream without a report counts as its share makes it likely.
-
-    ``share[place[i], s]`` is how many of the objects like instance i appear in stream s.
-    """
-    best = np.empty(values.shape)
-    for i in range(len(who)):
-        for s in range(len(low)):
-            told = seen[i, s] if returns else ever[who[i], s]
-            more = max(most - told, 0)
-            if seen[i, s]:
-                best[i, s] = values[i, s] + more * high[s]
-            elif more:
-                best[i, s] = low[s] + share[place[i], s] * (more * high[s] - low[s])
-            else:
-                best[i, s] = low[s]
-    return best
-
-
-@patient
-@jit
+@kernel
 def dominated(
     who: Codes, offsets: Ints, current: Floats, best: Floats, key: Ints, k: int
 ) -> tuple[Mask, int]:
-    """Whether k distinct objects of the same or newer panes stand before an instance's best score.
+    """Whether k distinct objects of the same or newer panes come before an instance's best score.
 
-    Scores that tie count where the ids' keys decide them. Also returns the comparisons made.
+    Of scores that tie, those count whose ids' keys decide. Also returns the comparisons made.
     """
     lost = np.zeros(len(who), np.bool_)
     on_board = np.zeros(len(key), np.bool_)
@@ -177,13 +120,13 @@ def dominated(
                 at = size
                 size += 1
                 on_board[code] = True
-            elif _before(current[i], key[code], points[k - 1], key[board[k - 1]]):
+            elif before(current[i], key[code], points[k - 1], key[board[k - 1]]):
                 at = k - 1
                 on_board[board[at]] = False
                 on_board[code] = True
             else:
                 continue
-            while at > 0 and _before(current[i], key[code], points[at - 1], key[board[at - 1]]):
+            while at > 0 and before(current[i], key[code], points[at - 1], key[board[at - 1]]):
                 board[at], points[at] = board[at - 1], points[at - 1]
                 at -= 1
                 work += 1
@@ -192,22 +135,15 @@ def dominated(
             continue
         last, last_key = points[k - 1], key[board[k - 1]]
         for i in range(offsets[pane], offsets[pane + 1]):
-            lost[i] = _before(last, last_key, best[i], key[who[i]])
+            lost[i] = before(last, last_key, best[i], key[who[i]])
     return lost, work
 
 
-@patient
-@jit
+@kernel
 def compact(
-    log: tuple[Codes, Codes, Floats, Ints, Codes],
-    head: int,
-    size: int,
-    lost: Mask,
-    owner: Codes,
-    links: Codes,
-    who: Codes,
+    log: Log, head: int, size: int, lost: Mask, owner: Codes, links: Codes, who: Codes
 ) -> tuple[int, Codes, Codes]:
-    """Drop the reports of lost instances and move the log to its start; who lost all, who some.
+    """Drop the reports of lost instances, move the log to its start; who lost all, and some.
 
     Only the oldest instances of an object are dropped: one stays while an older one does.
     """

@@ -1,6 +1,6 @@
 """Dominance of points, and the skyline of many runs of points by sorting and filtering.
 
-A point is a row of integers of which greater is better, in every dimension.
+A point is a row of integers; greater is better in every dimension.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ import numpy as np
 
 from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
-
-__all__ = ["dominates", "mixed", "relation", "skyline_runs", "sort_keys"]
-
 
 BETTER, WORSE, EQUAL, NEITHER = 1, -1, 2, 0
 _ODD = np.int64(-7046029254386353131)
@@ -61,8 +58,21 @@ def mixed(left: Any, right: Any) -> Any:
 
 
 @jit
+def joined(left: Ints, right: Ints, pairs: Ints, size: int) -> Ints:
+    """The points of pairs: the left row's dimensions, then the right row's."""
+    split = left.shape[1]
+    points = np.empty((size, split + right.shape[1]), np.int64)
+    for i in range(size):
+        for k in range(split):
+            points[i, k] = left[pairs[i, 0], k]
+        for k in range(right.shape[1]):
+            points[i, split + k] = right[pairs[i, 1], k]
+    return points
+
+
+@jit
 def sort_keys(points: Ints, first: int, last: int, keys: Floats) -> None:
-    """Keys in which a point that dominates another is never less: sums of scaled coordinates.
+    """Sort keys: a point that dominates another has no smaller key. Sums of scaled coordinates.
 
     Rounding may make the two equal, so a filter has to look at equal keys in both directions.
     """
@@ -75,7 +85,7 @@ def sort_keys(points: Ints, first: int, last: int, keys: Floats) -> None:
             low = min(low, x)
             high = max(high, x)
         base = float(low)
-        if float(high) > base:  # integers that differ may be one float, and then decide nothing
+        if float(high) > base:  # different integers may become equal floats, which decide nothing
             scale = 1.0 / (float(high) - base)
             for i in range(first, last):
                 keys[i] += (float(points[i, k]) - base) * scale
@@ -86,7 +96,7 @@ def skyline_runs(points: Ints, offsets: Ints, counts: Ints) -> tuple[Ints, Ints]
     """Positions of the skyline of each run, equal points side by side, and their offsets.
 
     ``counts[0]`` grows by the comparisons made. A run of n points with s on its skyline costs
-    O(n log n + n s), and far less where its best point dominates most of the others.
+    O(n log n + n s), and far less if its best point dominates most of the others.
     """
     total = offsets[-1]
     kept = np.empty(total, np.int64)
@@ -109,15 +119,9 @@ def skyline_runs(points: Ints, offsets: Ints, counts: Ints) -> tuple[Ints, Ints]
 
 @jit
 def _skyline(
-    points: Ints,
-    first: int,
-    last: int,
-    keys: Floats,
-    near: Ints,
-    window: Ints,
-    kept: Ints,
+    points: Ints, first: int, last: int, keys: Floats, near: Ints, window: Ints, kept: Ints,
     counts: Ints,
-) -> int:
+) -> int:  # fmt: skip
     """The skyline of the points ``[first, last)``, written to ``kept``; returns how many."""
     sort_keys(points, first, last, keys)
     best = first
@@ -132,7 +136,7 @@ def _skyline(
     counts[0] += last - first
     order = np.argsort(-keys[near[:size]])
 
-    # The window holds one of each set of equal points; the others hang on it in a chain.
+    # The window holds one of each set of equal points; the others are chained to it.
     chain = np.full(size, -1, np.int64)
     members = 0
     for place in range(size):

@@ -1,6 +1,6 @@
 """The non-redundant rows of a sliding window, each with its critical dominator: StabSky by panes.
 
-Members stand in order of age. A member is dominated by no row of its own or a newer pane;
+Members are sorted by age. No row of its own or a newer pane dominates a member;
 ``parent`` is the youngest older member that dominates it (-1: none is live), ``since`` that
 member's pane. A member of pane p is on the skyline of every window whose first pane lies in (since,
 p].
@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Mask
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import with_room
 from skyband.kernels.skyline.dominance import (
     BETTER,
     EQUAL,
@@ -25,8 +25,6 @@ from skyband.kernels.skyline.dominance import (
     skyline_runs,
 )
 
-__all__ = ["ALWAYS", "Members", "stab_fold", "stab_follow", "stab_read"]
-
 ALWAYS = np.int64(-(2**62))
 """``since`` of a row that nothing older dominates."""
 
@@ -34,7 +32,7 @@ COMPARISONS, REDUNDANT, EXPIRED, EDGES = 0, 1, 2, 3
 
 
 class Members(NamedTuple):
-    """One entry a row, oldest first; ``slot`` is what the owner knows the row by."""
+    """One entry per row, oldest first; ``slot`` is what the owner knows the row by."""
 
     points: Ints
     segment: Ints
@@ -44,21 +42,15 @@ class Members(NamedTuple):
     slot: Ints
 
 
-@patient
-@jit
+@kernel
 def stab_fold(
-    m: Members,
-    size: int,
-    offsets: Ints,
-    stamps: Ints,
-    window_first: Ints,
-    window_end: Ints,
+    m: Members, size: int, offsets: Ints, stamps: Ints, window_first: Ints, window_end: Ints,
     counts: Ints,
-) -> tuple[int, Ints, Ints]:
+) -> tuple[int, Ints, Ints]:  # fmt: skip
     """Push panes and read windows; returns the number of members, slots read, their offsets.
 
-    The first ``size`` rows of the arrays are members; behind them stand the rows of the new panes,
-    cut by ``offsets``, with pane and slot filled in. Members are compacted to the front.
+    The first ``size`` rows of the arrays are members; behind them are the rows of the new panes,
+    split by ``offsets``, with pane and slot filled in. Members are compacted to the front.
     """
     found = np.empty(64, np.int64)
     found_offsets = np.zeros(len(window_first) + 1, np.int64)
@@ -67,41 +59,29 @@ def stab_fold(
     base = size
     at = 0
     read = 0
-    for w in range(len(window_first)):
-        while at < len(stamps) and stamps[at] < window_end[w]:
+    for w in range(len(window_first) + 1):
+        over = w == len(window_first)
+        while at < len(stamps) and (over or stamps[at] < window_end[w]):
             first, last = base + offsets[at], base + offsets[at + 1]
             size = _push(m, size, first, last, dead, place, counts)
             at += 1
+        if over:
+            break
         size = _expire(m, size, window_first[w], dead, place, counts)
-        if read + size > len(found):
-            grown = np.empty(2 * (read + size), np.int64)
-            grown[:read] = found[:read]
-            found = grown
+        found = with_room(found, read, read + size)
         read = _read(m, size, window_first[w], found, read)
         found_offsets[w + 1] = read
-    while at < len(stamps):
-        first, last = base + offsets[at], base + offsets[at + 1]
-        size = _push(m, size, first, last, dead, place, counts)
-        at += 1
     return size, found[:read].copy(), found_offsets
 
 
-@patient
-@jit
+@kernel
 def stab_follow(
-    m: Members,
-    points: Ints,
-    segment: Ints,
-    pane: Ints,
-    start: int,
-    shift: int,
-    first: int,
-    counts: Ints,
-    local_counts: Ints,
-) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
-    """Let panes before ``first`` go, then take the rows from ``start`` on, all of one segment.
+    m: Members, points: Ints, segment: Ints, pane: Ints, start: int, shift: int, first: int,
+    counts: Ints, local_counts: Ints,
+) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:  # fmt: skip
+    """Drop panes before ``first``, then add the rows from ``start`` on, all of one segment.
 
-    Their panes' skylines are found here; a row's slot is its position and ``shift``.
+    The skylines of their panes are computed here; a row's slot is its position plus ``shift``.
     """
     offsets = np.zeros(len(pane) - start + 1, np.int64)
     panes = 0
@@ -111,27 +91,13 @@ def stab_follow(
         offsets[panes + 1] = row + 1 - start
     offsets = offsets[: panes + 2] if start < len(pane) else offsets
     kept, cuts = skyline_runs(points[start:], offsets, local_counts)
+    rows = kept + start
     size, total = len(m.pane), len(m.pane) + len(kept)
     grown = Members(
-        np.empty((total, points.shape[1]), np.int64),
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-    )
-    grown.points[:size] = m.points
-    grown.segment[:size] = m.segment
-    grown.pane[:size] = m.pane
-    grown.since[:size] = m.since
-    grown.parent[:size] = m.parent
-    grown.slot[:size] = m.slot
-    for n in range(len(kept)):
-        row = kept[n] + start
-        grown.points[size + n] = points[row]
-        grown.segment[size + n] = segment[row]
-        grown.pane[size + n] = pane[row]
-        grown.slot[size + n] = row + shift
+        np.concatenate((m.points, points[rows])), np.concatenate((m.segment, segment[rows])),
+        np.concatenate((m.pane, pane[rows])), np.concatenate((m.since, rows)),
+        np.concatenate((m.parent, rows)), np.concatenate((m.slot, rows + shift)),
+    )  # fmt: skip
     dead = np.zeros(total, np.bool_)
     place = np.empty(total, np.int64)
     base = size
@@ -139,17 +105,12 @@ def stab_follow(
     for n in range(len(cuts) - 1):
         size = _push(grown, size, base + cuts[n], base + cuts[n + 1], dead, place, counts)
     return (
-        grown.points[:size],
-        grown.segment[:size],
-        grown.pane[:size],
-        grown.since[:size],
-        grown.parent[:size],
-        grown.slot[:size],
-    )
+        grown.points[:size], grown.segment[:size], grown.pane[:size], grown.since[:size],
+        grown.parent[:size], grown.slot[:size],
+    )  # fmt: skip
 
 
-@patient
-@jit
+@kernel
 def stab_read(m: Members, first: int) -> Ints:
     """Slots of the members on the skyline of the window that begins with pane ``first``."""
     found = np.empty(len(m.pane), np.int64)
@@ -168,15 +129,9 @@ def _read(m: Members, size: int, first: int, found: Ints, read: int) -> int:
 
 @jit
 def _push(
-    m: Members,
-    size: int,
-    first: int,
-    last: int,
-    dead: npt.NDArray[np.bool_],
-    place: Ints,
-    counts: Ints,
-) -> int:
-    """Take the rows ``[first, last)``, the skyline of one pane; returns the number of members."""
+    m: Members, size: int, first: int, last: int, dead: Mask, place: Ints, counts: Ints,
+) -> int:  # fmt: skip
+    """Add the rows ``[first, last)``, the skyline of one pane; returns the number of members."""
     killed = 0
     for row in range(first, last):
         alike = row > first and m.segment[row] == m.segment[row - 1]
@@ -197,7 +152,7 @@ def _push(
                 found = relation(m.points, member, m.points, row)
                 worse = found == WORSE
                 if found == BETTER:
-                    # Members stand by age, so the first one found is the youngest.
+                    # Members are sorted by age, so the first one found is the youngest.
                     m.parent[row] = member
                     m.since[row] = m.pane[member]
                     counts[EDGES] += 1
@@ -217,14 +172,9 @@ def _push(
 
 @jit
 def _expire(
-    m: Members,
-    size: int,
-    first: int,
-    dead: npt.NDArray[np.bool_],
-    place: Ints,
-    counts: Ints,
-) -> int:
-    """Let the members of panes before ``first`` go; their children become roots."""
+    m: Members, size: int, first: int, dead: Mask, place: Ints, counts: Ints,
+) -> int:  # fmt: skip
+    """Drop the members of panes before ``first``; their children become roots."""
     gone = 0
     while gone < size and m.pane[gone] < first:
         dead[gone] = True
@@ -237,14 +187,9 @@ def _expire(
 
 @jit
 def _compact(
-    m: Members,
-    first: int,
-    last: int,
-    to: int,
-    dead: npt.NDArray[np.bool_],
-    place: Ints,
-) -> int:
-    """Move what lives of ``[first, last)`` to ``to``; clears ``dead``, returns where it ends."""
+    m: Members, first: int, last: int, to: int, dead: Mask, place: Ints,
+) -> int:  # fmt: skip
+    """Move the live members of ``[first, last)`` to ``to``; clears ``dead``, returns their end."""
     for member in range(first, last):
         if dead[member]:
             dead[member] = False

@@ -1,6 +1,6 @@
 """The k-skyband of every group over sliding windows: exact top-k, any order of scores.
 
-A row can still be answered only while fewer than k better rows stand in its own pane or newer ones.
+A row can still be in an answer only while its pane and newer ones hold fewer than k better rows.
 The rows of a group are kept in two parts:
 
     rows    | top ...gap... | rest            | back                    | free |
@@ -8,75 +8,62 @@ The rows of a group are kept in two parts:
 
 *Front* (top and rest) is what the last sweep retained, best first. The top-k of any suffix of its
 panes is its first k rows of those panes, so ``top`` holds the first k live ones, and as panes
-expire it is refilled from ``rest``; every row is passed once. *Back* has all rows pushed since the
-sweep, in order of arrival; ``order`` names its best k, best first. An answer merges both lists.
+expire it is refilled from ``rest``; each row moves at most once. *Back* has all rows pushed since
+the sweep, in order of arrival; ``order`` names its best k, best first. An answer merges both lists.
 
-A sweep makes one front of both: through the back from the newest pane to the oldest, where the k-th
-best so far drops most rows with one comparison; what each pane pushes out of the best k is worse
-than all that is left, so the retained rows come out sorted. They are merged with the old front,
-whose rows stay while fewer than k better ones are as new. It runs when the back has outgrown the
-front, or when its oldest pane expires: amortised O(log k) a row, whatever the scores do; falling
-ones, which retain the whole window, included.
+A sweep makes one front of both parts. It goes through the back from the newest pane to the oldest,
+and the k-th best row so far rejects most rows with one comparison. What a pane pushes out of the
+best k is worse than all that is left, so the retained rows come out sorted. They are merged with
+the old front, whose rows stay while fewer than k better ones are as new. A sweep is due when the
+back has outgrown the front, or when its oldest pane expires. This costs amortised O(log k) per row
+for any scores, even for falling ones, of which the whole window is retained.
 
-A group of few rows has a back only, all of it in ``order``: what expires is its beginning, and
-there is nothing to sweep.
+A group with few rows has only a back, all of it in ``order``: its oldest rows expire from the
+beginning, and there is nothing to sweep.
 
-Groups have a stretch each of one array, so a snapshot is a copy. One call takes many panes and
+Each group has a stretch of one array, so a snapshot is a copy. One call takes many panes and
 windows and goes through them group by group, so that a group's rows stay in the cache.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.arrays import Ints
+from skyband.arrays import Codes, Ints
 from skyband.kernels.core.borrow import frozen
-from skyband.kernels.topk.kskyband_fold import (
-    GARBAGE,
-    HELD,
-    NEED,
-    NOTHING,
-    ROW_AT,
-    ROWS,
-    RUN_AT,
-    UNIT,
-    USED,
-    WIN_END,
-    WIN_FIRST,
-    Runs,
-    count_answers,
-    fold_units,
-    index_runs,
-)
+from skyband.kernels.topk.kskyband_best import KEY, PANE, SLOT, TIE, make_scratch
+from skyband.kernels.topk.kskyband_fold import Plan, Windows, count_answers, fold_units, index_runs
 from skyband.kernels.topk.kskyband_group import (
     BACK,
     BASE,
     CAP,
     FRONT,
-    KEY,
     LOWEST,
-    PANE,
     REST,
-    SLOT,
-    TIE,
     TOP,
-    Ints32,
     compact,
-    make_scratch,
     sweep_all,
 )
+from skyband.kernels.topk.kskyband_steps import (
+    GARBAGE,
+    HELD,
+    NEED,
+    NOTHING,
+    ROWS,
+    UNIT,
+    USED,
+    Answers,
+)
+from skyband.kernels.topk.runs import Runs
 
-__all__ = ["Skyband", "Tops"]
-
-
-_MANY = 64  # groups from which to tell what others will need
+_MANY = 64  # after so many groups, estimate what the others will need
 
 
 def _grown(array: Any, shape: tuple[int, ...], used: int) -> Any:
-    """The array with room for more, in place where it owns its memory: nothing is copied then."""
+    """The array with more room. If it owns its memory it grows in place, without a copy."""
     if array.flags.owndata:
         array.resize(shape, refcheck=False)
         return array
@@ -88,8 +75,8 @@ def _grown(array: Any, shape: tuple[int, ...], used: int) -> Any:
 class Tops(NamedTuple):
     """The best rows of some (window, group) pairs, best first; only pairs with rows."""
 
-    window: Ints32  # position in the list of windows
-    group: Ints32
+    window: Codes  # position in the list of windows
+    group: Codes
     offsets: Ints  # one more than there are pairs
     slot: Ints
     key: Ints
@@ -106,17 +93,8 @@ class Skyband:
     >>> band = Skyband(k=2)
     >>> one = np.zeros(3, np.int32)
     >>> keys = np.array([5, 9, 7, 6])
-    >>> tops = band.fold(
-    ...     np.arange(3),
-    ...     one,
-    ...     np.array([0, 2, 3, 4]),
-    ...     keys,
-    ...     np.arange(4),
-    ...     np.arange(4),
-    ...     np.array([0, 1]),
-    ...     np.array([2, 3]),
-    ...     np.zeros(1, np.int32),
-    ... )
+    >>> runs = (np.arange(3), one, np.array([0, 2, 3, 4]), keys, np.arange(4), np.arange(4))
+    >>> tops = band.fold(*runs, np.array([0, 1]), np.array([2, 3]), one[:1])
     >>> tops.window, tops.offsets, tops.key
     (array([0, 1], dtype=int32), array([0, 2, 4]), array([9, 7, 7, 6]))
     """
@@ -126,51 +104,33 @@ class Skyband:
     def __init__(self, k: int) -> None:
         self.k = k
         self.rows: Ints = np.empty((0, 4), np.int64)
-        self.order: Ints32 = np.empty(0, np.int32)
+        self.order: Codes = np.empty(0, np.int32)
         self.groups: Ints = np.zeros((0, 8), np.int64)
-        self.used = 0  # rows[:used] belong to groups, but for the garbage among them
+        self.used = 0  # rows[:used] belong to groups, except the garbage among them
         self.garbage = 0
         self._held = 0
-        self._unit_of: Ints32 = np.empty(0, np.int32)  # -1 everywhere between calls
+        self._unit_of: Codes = np.empty(0, np.int32)  # -1 everywhere between calls
         self._scratch = make_scratch(64, k)
 
-    # Folding ----------------------------------------------------------------------------------
-
     def fold(
-        self,
-        run_pane: Ints,
-        run_group: Ints32,
-        offsets: Ints,
-        key: Ints,
-        tie: Ints,
-        slot: Ints,
-        win_first: Ints,
-        win_end: Ints,
-        group_order: Ints32,
-    ) -> Tops:
-        """Push runs and answer windows, each when all runs before its end are in.
+        self, run_pane: Ints, run_group: Codes, offsets: Ints, key: Ints, tie: Ints, slot: Ints,
+        win_first: Ints, win_end: Ints, group_order: Codes,
+    ) -> Tops:  # fmt: skip
+        """Push runs and answer windows, each once all runs before its end are pushed.
 
         Runs have ascending panes for each group. Window i covers the panes ``[win_first[i],
         win_end[i])``; both ascend. Answers are sorted by window and then as in ``group_order``,
-        which must name every group that is to be answered; without windows it is not looked at.
+        which must name every group that is to be answered; without windows it is ignored.
         """
         n_windows = len(win_end)
         units = group_order if n_windows else group_order[:0]
-        runs = (frozen(run_pane), frozen(offsets), frozen(key), frozen(tie), frozen(slot))
+        runs = Runs(*map(frozen, (run_pane, offsets, key, tie, slot)))
         return self._fold(runs, run_group, win_first, win_end, units, 0, n_windows)
 
     def fold_each(
-        self,
-        run_pane: Ints,
-        run_group: Ints32,
-        offsets: Ints,
-        key: Ints,
-        tie: Ints,
-        slot: Ints,
-        win_first: Ints,
-        win_end: Ints,
-        win_group: Ints32,
-    ) -> Tops:
+        self, run_pane: Ints, run_group: Codes, offsets: Ints, key: Ints, tie: Ints, slot: Ints,
+        win_first: Ints, win_end: Ints, win_group: Codes,
+    ) -> Tops:  # fmt: skip
         """As ``fold``, but each group has panes and windows of its own.
 
         Windows are sorted by group (in any order of groups), then ascending; answers come in the
@@ -178,10 +138,10 @@ class Skyband:
         """
         low = np.flatnonzero(np.diff(win_group, prepend=np.int32(-1)))
         high = np.append(low[1:], len(win_group)) if len(low) else low
-        runs = (frozen(run_pane), frozen(offsets), frozen(key), frozen(tie), frozen(slot))
+        runs = Runs(*map(frozen, (run_pane, offsets, key, tie, slot)))
         return self._fold(runs, run_group, win_first, win_end, win_group[low], low, high)
 
-    def read(self, first: int, end: int, group_order: Ints32) -> Tops:
+    def read(self, first: int, end: int, group_order: Codes) -> Tops:
         """The top-k of the panes ``[first, end)``; nothing changes.
 
         ``first`` may lie anywhere in the live window (n-of-N); ``end`` is after the newest pane.
@@ -194,15 +154,39 @@ class Skyband:
         )
 
     def _fold(
-        self,
-        runs: Runs,
-        run_group: Ints32,
-        win_first: Ints,
-        win_end: Ints,
-        units: Ints32,
-        low: Ints | int,
-        high: Ints | int,
-    ) -> Tops:
+        self, runs: Runs, run_group: Codes, win_first: Ints, win_end: Ints, units: Codes,
+        low: Ints | int, high: Ints | int,
+    ) -> Tops:  # fmt: skip
+        plan = self._plan(run_group, units, low, high)
+        n_units, n_windows = len(plan.groups), len(win_end)
+        places = np.zeros((4, n_windows + 1), np.int64)
+        windows = Windows(*places)
+        windows.first[:-1], windows.end[:-1] = win_first, win_end
+        offsets = runs.offsets
+        if n_windows > 1 and n_units > 1:
+            count_answers(self.rows, self.groups, self.k, plan, runs.pane, offsets, windows)
+            np.cumsum(places[2:], axis=1, out=places[2:])
+            n_rows, n_out = int(windows.row_at[-1]), int(windows.run_at[-1])
+        else:  # answers are written one after the other, so a bound is enough
+            n_out = len(units) * n_windows
+            n_rows = self._held + int(offsets[-1] - offsets[0])
+            n_rows = min(n_rows * n_windows, n_out * self.k)
+        answers = Answers(
+            np.empty((2, n_out), np.int32),
+            np.empty(n_out + 1, np.int64),
+            np.empty((3, n_rows), np.int64),
+        )
+        self._work(plan, runs, windows, answers)
+        if n_windows == 1 or n_units == 1:
+            last = n_windows if n_units == 1 else 0
+            n_rows, n_out = int(windows.row_at[last]), int(windows.run_at[last])
+        answers.offsets[n_out] = n_rows
+        window, group = answers.pair[:, :n_out]
+        slot, key, tie = answers.row[:, :n_rows]
+        return Tops(window, group, answers.offsets[: n_out + 1], slot, key, tie)
+
+    def _plan(self, run_group: Codes, units: Codes, low: Ints | int, high: Ints | int) -> Plan:
+        """The groups in ``units`` with their windows, then the others that have runs."""
         highest = max(int(run_group.max(initial=-1)), int(units.max(initial=-1)))
         self._reserve_groups(max(highest, 0) + 1)
         if highest > 0:
@@ -214,59 +198,30 @@ class Skyband:
             starts, index = np.array([0, len(run_group)]), np.arange(len(run_group))
         bounds = np.zeros((2, n_units), np.int64)  # groups that are not in units get no windows
         bounds[0, : len(units)], bounds[1, : len(units)] = low, high
-        plan = (order[:n_units], starts, index, bounds)
-        n_windows = len(win_end)
-        windows = np.zeros((4, n_windows + 1), np.int64)
-        windows[WIN_FIRST, :-1], windows[WIN_END, :-1] = win_first, win_end
-        offsets = runs[1]
-        if n_windows > 1 and n_units > 1:
-            count_answers(self.rows, self.groups, self.k, plan, runs[0], offsets, windows)
-            np.cumsum(windows[ROW_AT:], axis=1, out=windows[ROW_AT:])
-            n_rows, n_out = int(windows[ROW_AT, -1]), int(windows[RUN_AT, -1])
-        else:  # one answer after the other: a bound will do
-            n_out = len(units) * n_windows
-            n_rows = self._held + int(offsets[-1] - offsets[0])
-            n_rows = min(n_rows * n_windows, n_out * self.k)
-        answers = (
-            np.empty((2, n_out), np.int32),
-            np.empty(n_out + 1, np.int64),
-            np.empty((3, n_rows), np.int64),
-        )
+        return Plan(order[:n_units], starts, index, *bounds)
+
+    def _work(self, plan: Plan, runs: Runs, windows: Windows, answers: Answers) -> None:
+        """Go through the plan; whenever room is lacking, make more."""
         cursor = np.array([0, -1, 0, LOWEST, self.used, self.garbage, self._held, 0], np.int64)
         while True:
             lacking = fold_units(
-                self.rows,
-                self.order,
-                self.groups,
-                self.k,
-                plan,
-                runs,
-                windows,
-                answers,
-                self._scratch,
-                cursor,
-            )
+                self.rows, self.order, self.groups, self.k, plan, runs, windows, answers,
+                self._scratch, cursor,
+            )  # fmt: skip
             self.used, self.garbage = int(cursor[USED]), int(cursor[GARBAGE])
             if lacking == NOTHING:
                 break
             need = int(cursor[NEED])
             if lacking == ROWS:
-                # Groups are much alike: the rest of them will need what those so far did.
+                # Groups are alike: each of the others will need about what those so far did.
                 done = int(cursor[UNIT])
-                likely = need * n_units // done if done >= _MANY else 0
+                likely = need * len(plan.groups) // done if done >= _MANY else 0
                 self._reserve_rows(max(need + need // 2, likely + likely // 8))
             else:
                 self._scratch = make_scratch(2 * need, self.k)
         self._held = int(cursor[HELD])
         if 2 * self.garbage > self.used:
             self._compact()
-        if n_windows == 1 or n_units == 1:
-            last = n_windows if n_units == 1 else 0
-            n_rows, n_out = int(windows[ROW_AT, last]), int(windows[RUN_AT, last])
-        answers[1][n_out] = n_rows
-        window, group = answers[0][:, :n_out]
-        slot, key, tie = answers[2][:, :n_rows]
-        return Tops(window, group, answers[1][: n_out + 1], slot, key, tie)
 
     def _reserve_groups(self, n: int) -> None:
         have = len(self.groups)
@@ -285,10 +240,8 @@ class Skyband:
         self.rows, self.order, self.used = compact(self.rows, self.order, self.groups)
         self.garbage = 0
 
-    # The rest of life -------------------------------------------------------------------------
-
     def forget(self, groups: NDArray[np.integer]) -> None:
-        """Drop all rows of some groups; their numbers may be used anew."""
+        """Drop all rows of some groups; their numbers may be used again."""
         groups = groups[groups < len(self.groups)]  # others have never had a row
         self._held -= int(self.lengths[groups].sum())
         self.garbage += int(self.groups[groups, CAP].sum())
@@ -329,24 +282,24 @@ class Skyband:
         sweep_all(self.rows, self.groups, first, self.k, make_scratch(largest, self.k))
         self._held = int(self.lengths.sum())
 
-    def copy(self) -> Skyband:
-        """A state that goes on independently, without free room."""
-        other = Skyband(self.k)
+    def copy(self) -> Self:
+        """An independent copy, without free room."""
+        other = type(self)(self.k)
         other.groups = self.groups.copy()
-        other._held = self._held
-        other._unit_of = np.full(len(self.groups), -1, np.int32)
+        other._held = self._held  # noqa: SLF001 - of the same class
+        other._unit_of = np.full(len(self.groups), -1, np.int32)  # noqa: SLF001 - same
         other.rows, other.order, other.used = compact(self.rows, self.order, other.groups)
         return other
 
-    def arrays(self) -> dict[str, NDArray[np.int64] | NDArray[np.int32]]:
-        """All there is to the state but k, compacted."""
+    def arrays(self) -> dict[str, Ints | Codes]:
+        """All of the state except k, compacted."""
         self._compact()
         used = self.used
         return {"rows": self.rows[:used], "order": self.order[:used], "groups": self.groups}
 
     @classmethod
-    def from_arrays(cls, k: int, rows: Ints, order: Ints32, groups: Ints) -> Skyband:
-        """The way back from ``arrays``; they are copied."""
+    def from_arrays(cls, k: int, rows: Ints, order: Codes, groups: Ints) -> Self:
+        """The inverse of ``arrays``, which are copied."""
         band = cls(k)
         band.rows, band.order, band.groups = rows.copy(), order.copy(), groups.copy()
         band.used = len(rows)
@@ -355,7 +308,7 @@ class Skyband:
         return band
 
     def _positions(self) -> Ints:
-        """Where the held rows stand: of every group the top, and what is between gap and room."""
+        """Where the held rows are: the top of each group, and all between gap and free room."""
         base, top, rest = self.groups[:, BASE], self.groups[:, TOP], self.groups[:, REST]
         starts = np.stack((base, base + rest), axis=1).ravel()
         lengths = np.stack((top, self.lengths - top), axis=1).ravel()

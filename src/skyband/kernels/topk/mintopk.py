@@ -1,9 +1,9 @@
 """Predicted result sets for the coming windows (Yang et al. 2011), one sorted list for all.
 
-Each row of the list has the first and last window in whose predicted top k it stands. For each
+Each row of the list has the first and last window whose predicted top k contains it. For each
 coming window, ``low`` is the place of the last row of its predicted set and ``size`` the number of
-its rows. A new row enters every window from the first whose last row it beats to the last that it
-lives in; in each full one it pushes the last row out.
+its rows. A new row enters every window from the first whose last row it beats to the last in which
+it is live; from each full one it pushes the last row out.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import numpy as np
 
 from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
-
-__all__ = ["Predicted", "fold_predicted", "new_predicted"]
-
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import with_room
+from skyband.kernels.topk.runs import Runs, place_of
 
 KEY, TIE, SLOT, START, END = range(5)
 LENGTH, NEXT_WINDOW, KNOWN_WINDOW, INSERTED, UPDATES = range(5)
@@ -82,13 +81,7 @@ def _insert(state: Predicted, k: int, key: int, tie: int, slot: int, start: int,
         return
     meta[INSERTED] += 1
     n = meta[LENGTH]
-    left, right = 0, n
-    while left < right:
-        middle = (left + right) // 2
-        if rows[middle, KEY] > key or (rows[middle, KEY] == key and rows[middle, TIE] >= tie):
-            left = middle + 1
-        else:
-            right = middle
+    left = place_of(rows, n, key, tie)
     for i in range(n, left, -1):
         rows[i] = rows[i - 1]
     rows[left, KEY] = key
@@ -116,32 +109,20 @@ def _insert(state: Predicted, k: int, key: int, tie: int, slot: int, start: int,
         low[at] = place
 
 
-@patient
-@jit
+@kernel
 def fold_predicted(
-    state: Predicted,
-    k: int,
-    run_pane: Ints,
-    run_first: Ints,
-    run_last: Ints,
-    offsets: Ints,
-    key: Ints,
-    tie: Ints,
-    slot: Ints,
-    window: Ints,
+    state: Predicted, k: int, runs: Runs, run_first: Ints, run_last: Ints, window: Ints,
     window_end: Ints,
-) -> tuple[Predicted, Ints, Ints]:
+) -> tuple[Predicted, Ints, Ints]:  # fmt: skip
     """Push runs, each with its first and last window, and read windows; rows found, offsets."""
+    run_pane = runs.pane
     found = np.empty((len(window) * k, 3), np.int64)
     cuts = np.zeros(len(window) + 1, np.int64)
     at_run, filled = 0, 0
     for step in range(len(window) + 1):
         reading = step < len(window)
         while at_run < len(run_pane) and (not reading or run_pane[at_run] < window_end[step]):
-            state = _push_run(
-                state, k, run_first[at_run], run_last[at_run], offsets[at_run], offsets[at_run + 1],
-                key, tie, slot,
-            )  # fmt: skip
+            state = _push_run(state, k, runs, at_run, run_first[at_run], run_last[at_run])
             at_run += 1
         if not reading:
             break
@@ -150,9 +131,8 @@ def fold_predicted(
         shown = 0
         for i in range(meta[LENGTH]):
             if rows[i, START] <= w <= rows[i, END]:
-                found[filled, 0] = rows[i, KEY]
-                found[filled, 1] = rows[i, TIE]
-                found[filled, 2] = rows[i, SLOT]
+                for column in range(3):  # key, tie, slot
+                    found[filled, column] = rows[i, column]
                 filled += 1
                 shown += 1
                 if shown == k:
@@ -165,17 +145,7 @@ def fold_predicted(
 
 
 @jit
-def _push_run(
-    state: Predicted,
-    k: int,
-    first: int,
-    last: int,
-    low_row: int,
-    high_row: int,
-    key: Ints,
-    tie: Ints,
-    slot: Ints,
-) -> Predicted:
+def _push_run(state: Predicted, k: int, runs: Runs, run: int, first: int, last: int) -> Predicted:
     meta = state.meta
     # Windows that ended before this pane have been read, or had nothing to read.
     start = max(first, meta[NEXT_WINDOW])
@@ -183,13 +153,11 @@ def _push_run(
     for w in range(max(meta[KNOWN_WINDOW] + 1, start), last + 1):
         state.size[w % len(state.size)] = 0
     meta[KNOWN_WINDOW] = max(meta[KNOWN_WINDOW], last)
+    low_row, high_row = runs.offsets[run], runs.offsets[run + 1]
     if meta[LENGTH] + high_row - low_row > len(state.rows):
         _drop_expired(state, start)
-    need = meta[LENGTH] + high_row - low_row
-    if need > len(state.rows):
-        grown = np.zeros((2 * need, 5), np.int64)
-        grown[: meta[LENGTH]] = state.rows[: meta[LENGTH]]
-        state = Predicted(grown, state.low, state.size, meta)
+    rows = with_room(state.rows, meta[LENGTH], meta[LENGTH] + high_row - low_row)
+    state = Predicted(rows, state.low, state.size, meta)
     for i in range(low_row, high_row):
-        _insert(state, k, key[i], tie[i], slot[i], start, last)
+        _insert(state, k, runs.key[i], runs.tie[i], runs.slot[i], start, last)
     return state

@@ -1,24 +1,17 @@
-"""Windows of one pane each, for many groups: a pane's best rows are the answer, once sorted."""
+"""Windows of one pane each, for many groups: the answer is the pane's best rows, sorted."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skyband.arrays import Ints
+from skyband.arrays import Codes, Ints
 from skyband.kernels.core.borrow import borrowed
-from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
-
-__all__ = ["sorted_panes"]
-
-Ints32 = NDArray[np.int32]
+from skyband.kernels.core.patient import kernel
 
 
-@patient
-@jit
+@kernel
 def sorted_panes(
-    stamp: Ints, group: Ints32, offsets: Ints, rows: tuple[Ints, Ints, Ints], by_rank: Ints32
+    stamp: Ints, group: Codes, offsets: Ints, rows: tuple[Ints, Ints, Ints], by_rank: Codes
 ) -> tuple[Ints, Ints, Ints]:
     """Runs, sorted by (stamp, group), in the order of their stamps and of ``by_rank``.
 

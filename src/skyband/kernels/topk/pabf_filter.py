@@ -1,16 +1,16 @@
-"""Section 4 of the PABF paper: a guess at the k-th best score of a pane, and its failure.
+"""Section 4 of the PABF paper: guessing the k-th best score of a pane.
 
 Rows of a pane that reach the *cut* survive; of these the best k are chosen. If fewer than k survive
-the pane is scanned again without a cut, so that no filter ever loses a row: a bad guess costs time
-only. Four ways to guess:
+the pane is scanned again without a cut, so a filter never loses a row: a bad guess only costs
+time. Four ways to guess:
 
     stationary   the zeta-th best score of an earlier pane (4.2.1)
     time         a parabola through the k-th best scores of the last panes, less a margin (4.2.2)
     none-known   a quantile of a sample of the pane itself (4.2.3)
     auto         whichever of them has served best lately
 
-Scores are taken as floats whose greater is better. Conversion keeps their order, so that survivors
-are always the best of the pane even where large integers become equal.
+Scores are read as floats, greater is better. Conversion keeps their order, so survivors are always
+the best of the pane, even where large integers become equal.
 """
 
 from __future__ import annotations
@@ -18,19 +18,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Floats, Ints
-from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
-from skyband.kernels.topk.select import kth_greatest
-
-__all__ = ["AUTO", "NONE_KNOWN", "STATIONARY", "TIME", "filter_runs", "new_learned"]
-
+from skyband.arrays import Array, Codes, Floats, Ints
+from skyband.kernels.core.jit import jit, piece
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import with_room
+from skyband.kernels.core.sorting import kth_greatest
 
 STATIONARY, TIME, NONE_KNOWN, AUTO = range(4)
 
-# What is remembered of a group: the stationary cut; how well each guess did; the last panes.
+# What is known of a group: the stationary cut; how well each guess did; the last panes.
 CUT, MISSED_STATIONARY, MISSED_TIME, SLACK_STATIONARY, SLACK_TIME, ERROR, SEEN = range(7)
 _HISTORY = 7
 POINTS = 8
@@ -43,32 +40,21 @@ _FADE = 1 / 16
 
 
 def new_learned(groups: int) -> Floats:
-    """Nothing known of so many groups."""
+    """The state of so many groups of which nothing is known."""
     learned = np.zeros((groups, FIELDS))
     learned[:, CUT] = np.nan
     return learned
 
 
-@patient
-@jit
+@kernel
 def filter_runs(
-    score: npt.NDArray[Any],
-    sign: float,
-    offsets: Ints,
-    pane: Ints,
-    group: npt.NDArray[np.int32],
-    k: int,
-    latest: bool,
-    kind: int,
-    zeta: int,
-    quantile: float,
-    learned: Floats,
-    counts: Ints,
-) -> tuple[Ints, Ints]:
+    score: Array, sign: float, offsets: Ints, pane: Ints, group: Codes, k: int, latest: bool,
+    kind: int, zeta: int, quantile: float, learned: Floats, counts: Ints,
+) -> tuple[Ints, Ints]:  # fmt: skip
     """Positions of the rows of each run from the k-th best score up, ascending, and offsets.
 
-    Of rows that equal the k-th the last are taken where ``latest`` says that they are the better
-    ones; else all, and a run may return more than k. ``quantile`` is that of delta under the normal
+    Of rows that equal the k-th, only the last are taken if they are the better ones (``latest``),
+    else all, so a run may return more than k. ``quantile`` is that of delta under the normal
     distribution.
     """
     runs = len(offsets) - 1
@@ -85,10 +71,7 @@ def filter_runs(
     for run in range(runs):
         first, last = offsets[run], offsets[run + 1]
         n = last - first
-        if at + n > len(found):
-            grown = np.empty(2 * (at + n), np.int64)
-            grown[:at] = found[:at]
-            found = grown
+        found = with_room(found, at, at + n)
         if n <= k:
             for i in range(first, last):
                 found[at] = i
@@ -97,18 +80,9 @@ def filter_runs(
             continue
         counts[PANES] += 1
         known = learned[group[run]]
-        fit = np.nan
-        cut = np.nan
-        way = kind
+        way, cut, fit = kind, np.nan, np.nan
         if n > zeta:
-            if kind == TIME or kind == AUTO:
-                fit = _fitted(known, pane[run])
-            if kind == AUTO:
-                way = _choice(known, fit)
-            if way == STATIONARY:
-                cut = known[CUT]
-            elif way == TIME:
-                cut = fit - quantile * np.sqrt(known[ERROR])
+            way, cut, fit = _guess(known, kind, pane[run], quantile)
             if way == NONE_KNOWN or np.isnan(cut):
                 way = NONE_KNOWN
                 cut = _sampled(score, sign, first, n, k, quantile, work, spare)
@@ -131,41 +105,65 @@ def filter_runs(
             values[j] = sign * score[rows[j]]
             work[j] = values[j]
         kth = kth_greatest(work, spare, m, k)
-        start = at
-        for j in range(m):
-            found[at] = rows[j]
-            at += values[j] >= kth
-        if latest and at - start > k:
-            excess = at - start - k
-            at = start
-            for j in range(m):
-                if values[j] == kth and excess > 0:
-                    excess -= 1
-                elif values[j] >= kth:
-                    found[at] = rows[j]
-                    at += 1
+        at = _keep(rows, values, m, kth, k, latest, found, at)
         ends[run + 1] = at
         if n > zeta and kind != NONE_KNOWN:
             stale = np.isnan(known[CUT]) or known[CUT] > kth or m > 2 * zeta + 8
+            fresh = known[CUT]
             if kind != TIME and (stale or (way != STATIONARY and rescanned)):
                 # The zeta-th best, or the least survivor where fewer survived.
                 counts[RELEARNED] += 1
                 work[:m] = values[:m]
-                depth = min(zeta, m)
-                fresh = kth_greatest(work, spare, m, depth)
-                if kind == AUTO:
-                    _judge(known, MISSED_STATIONARY, SLACK_STATIONARY, known[CUT], kth)
-                known[CUT] = fresh
-            elif kind == AUTO:
+                fresh = kth_greatest(work, spare, m, min(zeta, m))
+            if kind == AUTO:
                 _judge(known, MISSED_STATIONARY, SLACK_STATIONARY, known[CUT], kth)
+            known[CUT] = fresh
             if kind != STATIONARY:
                 _observe(known, pane[run], fit, kth, quantile)
     return found[:at], ends
 
 
+@piece
+def _guess(known: Floats, kind: int, pane: int, quantile: float) -> tuple[int, float, float]:
+    """The way to guess, its cut, and the value of the parabola; NaN if unknown."""
+    fit = np.nan
+    cut = np.nan
+    way = kind
+    if kind == TIME or kind == AUTO:
+        fit = _fitted(known, pane)
+    if kind == AUTO:
+        way = _choice(known, fit)
+    if way == STATIONARY:
+        cut = known[CUT]
+    elif way == TIME:
+        cut = fit - quantile * np.sqrt(known[ERROR])
+    return way, cut, fit
+
+
+@piece
+def _keep(
+    rows: Ints, values: Floats, m: int, kth: float, k: int, latest: bool, found: Ints, at: int
+) -> int:
+    """Write the rows from the k-th best up; with ``latest`` only the last of those that tie."""
+    start = at
+    for j in range(m):
+        found[at] = rows[j]
+        at += values[j] >= kth
+    if latest and at - start > k:
+        excess = at - start - k
+        at = start
+        for j in range(m):
+            if values[j] == kth and excess > 0:
+                excess -= 1
+            elif values[j] >= kth:
+                found[at] = rows[j]
+                at += 1
+    return at
+
+
 @jit
 def _choice(known: Floats, fit: float) -> int:
-    """The guess that has served best: rarely too high, then closest."""
+    """The guess that has done best: rarely too high, then closest."""
     stationary, time = known[MISSED_STATIONARY], known[MISSED_TIME]
     if np.isnan(fit) or np.isnan(known[CUT]):
         return NONE_KNOWN if stationary > 0.25 or np.isnan(known[CUT]) else STATIONARY
@@ -178,7 +176,7 @@ def _choice(known: Floats, fit: float) -> int:
 
 @jit
 def _judge(known: Floats, missed: int, slack: int, cut: float, kth: float) -> None:
-    """Remember whether a guess would have been too high, and else by how much it was too low."""
+    """Note whether a guess would have been too high, and otherwise how much too low it was."""
     if np.isnan(cut):
         return
     known[missed] += _FADE * ((cut > kth) - known[missed])
@@ -229,15 +227,9 @@ def _observe(known: Floats, pane: int, fit: float, kth: float, quantile: float) 
 
 @jit
 def _sampled(
-    score: npt.NDArray[Any],
-    sign: float,
-    first: int,
-    n: int,
-    k: int,
-    quantile: float,
-    work: Floats,
+    score: Array, sign: float, first: int, n: int, k: int, quantile: float, work: Floats,
     spare: Floats,
-) -> Any:
+) -> Any:  # fmt: skip
     """A score that at least k of n rows reach with the probability of the quantile.
 
     The d-th best of c sampled rows is reached by about n d / c of all, give or take n sqrt(d) / c.

@@ -3,28 +3,39 @@
     rows    | bucket 2 (old)       | bucket 1     | bucket 0 | fresh rows | free
             cut[3]=0               cut[2]         cut[1]     cut[0]       USED
 
-Bucket j holds about e^(j+1) k rows, all newer than those of bucket j + 1. Rows stand by level,
-highest first; a *node* is the stretch of one level, its members newest pane first and best first
-within a pane. That is the order ``before``. Each row has the number of rows before it, as new or
-newer: its dominators, any of which can stand for it for as long as it lives. It goes when it has k
-of them.
+Bucket j holds about e^(j+1) k rows, all newer than those of bucket j + 1. Rows are sorted by
+level, highest first; a *node* is the stretch of one level, its members newest pane first and best
+first within a pane. That is the order ``before``. The rows before a row that are as new or newer
+are its dominators: any of them can stand for it as long as it lives. Each row has their number, and
+is dropped when it has k of them.
 
-Members of a node are ever more dominated from first to last, so what a node loses is its tail, and
-each member's own count says when (the paper keeps one count a node, which deletes too much).
+Levels are scores cut into fixed steps a little narrower than epsilon. Two rows of one level differ
+by less than epsilon, so one may stand for the other; a level never moves, whatever arrives later.
+Steps are a thousandth narrower than epsilon, which covers the rounding of the division for
+quotients below 2^40; beyond them, and at infinity, every score is a level of its own. Integers are
+divided as integers, exactly. Keys are sortable integers (``skyband.data.order``), greater is
+better, so queries for the smallest scores need no code of their own.
+
+Dominators increase from the first member of a node to the last, so a node loses its tail, and the
+count of each member says when (the paper keeps one count per node, which deletes too much).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
-from skyband.kernels.topk.pabf_levels import level_of
+from skyband.kernels.core.room import with_room
 
-__all__ = ["BUCKETS", "Candidates", "before", "local_merge", "reserve"]
-
+LOWEST = -(1 << 63)
+_LOW_BITS = 0x7FFF_FFFF_FFFF_FFFF
+_INFINITY = 0x7FF0_0000_0000_0000
+_FAR = float(1 << 40)
+_OWN = 1 << 50
 
 KEY, TIE, SLOT, PANE, LEVEL, DOMINATORS = range(6)
 (
@@ -36,7 +47,7 @@ GROWTH = 2.718281828459045  # the minimum of phi log_phi(x), formula (4), is at 
 
 
 class Candidates(NamedTuple):
-    """All state of one group: see the drawing; ``best`` is what ``pabf_tahm`` keeps."""
+    """All state of one group: see the drawing; ``best`` is described in ``pabf.py``."""
 
     rows: Ints
     cut: Ints
@@ -47,8 +58,41 @@ class Candidates(NamedTuple):
 
 
 @jit
+def level_of(key: Any, width: float, whole: int) -> Any:
+    """The level of a key; ``whole`` is the step of integer scores, ``width`` (and 0) of others."""
+    if whole > 0:
+        return key // whole
+    bits = np.int64(key ^ ((key >> 63) & _LOW_BITS))
+    place = bits.view(np.float64) / width
+    if -_FAR < place < _FAR:
+        return np.int64(math.floor(place))
+    size = _OWN + (bits & _LOW_BITS)
+    return size if key >= 0 else -size
+
+
+@jit
+def least_key(level: int, width: float, whole: int) -> Any:
+    """The least key whose level is at least this one, the one after all keys if none has it."""
+    if whole > 0:
+        low, high = np.int64(LOWEST), np.int64(_LOW_BITS)
+    else:
+        low, high = np.int64(~_INFINITY), np.int64(_INFINITY)
+    if level_of(low, width, whole) >= level:
+        return low
+    if level_of(high, width, whole) < level:
+        return high + (high < _LOW_BITS)
+    while high - 1 != low:
+        middle = (low & high) + ((low ^ high) >> 1)  # their mean, without overflow
+        if level_of(middle, width, whole) >= level:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@jit
 def before(rows: Ints, a: int, b: int) -> bool:
-    """Whether row a stands before row b: higher level, then newer pane, then better row."""
+    """Whether row a comes before row b: higher level, then newer pane, then better row."""
     if rows[a, LEVEL] != rows[b, LEVEL]:
         return bool(rows[a, LEVEL] > rows[b, LEVEL])
     if rows[a, PANE] != rows[b, PANE]:
@@ -58,24 +102,20 @@ def before(rows: Ints, a: int, b: int) -> bool:
 
 @jit
 def _copy(source: Ints, at: int, target: Ints, to: int) -> None:
-    for column in range(6):  # numba takes long over the assignment of a row
+    for column in range(6):  # numba takes long to compile the assignment of a row
         target[to, column] = source[at, column]
 
 
 @jit
 def reserve(state: Candidates, more: int) -> Candidates:
-    """The same state with room for so many fresh rows."""
-    used = state.meta[USED]
-    if used + more <= len(state.rows):
-        return state
-    grown = np.empty((2 * (used + more), 6), np.int64)
-    grown[:used] = state.rows[:used]
-    return Candidates(grown, state.cut, state.head, state.newest, state.best, state.meta)
+    """The state with room for so many more fresh rows."""
+    rows = with_room(state.rows, state.meta[USED], state.meta[USED] + more)
+    return Candidates(rows, state.cut, state.head, state.newest, state.best, state.meta)
 
 
 @jit
 def local_merge(state: Candidates, k: int, width: float, whole: int) -> None:
-    """Bring the fresh rows of one or several panes into bucket 0, and on while a bucket is full."""
+    """Bring the fresh rows of one or more panes into bucket 0, and on while a bucket is full."""
     rows, cut, meta = state.rows, state.cut, state.meta
     if meta[USED] == cut[0]:
         return
@@ -110,7 +150,7 @@ def local_merge(state: Candidates, k: int, width: float, whole: int) -> None:
 
 @jit
 def _drop_oldest(state: Candidates) -> None:
-    """Drop the oldest bucket if nothing in it lives."""
+    """Drop the oldest bucket if all of it has expired."""
     rows, cut, meta = state.rows, state.cut, state.meta
     j = BUCKETS - 1
     while j >= 0 and cut[j] == cut[j + 1]:
@@ -128,12 +168,12 @@ def _drop_oldest(state: Candidates) -> None:
 
 @jit
 def _sweep(rows: Ints, start: int, end: int, k: int, width: float, whole: int) -> Ints:
-    """Of fresh rows those with fewer than k dominators, in order, with their counts.
+    """The fresh rows with fewer than k dominators, sorted, with their counts.
 
-    From the newest pane to the oldest, a heap holds the k rows that stand first, the last of them
-    on top: it turns most rows away at one comparison. What a better row of an older pane pushes out
-    has too few dominators and comes out in order, the last one first; what one of its own pane
-    pushes out has k.
+    From the newest pane to the oldest, a heap holds the k rows that come first, the last of them on
+    top, so it rejects most rows with one comparison. A row that a better one of an older pane
+    pushes out has fewer than k dominators, and such rows come out sorted, the last one first; a row
+    that one of its own pane pushes out has k.
     """
     kept = np.empty(end - start, np.int64)
     age = np.empty(end - start, np.int64)
@@ -190,7 +230,7 @@ def _sweep(rows: Ints, start: int, end: int, k: int, width: float, whole: int) -
 
 @jit
 def _after(heap: Ints, place: int, level: int, pane: int, key: int) -> Any:
-    """Whether a row comes after that at a place, or its equal; compared without branches."""
+    """Whether a row comes after the one at a place, or equals it; compared without branches."""
     one, two, three = heap[place, 0], heap[place, 1], heap[place, 2]
     return (one > level) | ((one == level) & ((two > pane) | ((two == pane) & (three >= key))))
 
@@ -205,7 +245,7 @@ def _set(heap: Ints, place: int, level: int, pane: int, key: int, row: int) -> N
 
 @jit
 def _sink(heap: Ints, size: int, level: int, pane: int, key: int, row: int) -> None:
-    """Put a row in the place of the top of the heap, where the last row in order stands."""
+    """Put a row in the place of the top of the heap, which is the last row in order."""
     place = 0
     child = 1
     while child < size:
@@ -222,10 +262,10 @@ def _sink(heap: Ints, size: int, level: int, pane: int, key: int, row: int) -> N
 
 @jit
 def _merge(newer: Ints, rows: Ints, low: int, high: int, first: int, k: int) -> Ints:
-    """Newer rows and the older ``rows[low:high]`` in one order, without the dominated and expired.
+    """Merge newer rows with the older ``rows[low:high]``, without dominated and expired ones.
 
-    Every newer row of at least its level dominates an older one; their number so far is all that
-    the merge has to add. A row that was dropped before is not missed: k others count in its place.
+    An older row is dominated by every newer row of at least its level; the merge adds the number of
+    those so far. A row dropped earlier makes no difference: k others count in its place.
     """
     merged = np.empty((len(newer) + high - low, 6), np.int64)
     count, taken, old = 0, 0, low

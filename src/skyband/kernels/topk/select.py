@@ -2,17 +2,17 @@
 
 A run is scanned against a *cut*, a score that a little more than k of its rows are expected to
 reach; 64 comparisons at a time become the bits of one word, so that rows below the cut cost next to
-nothing. The cut comes from the runs before; where it lets too few or far too many rows through, it
-is taken from a sample of the run itself, and in the last resort the whole run is searched. So the
-answer never depends on the guess, only the speed does. Among the rows that reach the cut, the k-th
+nothing. The cut comes from earlier runs; if it lets too few or far too many rows through, it is
+taken from a sample of the run itself, and as a last resort the whole run is searched. So only the
+speed depends on the guess, never the answer. Among the rows that reach the cut, the k-th
 best is found by quickselect.
 
-Expected time O(n + k) a run, for every order of the scores; extra space O(longest run).
+Expected time O(n + k) per run, for any order of the scores; extra space O(longest run).
 
 To compile once for all types of one width, kernels see the bits of the scores as integers:
 
     key(bits)                    an integer in the order of the scores, greater is better
-    bits ^ mask >= bound         the same as key(bits) >= cut, with one operation a row
+    bits ^ mask >= bound         the same as key(bits) >= cut, with one operation per row
 """
 
 from __future__ import annotations
@@ -20,22 +20,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skyband.arrays import Ints
+from skyband.arrays import Array, Ints
 from skyband.kernels.core.borrow import borrowed, frozen
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import with_room
+from skyband.kernels.core.sorting import kth_greatest
 
-__all__ = ["kth_greatest", "select_runs"]
-
-
-_SMALL = 16  # rows that are compared each with each, or sorted by insertion
 _MARGIN = 3.0  # standard deviations of the number of rows that reach a cut
-_RARELY = 2  # misses in succession from which a guess is tried for one run in sixteen only
+_RARELY = 2  # after so many misses in a row, a guess is tried for one run in sixteen only
 
 # Steps on the way to the k-th best key of a run.
-_GUESS = 0  # scan with the cut of the runs before
+_GUESS = 0  # scan with the cut of earlier runs
 _SAMPLE = 1  # scan with a cut from a sample of this run
 _WHOLE = 2  # search the whole run
 _SEARCH = 3  # search the rows that reached the cut
@@ -51,9 +48,7 @@ for _bit in range(64):
     _PLACE[((0x03F7_9D71_B4CB_0A89 << _bit) & 0xFFFF_FFFF_FFFF_FFFF) >> 58] = _bit
 
 
-def select_runs(
-    score: NDArray[Any], tie: Ints, offsets: Ints, k: int, largest: bool
-) -> tuple[Ints, Ints]:
+def select_runs(score: Array, tie: Ints, offsets: Ints, k: int, largest: bool) -> tuple[Ints, Ints]:
     """Positions of the best ``min(k, n)`` rows of every run, ascending within it, and new offsets.
 
     ``score`` is of any integer or floating type up to 64 bits, without NaN. Of rows with equal
@@ -88,12 +83,11 @@ def _key(bits: Any, fold: int, flip: int) -> Any:
     return bits ^ flip
 
 
-# Every helper is called from one place, because compiled code grows with each place: the steps to
-# the k-th best key form a small machine instead of a chain of calls.
-@patient
-@jit
+# Over 80 lines: each helper is called from one place only, because each call adds its code. So the
+# steps to the k-th best key are a small state machine instead of a chain of calls.
+@kernel
 def _select(
-    bits: NDArray[Any], fold: int, flip: int, tie: Ints, offsets: Ints, k: int, aim: int
+    bits: Array, fold: int, flip: int, tie: Ints, offsets: Ints, k: int, aim: int
 ) -> tuple[Ints, int, Ints, Ints]:
     bits, tie, offsets = borrowed(bits), borrowed(tie), borrowed(offsets)
     n_runs = len(offsets) - 1
@@ -115,7 +109,7 @@ def _select(
     spare = borrowed(scratch[3])
 
     plenty = k + 2 * (aim - k) + 8  # rows above which the cut should rise
-    # A cut is the key of some row, always: what lies between 0.0 and -0.0 is no key at all.
+    # A cut is always the key of some row: what lies between 0.0 and -0.0 is not a key.
     guess = _key(np.int64(bits[offsets[0]]), fold, flip) if widest > 1 else 0
     misses = _RARELY
     seed = 1
@@ -124,11 +118,8 @@ def _select(
     for run in range(n_runs):
         first = offsets[run]
         n = offsets[run + 1] - first
-        if at + n >= len(found):  # rows that tie with a k-th have used up the room
-            grown = np.empty(at + at // 2 + n + widest + 1, np.int64)
-            for j in range(at):
-                grown[j] = found[j]
-            found = grown
+        if at + n >= len(found):  # rows that tie with the k-th have used up the room
+            found = with_room(found, at, at + n + widest + 1)
         if n <= k:
             for i in range(first, first + n):
                 found[at] = i
@@ -136,10 +127,10 @@ def _select(
             ends[run + 1] = at
             continue
 
-        # Find the k-th best key, and in rows[:m] all rows that reach it among others.
+        # Find the k-th best key; rows[:m] then contains all rows that reach it.
         step = _GUESS if misses < _RARELY or run & 15 == 0 else _SAMPLE
         if n < 128 or 4 * aim > 3 * n:
-            step = _WHOLE  # no cut is worth its while
+            step = _WHOLE  # a cut would not pay
         hit = step == _GUESS
         cut = guess
         kth = guess
@@ -178,7 +169,7 @@ def _select(
                     positive = cut > 0 if flip == 0 else cut < 0
                     mask = flip if positive else flip ^ fold
                     if flip == 0 and cut == 0:
-                        bound = -1  # where -0.0 stands
+                        bound = -1  # the key of -0.0
                     elif flip != 0 and cut == -1:
                         mask = flip
                 m = _scan(bits, first, first + n, mask, bound, rows)
@@ -223,11 +214,11 @@ def _select(
         else:
             at = _keep_best_ties(tie, rows, keys, m, kth, wanted, values, spare, found, at)
         ends[run + 1] = at
-    return found, at, ends, scratch  # the last for it to live until here: see borrow.py
+    return found, at, ends, scratch  # scratch must live until here: see borrow.py
 
 
 @jit
-def _scan(bits: NDArray[Any], first: int, last: int, mask: int, bound: int, rows: Ints) -> int:
+def _scan(bits: Array, first: int, last: int, mask: int, bound: int, rows: Ints) -> int:
     """Write the positions of the rows that reach the cut; return how many."""
     m = 0
     i = first
@@ -255,20 +246,12 @@ def _scan(bits: NDArray[Any], first: int, last: int, mask: int, bound: int, rows
 
 @jit
 def _keep_best_ties(
-    tie: Ints,
-    rows: Ints,
-    keys: Ints,
-    m: int,
-    kth: int,
-    wanted: int,
-    values: Ints,
-    spare: Ints,
-    found: Ints,
-    at: int,
-) -> int:
+    tie: Ints, rows: Ints, keys: Ints, m: int, kth: int, wanted: int, values: Ints, spare: Ints,
+    found: Ints, at: int,
+) -> int:  # fmt: skip
     """Keep rows above the k-th key and, of those that equal it, the ``wanted`` best ties."""
-    # None below the least tie of the last so many equals is needed. Where ties grow with the
-    # position, as times do, hardly more than those are left to search.
+    # Nothing below the least tie of the last ``wanted`` equal rows is needed. If ties grow with
+    # the position, as times do, hardly more than those are left to search.
     floor = np.int64(0x7FFF_FFFF_FFFF_FFFF)
     j = m
     missing = wanted
@@ -290,42 +273,3 @@ def _keep_best_ties(
         found[at] = row
         at += keys[j] > kth or (keys[j] == kth and (tie[row] if len(tie) else row) >= floor)
     return at
-
-
-@jit
-def kth_greatest(values: Any, spare: Any, n: int, k: int) -> Any:
-    """The k-th greatest of the first n values, k from 1; both arrays are overwritten."""
-    seed = n
-    while n > _SMALL:
-        # A random place for the pivot, so that no order of the values is a bad one.
-        seed = (seed * 1_664_525 + 1_013_904_223) & 0xFFFF_FFFF
-        a = values[0]
-        b = values[(seed * n) >> 32]
-        c = values[n - 1]
-        if a > b:
-            a, b = b, a
-        pivot = a if c < a else b if b < c else c
-        less = 0
-        more = 0
-        for i in range(n):  # without branches: a value is written to both sides, and one counts
-            x = values[i]
-            values[less] = x
-            less += x < pivot
-            spare[more] = x
-            more += x > pivot
-        if k <= more:
-            values, spare = spare, values
-            n = more
-        elif k <= n - less:
-            return pivot
-        else:
-            k -= n - less
-            n = less
-    for i in range(1, n):
-        x = values[i]
-        j = i
-        while j > 0 and values[j - 1] < x:
-            values[j] = values[j - 1]
-            j -= 1
-        values[j] = x
-    return values[k - 1]

@@ -1,11 +1,11 @@
 """Skyband monitoring with a grid to rescan (Mouratidis et al. 2006).
 
-All live rows stand in a grid of cells over the score, each cell a queue in order of arrival. The
+All live rows are in a grid of cells over the score; each cell is a queue in order of arrival. The
 threshold is the k-th best row of the last computation. The band holds the rows at or above the
 threshold that fewer than k better ones outlive. When a window is read and the band has fewer than k
-rows, the best k are computed anew, cell by cell from the best, and set a new threshold. So they are
-when the window has grown by a quarter: the threshold of a window that was still filling is too low
-for a full one.
+rows, the best k are computed again, cell by cell from the best, and set a new threshold. The same
+happens when the window has grown by a quarter: the threshold of a window that was still filling is
+too low for a full one.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ import numpy as np
 
 from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
-
-__all__ = ["Monitored", "fold_monitored", "new_monitored", "rebuild"]
-
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import with_room
+from skyband.kernels.topk.runs import Runs, place_of
 
 KEY, TIE, SLOT, PANE, NEXT = range(5)  # columns of live rows; NEXT is the next row of the cell
 DOMINATORS = 4  # column of the skyband in place of NEXT
 HEAD, LIVE, BAND, FLOOR_KEY, FLOOR_TIE, LOW, FLOATS, RESCANS, SCANNED, BUILT, COMPUTED = range(11)
 # FLOOR is the threshold, LOW the key where the cells begin, FLOATS whether keys are those of
-# doubles; BUILT counts the rows that were filed since the cells were laid out, COMPUTED those that
-# were live at the last computation.
+# doubles; BUILT counts the rows added since the cells were laid out, COMPUTED those that were live
+# at the last computation.
 CELLS = 1024
 _LOWEST = -(1 << 63)
 _HIGHEST = (1 << 63) - 1
@@ -69,6 +68,7 @@ def _distance(meta: Ints, key: int) -> float:
 
 @jit
 def cell_of(state: Monitored, key: int) -> int:
+    """The cell of a row with this key."""
     cell = _distance(state.meta, key) / state.step[0]
     if cell >= CELLS:
         return CELLS - 1
@@ -89,7 +89,7 @@ def _link(state: Monitored, at: int) -> None:
 
 @jit
 def rebuild(state: Monitored, room: int) -> Monitored:
-    """Lay the ring out anew, with cells of one width over the finite scores that are live now."""
+    """Lay out the ring again, with cells of one width over the finite scores that are live now."""
     live, cells, band, meta, step = state
     n = meta[LIVE]
     fresh = np.zeros((max(room, 64), 5), np.int64)
@@ -116,13 +116,7 @@ def _enter(state: Monitored, k: int, key: int, tie: int, slot: int, pane: int) -
     """A row at or above the threshold joins the band, unless k better ones outlive it."""
     band, meta = state.band, state.meta
     n = meta[BAND]
-    left, right = 0, n
-    while left < right:
-        middle = (left + right) // 2
-        if band[middle, KEY] > key or (band[middle, KEY] == key and band[middle, TIE] >= tie):
-            left = middle + 1
-        else:
-            right = middle
+    left = place_of(band, n, key, tie)
     dominators = 0
     for i in range(left):
         dominators += band[i, PANE] >= pane
@@ -134,10 +128,7 @@ def _enter(state: Monitored, k: int, key: int, tie: int, slot: int, pane: int) -
         if band[i, DOMINATORS] < k:
             band[kept] = band[i]
             kept += 1
-    if kept == len(band):
-        grown = np.zeros((2 * kept, 5), np.int64)
-        grown[:kept] = band
-        band = grown
+    band = with_room(band, kept, kept + 1)
     for i in range(kept, left, -1):
         band[i] = band[i - 1]
     band[left, KEY] = key
@@ -155,7 +146,7 @@ def _expire(state: Monitored, first: int) -> None:
     while meta[LIVE] and live[meta[HEAD], PANE] < first:
         at = meta[HEAD]
         cell = cell_of(state, live[at, KEY])
-        cells[cell, 0] = live[at, NEXT]  # queues are in order of arrival: it is the first of its
+        cells[cell, 0] = live[at, NEXT]  # it is the first: queues are in order of arrival
         meta[HEAD] = (at + 1) % len(live)
         meta[LIVE] -= 1
     kept = 0
@@ -170,7 +161,7 @@ def _expire(state: Monitored, first: int) -> None:
 def _stale(state: Monitored, k: int) -> bool:
     """Whether a window that is read now needs a computation from the grid.
 
-    It does where the band runs dry, where there is no threshold though k rows are live, and where
+    It does if the band has too few rows, if there is no threshold although k rows are live, or if
     the threshold is that of a window with far fewer rows.
     """
     meta = state.meta
@@ -183,9 +174,9 @@ def _stale(state: Monitored, k: int) -> bool:
 
 @jit
 def _rescan(state: Monitored, k: int) -> Monitored:
-    """Compute the best k rows from the grid; they are the band, the k-th the new threshold.
+    """Compute the best k rows from the grid: they become the band, the k-th the new threshold.
 
-    Of fewer than k live rows all are in the band, and so is whatever comes.
+    If fewer than k rows are live, all of them are in the band, and so is every new row.
     """
     live, cells, meta = state.live, state.cells, state.meta
     meta[RESCANS] += 1
@@ -203,7 +194,7 @@ def _rescan(state: Monitored, k: int) -> Monitored:
             at = live[at, NEXT]
         cell -= 1
     meta[SCANNED] += n
-    # Rows of a pane that tie stand in their order: a stable sort by tie, then by key.
+    # Rows of a pane that tie keep their order: a stable sort by tie, then by key.
     order = found[:n]
     order = order[np.argsort(-live[order, TIE] - 1, kind="mergesort")]
     order = order[np.argsort(-live[order, KEY] - 1, kind="mergesort")]
@@ -217,20 +208,12 @@ def _rescan(state: Monitored, k: int) -> Monitored:
     return state
 
 
-@patient
-@jit
+@kernel
 def fold_monitored(
-    state: Monitored,
-    k: int,
-    run_pane: Ints,
-    offsets: Ints,
-    key: Ints,
-    tie: Ints,
-    slot: Ints,
-    window_first: Ints,
-    window_end: Ints,
+    state: Monitored, k: int, runs: Runs, window_first: Ints, window_end: Ints
 ) -> tuple[Monitored, Ints, Ints]:
     """Push runs and read windows; rows found as (key, tie, slot), offsets."""
+    run_pane, offsets, key, tie, slot = runs
     found = np.empty((len(window_end) * k, 3), np.int64)
     cuts = np.zeros(len(window_end) + 1, np.int64)
     at_run, filled = 0, 0
@@ -263,9 +246,8 @@ def fold_monitored(
         if _stale(state, k):
             state = _rescan(state, k)
         for i in range(min(k, state.meta[BAND])):
-            found[filled, 0] = state.band[i, KEY]
-            found[filled, 1] = state.band[i, TIE]
-            found[filled, 2] = state.band[i, SLOT]
+            for column in range(3):  # key, tie, slot
+                found[filled, column] = state.band[i, column]
             filled += 1
         cuts[step + 1] = filled
     return state, found[:filled], cuts

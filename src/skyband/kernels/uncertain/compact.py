@@ -1,22 +1,21 @@
-"""Compact sets, whatever the semantics: where one ends, and the answer that is read from it.
+"""Compact sets under any semantics: where one ends, and the answer that is read from it.
 
-A semantics is a file with two functions, named here once each. Everything else in this folder
-speaks of rules and knows no semantics.
+Each semantics is a file with two functions, and only this file names them. The rest of this folder
+uses rules and knows no semantics.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
+from skyband.kernels.core.patient import kernel
 from skyband.kernels.uncertain.pk import pk_answer, pk_end
 from skyband.kernels.uncertain.pt import pt_answer, pt_end
 from skyband.kernels.uncertain.ranks import ranks_answer, ranks_end
-from skyband.kernels.uncertain.types import KEEP, Floats, Ints, Rule
+from skyband.kernels.uncertain.types import KEEP, Rule
 from skyband.kernels.uncertain.vector import vector_answer, vector_end
-
-__all__ = ["KINDS", "answer", "answer_runs", "compact_end", "prune_runs"]
 
 KINDS = ("pk-topk", "pt-k", "u-kranks", "u-topk")
 _PK, _PT, _RANKS = 0, 1, 2
@@ -24,7 +23,7 @@ _PK, _PT, _RANKS = 0, 1, 2
 
 @jit
 def compact_end(rule: Rule, prob: Floats, slots: Ints, n: int, slack: float) -> int:
-    """How many of n rows in row order form the compact set; -1 where they admit none."""
+    """How many of n rows in row order form the compact set; -1 if they admit none."""
     if rule.kind == _PK:
         return pk_end(prob, slots, n, rule.k, slack)
     if rule.kind == _PT:
@@ -49,10 +48,9 @@ def answer(rule: Rule, prob: Floats, slots: Ints, n: int, found: Ints, chance: F
     return vector_answer(prob, slots, n, rule.k, found, chance)
 
 
-@patient
-@jit
+@kernel
 def prune_runs(rule: Rule, prob: Floats, offsets: Ints) -> Ints:
-    """How many of each run's sorted rows to keep: its compact set; -1 where it admits none."""
+    """How many of each run's sorted rows to keep: its compact set; -1 if it admits none."""
     ends = np.full(len(offsets) - 1, -1)
     longest = 0
     for run in range(len(ends)):
@@ -61,13 +59,12 @@ def prune_runs(rule: Rule, prob: Floats, offsets: Ints) -> Ints:
     for run in range(len(ends)):
         n = offsets[run + 1] - offsets[run]
         if n < rule.k:
-            continue  # a top-k needs k rows, whatever the semantics
+            continue  # a top-k needs k rows under any semantics
         ends[run] = compact_end(rule, prob[offsets[run] : offsets[run + 1]], slots, n, KEEP)
     return ends
 
 
-@patient
-@jit
+@kernel
 def answer_runs(rule: Rule, prob: Floats, offsets: Ints) -> tuple[Ints, Floats, Ints]:
     """The answer of each run of sorted rows: positions, chances, offsets."""
     n_runs = len(offsets) - 1

@@ -1,11 +1,19 @@
-"""CSQ, the compact set queue (section 4.1): every distinct compact set of the newest panes."""
+"""CSQ, the compact set queue (section 4.1), and CCSQ, the compressed one (section 4.2).
+
+CSQ keeps every distinct compact set of the newest panes. CCSQ keeps the newest set and, for each
+older one, how it differs: the first list of an entry has what its set contains and the next newer
+one does not (rows of its oldest pane), the second list the opposite. The newest entry's first list
+is its set.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import with_room
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.queue import (
     BEGIN,
@@ -16,6 +24,7 @@ from skyband.kernels.uncertain.queue import (
     TAIL,
     UPDATED,
     Queue,
+    append,
     append_set,
     append_staged,
     arrived,
@@ -28,10 +37,9 @@ from skyband.kernels.uncertain.queue import (
     tail_from,
     updated,
     used,
-)  # fmt: skip
+)
 from skyband.kernels.uncertain.types import (
     KEEP,
-    Ints,
     Rows,
     Rule,
     before,
@@ -39,16 +47,14 @@ from skyband.kernels.uncertain.types import (
     oldest_pane,
     sort_slots,
     without,
-)  # fmt: skip
-
-__all__ = ["csq_fold", "csq_read", "csq_take", "newest_set", "update_entries"]
+)
 
 
 @jit
 def newest_set(rule: Rule, rows: Rows, q: Queue, high: int) -> tuple[Ints, int]:
-    """The compact set of the newest rows, and how large; they then start after its oldest pane.
+    """The compact set of the newest rows, and its size; the rows then start after its oldest pane.
 
-    To be asked again until there is none: what is left may admit another.
+    Call it until there is none: the rows left may admit another.
     """
     num = q.num
     slots = sort_slots(rows, num[TAIL], high)
@@ -61,7 +67,7 @@ def newest_set(rule: Rule, rows: Rows, q: Queue, high: int) -> tuple[Ints, int]:
 
 @jit
 def update_entries(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> Queue:
-    """Update the compact sets that sorted new rows enter; sets that became equal are made one."""
+    """Update the compact sets that sorted new rows enter; sets that become equal are merged."""
     num = q.num
     first, last = num[FIRST], num[LAST]
     e = last
@@ -99,7 +105,7 @@ def update_entries(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> 
 
 @jit
 def csq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
-    """Take a pane (algorithm 1)."""
+    """Add a pane (algorithm 1)."""
     q = update_entries(rule, rows, q, arrived(q, low, high), high)
     while True:
         slots, n = newest_set(rule, rows, q, high)
@@ -108,10 +114,9 @@ def csq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
         q = append_set(rows, q, slots, n)
 
 
-@patient
-@jit
+@kernel
 def csq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
-    """Take panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
+    """Add panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
     for i in range(len(offsets) - 1):
         drop_old(rows, q, gone[i])
         q = csq_take(rule, rows, q, offsets[i], offsets[i + 1])
@@ -119,9 +124,158 @@ def csq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Que
     return q
 
 
-@patient
-@jit
+@kernel
 def csq_read(rows: Rows, q: Queue, first: int) -> Ints:
-    """Rows among which is the compact set of the panes from ``first`` on, in row order."""
+    """Rows that contain the compact set of the panes from ``first`` on, in row order."""
     e = find(q, first)
     return tail_from(rows, q, first) if e == q.num[LAST] else set_of(q, e).copy()
+
+
+@jit
+def _less(rows: Rows, a: Ints, n: int, b: Ints, m: int, out: Ints) -> int:
+    """The slots of sorted list a that are not in sorted list b."""
+    j = 0
+    kept = 0
+    for i in range(n):
+        while j < m and better(rows, b[j], a[i]):
+            j += 1
+        if j < m and b[j] == a[i]:
+            j += 1
+        else:
+            out[kept] = a[i]
+            kept += 1
+    return kept
+
+
+@jit
+def _older(rows: Rows, q: Queue, e: int, newer: Ints, n: int, out: Ints) -> int:
+    """The set of entry e from that of the next newer one."""
+    plus, minus = set_of(q, e), more_of(q, e)
+    i = 0
+    j = 0
+    gone = 0
+    total = 0
+    while i < n or j < len(plus):
+        if i < n and gone < len(minus) and minus[gone] == newer[i]:
+            gone += 1
+            i += 1
+        elif j == len(plus) or (i < n and better(rows, newer[i], plus[j])):
+            out[total] = newer[i]
+            i += 1
+            total += 1
+        else:
+            out[total] = plus[j]
+            j += 1
+            total += 1
+    return total
+
+
+@jit
+def ccsq_set(rows: Rows, q: Queue, e: int) -> Ints:
+    """The set of an entry, restored from the newest one."""
+    last = q.num[LAST] - 1
+    room = used(q) - q.entry[e, BEGIN]
+    a = np.empty(room, np.int64)
+    b = np.empty(room, np.int64)
+    newest = set_of(q, last)
+    n = len(newest)
+    for i in range(n):
+        a[i] = newest[i]
+    for older in range(last - 1, e - 1, -1):
+        n = _older(rows, q, older, a, n, b)
+        a, b = b, a
+    return a[:n]
+
+
+@jit
+def _update_compressed(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> Queue:
+    num = q.num
+    first, last = num[FIRST], num[LAST]
+    if first == last or not better(rows, fresh[0], set_of(q, last - 1)[-1]):
+        return q
+    room = used(q) - q.entry[first, BEGIN] + len(fresh)
+    old, older = np.empty(room, np.int64), np.empty(room, np.int64)
+    now, then = np.empty(room, np.int64), np.empty(room, np.int64)
+    # Changed entries from the newest to the oldest; they are appended in the opposite order.
+    stage = np.empty(4 * room, np.int64)
+    marks = np.empty((last - first, 4), np.int64)
+    newest = set_of(q, last - 1)
+    n_old = len(newest)
+    for i in range(n_old):
+        old[i] = newest[i]
+    n_now = updated(rule, rows, old, n_old, fresh, len(fresh), now)
+    num[UPDATED] += 1
+    for i in range(n_now):
+        stage[i] = now[i]
+    staged = 0
+    at = 0
+    none = at  # not the literal, for which numba would compile the callee once more
+    mark(marks, staged, at, n_now, none, oldest_pane(rows, now, n_now))
+    staged += 1
+    at += n_now
+    e = last - 1
+    entered = True
+    while entered and e > first:
+        e -= 1
+        n_older = _older(rows, q, e, old, n_old, older)
+        entered = better(rows, fresh[0], older[n_older - 1])
+        if entered:
+            n_then = updated(rule, rows, older, n_older, fresh, len(fresh), then)
+            num[UPDATED] += 1
+        else:
+            n_then = n_older
+            for i in range(n_older):
+                then[i] = older[i]
+        oldest = oldest_pane(rows, then, n_then)
+        if oldest != marks[staged - 1, OLDEST]:
+            stage = with_room(stage, at, at + n_then + n_now)
+            plus = _less(rows, then, n_then, now, n_now, stage[at:])
+            minus = _less(rows, now, n_now, then, n_then, stage[at + plus :])
+            mark(marks, staged, at, plus, minus, oldest)
+            staged += 1
+            at += plus + minus
+            now, then = then, now
+            n_now = n_then
+        old, older = older, old
+        n_old = n_older
+    num[LAST] = e
+    q = append_staged(q, stage, marks, staged, True)
+    num[TAIL] = from_pane(rows, num[TAIL], high, marks[0, OLDEST] + 1)
+    return q
+
+
+@jit
+def _take_compressed(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
+    num = q.num
+    q = _update_compressed(rule, rows, q, arrived(q, low, high), high)
+    while True:
+        slots, n = newest_set(rule, rows, q, high)
+        if n < 0:
+            return q
+        last = num[LAST] - 1
+        if last >= num[FIRST]:
+            newest = set_of(q, last)
+            plus = np.empty(len(newest), np.int64)
+            minus = np.empty(n, np.int64)
+            n_plus = _less(rows, newest, len(newest), slots, n, plus)
+            n_minus = _less(rows, slots, n, newest, len(newest), minus)
+            num[LAST] = last
+            q = append(q, plus, n_plus, minus, n_minus, q.entry[last, OLDEST])
+        q = append_set(rows, q, slots, n)
+
+
+@kernel
+def ccsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
+    """Add panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
+    for i in range(len(offsets) - 1):
+        drop_old(rows, q, gone[i])
+        q = _take_compressed(rule, rows, q, offsets[i], offsets[i + 1])
+    drop_old(rows, q, gone[-1])
+    return q
+
+
+@kernel
+def ccsq_read(rows: Rows, q: Queue, first: int) -> Ints:
+    """Rows that contain the compact set of the panes from ``first`` on, in row order."""
+    e = find(q, first)
+    return tail_from(rows, q, first) if e == q.num[LAST] else ccsq_set(rows, q, e)

@@ -1,27 +1,16 @@
 """The window's own compact set, and the walk over panes and windows that reads it.
 
 Most panes do not touch the window's compact set, and most windows answer what the one before them
-did. The walk passes over those at full speed and stops where there is something to compute.
+did. The walk skips those at full speed and stops when there is something to compute.
 """
 
 from __future__ import annotations
 
-from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
-from skyband.kernels.uncertain.types import Floats, Ints, Rows, better
+from typing import NamedTuple
 
-__all__ = ["walk"]
-
-# Places in ``at``.
-WINDOW = 0  # the next window to read
-PANE = 1  # the next pane to take
-WRITTEN = 2  # slots written for windows so far
-SIZE = 3  # slots in the head
-OPEN = 4  # whether the head is all rows of the window, because they admit no compact set
-OLDEST = 5  # the oldest pane in the head
-STALE = 6  # whether the head changed since it was read
-SHOWN = 7  # slots in the answer that was read
-PLACES = 8
+from skyband.arrays import Floats, Ints
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.uncertain.types import Rows, better
 
 # Why the walk stopped.
 DONE = 0
@@ -31,59 +20,76 @@ UNREAD = 3  # the next window needs an answer
 FULL = 4  # there is no room to write it
 
 
-@patient
-@jit
-def walk(
-    rows: Rows,
-    head: Ints,
-    at: Ints,
-    stamp: Ints,
-    offsets: Ints,
-    first: Ints,
-    end: Ints,
-    shown: Ints,
-    chances: Floats,
-    found: Ints,
-    chance: Floats,
-    ends: Ints,
-) -> int:
-    """Pass panes and write answers until something has to be computed; says what.
+class Head(NamedTuple):
+    """The compact set of the window."""
 
-    Pane i holds the slots [offsets[i], offsets[i + 1]), best first. ``shown`` and ``chances`` are
-    the answer as it was last read, ``found`` and ``chance`` what windows get, ``ends`` where each
-    window's ends.
+    slots: Ints  # best first
+    is_open: bool  # whether it is all rows of the window, because they admit no compact set
+    oldest: int  # the oldest pane in it
+
+
+class Answer(NamedTuple):
+    """The answer that was last read from the head."""
+
+    slots: Ints
+    chances: Floats  # empty if they are not needed
+    is_stale: bool  # whether the head has changed since
+
+
+class Cursor(NamedTuple):
+    """How far the walk has come."""
+
+    window: int  # the next window to read
+    pane: int  # the next pane to take
+    written: int  # slots written for windows so far
+
+
+class Written(NamedTuple):
+    """What windows get; the first two have room for more."""
+
+    slots: Ints
+    chances: Floats
+    ends: Ints  # where each window's slots end, one place ahead
+
+
+@kernel
+def walk(
+    rows: Rows, head: Head, answer: Answer, cursor: Cursor, stamp: Ints, offsets: Ints, first: Ints,
+    end: Ints, out: Written,
+) -> tuple[int, Cursor]:  # fmt: skip
+    """Skip panes and write answers until something has to be computed; returns what, and where.
+
+    Pane i holds the slots [offsets[i], offsets[i + 1]), best first.
     """
-    window, pane, written = at[WINDOW], at[PANE], at[WRITTEN]
-    count = at[SHOWN]
-    lowest = head[at[SIZE] - 1] if at[SIZE] > 0 else 0
-    always = at[OPEN] == 1
-    with_chances = len(chance) > 0
+    window, pane, written = cursor
+    size, count = len(head.slots), len(answer.slots)
+    lowest = head.slots[size - 1] if size > 0 else 0
+    with_chances = len(out.chances) > 0
     stop = DONE
     while True:
         if pane < len(stamp) and (window == len(first) or stamp[pane] < end[window]):
-            if always or better(rows, offsets[pane], lowest):
+            if head.is_open or better(rows, offsets[pane], lowest):
                 stop = ENTERED
                 break
             pane += 1
         elif window == len(first):
             break
-        elif at[SIZE] > 0 and at[OLDEST] < first[window]:
+        elif size > 0 and head.oldest < first[window]:
             stop = EXPIRED
             break
-        elif at[STALE] == 1:
+        elif answer.is_stale:
             stop = UNREAD
             break
-        elif written + count > len(found):
+        elif written + count > len(out.slots):
             stop = FULL
             break
         else:
             for j in range(count):
-                found[written + j] = shown[j]
+                out.slots[written + j] = answer.slots[j]
             if with_chances:
                 for j in range(count):
-                    chance[written + j] = chances[j]
+                    out.chances[written + j] = answer.chances[j]
             written += count
-            ends[window + 1] = written
+            out.ends[window + 1] = written
             window += 1
-    at[WINDOW], at[PANE], at[WRITTEN] = window, pane, written
-    return stop
+    return stop, Cursor(window, pane, written)

@@ -1,8 +1,8 @@
 """BS, the base synopsis: all rows of the window in row order, and the window's compact set.
 
-Rows stand in blocks of sorted slots, blocks in a chain. Finding a place costs two binary searches,
-inserting or deleting a move within one block: O(log W) as with the paper's balanced trees, and
-kinder to caches.
+Rows are in blocks of sorted slots, and blocks in a chain. Finding a place costs two binary
+searches, inserting or deleting moves slots within one block: O(log W) as with the paper's balanced
+trees, and better for caches.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
-from skyband.kernels.uncertain.types import Ints, Rows, before, better
-
-__all__ = ["Sorted", "sorted_fold", "sorted_read"]
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import with_room
+from skyband.kernels.uncertain.types import Rows, before, better
 
 BLOCK = 256  # slots in a block
 
 # Places in ``num``.
-BLOCKS = 0  # in use; the chain's other places name the free ones
+BLOCKS = 0  # in use; the chain lists the free ones after them
 LOW = 1  # the oldest slot that is live
 HIGH = 2
 INSERTED = 3
@@ -57,17 +57,10 @@ def _roomy(s: Sorted) -> Sorted:
     size = len(s.filled)
     if s.num[BLOCKS] < size:
         return s
-    block = np.empty((2 * size, BLOCK), np.int64)
-    count = np.empty(2 * size, np.int64)
-    chain = np.empty(2 * size, np.int64)
-    for b in range(size):
-        for i in range(BLOCK):
-            block[b, i] = s.block[b, i]
-        count[b] = s.filled[b]
-        chain[b] = s.chain[b]
-        count[size + b] = 0
-        chain[size + b] = size + b
-    return Sorted(block, count, chain, s.num)
+    filled, chain = with_room(s.filled, size, 2 * size), with_room(s.chain, size, 2 * size)
+    for b in range(size, 2 * size):
+        chain[b] = b
+    return Sorted(with_room(s.block, size, 2 * size), filled, chain, s.num)
 
 
 @jit
@@ -118,10 +111,9 @@ def _delete(rows: Rows, s: Sorted, slot: int) -> None:
         s.chain[s.num[BLOCKS]] = block
 
 
-@patient
-@jit
+@kernel
 def sorted_fold(rows: Rows, s: Sorted, offsets: Ints, gone: Ints) -> Sorted:
-    """Take panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
+    """Add panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
     num = s.num
     for i in range(len(offsets)):
         while num[LOW] < num[HIGH] and rows.pane[num[LOW]] < gone[i]:
@@ -134,10 +126,9 @@ def sorted_fold(rows: Rows, s: Sorted, offsets: Ints, gone: Ints) -> Sorted:
     return s
 
 
-@patient
-@jit
+@kernel
 def sorted_read(rows: Rows, s: Sorted, first: int, most: int) -> Ints:
-    """The best rows of panes from ``first`` on, in row order; fewer than ``most`` are all."""
+    """The best rows of panes from ``first`` on, in row order; if fewer than ``most``, all."""
     slots = np.empty(most, np.int64)
     n = 0
     at = 0

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.uncertain.poisson import add_row, fewer
-from skyband.kernels.uncertain.types import Floats, Ints
-
-__all__ = ["pk_answer", "pk_end"]
 
 
 @jit
 def _scan(prob: Floats, slots: Ints, n: int, k: int, slack: float, chance: Floats) -> int:
-    """Fill in each row's chance up to the end of the compact set; -1 where there is none."""
+    """Fill in each row's chance up to the end of the compact set; -1 if there is none."""
     r = np.zeros(k)
     r[0] = 1.0
     best = np.zeros(k)  # the k greatest chances, descending
     under = 1.0
     for i in range(n):
         p = prob[slots[i]]
-        # One of the first k rows is among the best k whenever it is there: no digit is lost.
+        # Each of the first k rows is among the best k whenever it exists: no digit is lost.
         chance[i] = p if i < k else p * under
         add_row(r, k, p)
         j = min(i, k - 1)
@@ -38,7 +36,7 @@ def _scan(prob: Floats, slots: Ints, n: int, k: int, slack: float, chance: Float
 
 @jit
 def pk_end(prob: Floats, slots: Ints, n: int, k: int, slack: float) -> int:
-    """Rows of the compact set of sorted rows; -1 where they admit none."""
+    """Rows of the compact set of sorted rows; -1 if they admit none."""
     if n < k:
         return -1
     return _scan(prob, slots, n, k, slack, np.empty(n))
@@ -51,7 +49,7 @@ def pk_answer(prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance: Fl
     end = _scan(prob, slots, n, k, 0.0, chances)
     count = 0
     for i in range(n if end < 0 else end):
-        # Of equal chances the earlier row stands first.
+        # Of equal chances the earlier row comes first.
         if count < k:
             count += 1
         elif chances[i] <= chance[k - 1]:

@@ -1,23 +1,21 @@
-"""How many rows of a prefix are there: the recursion that three of the semantics share.
+"""How many rows of a prefix exist: the recursion that three of the semantics share.
 
-``r[j]`` is the probability that exactly j of the rows so far are there, for j < k (equation 2 of
-the paper). Sums and products of non-negative numbers only, never a division: nothing turns negative
-or NaN, and certain rows (p = 1) leave exact zeros behind.
+``r[j]`` is the probability that exactly j of the rows so far exist, for j < k (equation 2 of the
+paper). It takes only sums and products of non-negative numbers, no division: nothing becomes
+negative or NaN, and certain rows (p = 1) give exact zeros.
 """
 
 from __future__ import annotations
 
 import math
 
+from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
-from skyband.kernels.uncertain.types import Floats, Ints
-
-__all__ = ["add_row", "add_wide_row", "fewer"]
 
 
 @jit
 def add_row(r: Floats, k: int, p: float) -> None:
-    """Take one more row."""
+    """Add one more row."""
     q = 1.0 - p
     for j in range(k - 1, 0, -1):
         r[j] = r[j] * q + r[j - 1] * p
@@ -26,9 +24,9 @@ def add_row(r: Floats, k: int, p: float) -> None:
 
 @jit
 def add_wide_row(r: Floats, power: Ints, k: int, p: float) -> None:
-    """Take one more row, where ``r[j] * 2 ** power[j]`` are the probabilities.
+    """Add one more row, with probabilities ``r[j] * 2 ** power[j]``.
 
-    The same digits as by ``add_row``, and no number is too small.
+    The same digits as with ``add_row``, but no number is too small.
     """
     q = 1.0 - p
     part, part_power = math.frexp(p)
@@ -37,7 +35,7 @@ def add_wide_row(r: Floats, power: Ints, k: int, p: float) -> None:
         comes = r[j - 1] * part if j > 0 else 0.0
         base = power[j]
         if comes > 0.0:
-            # Both by the power of the greater one; what then vanishes is less than its last digit.
+            # Scale both by the power of the greater one; what vanishes is less than its last digit.
             one, one_power = math.frexp(stays)
             two, two_power = math.frexp(comes)
             one_power += power[j]
@@ -51,8 +49,8 @@ def add_wide_row(r: Floats, power: Ints, k: int, p: float) -> None:
 
 @jit
 def fewer(r: Floats, k: int, before: float) -> float:
-    """The probability that fewer than k rows are there; never more than ``before``, one row ago."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0  # four sums, so that an addition need not wait for the last one
+    """The probability that fewer than k rows exist; never more than ``before``, one row ago."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0  # four sums, so that additions need not wait for each other
     for j in range(0, k - 3, 4):
         a += r[j]
         b += r[j + 1]

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
+from skyband.kernels.core.sorting import sort_best
 from skyband.kernels.uncertain.poisson import add_row, fewer
-from skyband.kernels.uncertain.types import Floats, Ints
-
-__all__ = ["pt_answer", "pt_end"]
 
 
 @jit
@@ -35,7 +34,7 @@ def _scan(
 
 @jit
 def pt_end(prob: Floats, slots: Ints, n: int, k: int, threshold: float, slack: float) -> int:
-    """Rows of the compact set of sorted rows; -1 where they admit none."""
+    """Rows of the compact set of sorted rows; -1 if they admit none."""
     if n < k:
         return -1
     return _scan(prob, slots, n, k, threshold, slack, np.empty(n))
@@ -54,23 +53,7 @@ def pt_answer(
         if chances[i] >= threshold:
             order[count] = i
             count += 1
-    # A merge sort by chance, which leaves equal ones in row order.
-    spare = np.empty(n, np.int64)
-    width = 1
-    while width < count:
-        for start in range(0, count, 2 * width):
-            middle = min(start + width, count)
-            end = min(middle + width, count)
-            i, j = start, middle
-            for at in range(start, end):
-                if i < middle and (j == end or chances[order[i]] >= chances[order[j]]):
-                    spare[at] = order[i]
-                    i += 1
-                else:
-                    spare[at] = order[j]
-                    j += 1
-        order, spare = spare, order
-        width *= 2
+    sort_best(order[:count], np.empty(count, np.int64), chances, chances)
     for j in range(count):
         found[j] = slots[order[j]]
         chance[j] = chances[order[j]]

@@ -1,11 +1,11 @@
 """The state that the compact set queues share.
 
-    arena    lists of slots, one or two an entry, entries from the oldest to the newest
+    arena    lists of slots, one or two per entry, entries from the oldest to the newest
     entry    of each: where it begins, the lengths of its two lists, the oldest pane of its set
     num      single numbers, named below
 
 The newest rows, those of panes after the newest entry's oldest, are the slots from ``TAIL`` on: the
-paper's D, and its buffer B. They hold no list of their own.
+paper's D, and its buffer B. They have no list of their own.
 """
 
 from __future__ import annotations
@@ -14,20 +14,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.types import (
     KEEP,
-    Ints,
     Rows,
     Rule,
     before,
     merged,
     oldest_pane,
     sort_slots,
-)  # fmt: skip
-
-__all__ = ["Queue"]
+)
 
 # Columns of ``entry``.
 BEGIN, SIZE, MORE, OLDEST = 0, 1, 2, 3
@@ -40,7 +38,7 @@ FRESH = 3  # slots from here on are not in the entries yet
 HIGH = 4  # after the newest slot
 LARGEST = 5  # H: the largest compact set, renewed when that has changed by a factor of two
 ROOM = 6  # rows that the buffer takes before it is emptied
-BOUND = 7  # the greatest H under which a segment was filled that is there still
+BOUND = 7  # the greatest H under which a segment was filled that still exists
 # Operations, as the paper counts them.
 MADE = 8  # compact sets made of the newest rows
 UPDATED = 9  # compact sets updated with new rows
@@ -61,8 +59,8 @@ class Queue(NamedTuple):
 def updated(rule: Rule, rows: Rows, old: Ints, n: int, fresh: Ints, n_fresh: int, out: Ints) -> int:
     """The compact set of a compact set and new rows (theorem 3.2), written to ``out``.
 
-    New rows after its lowest can only be left out; and should rounding hide the end that must be
-    there, all is kept.
+    New rows after its lowest row cannot enter. If rounding hides an end that must exist, all rows
+    are kept.
     """
     count = before(rows, fresh, n_fresh, old[n - 1])
     total = merged(rows, old, n, fresh, count, out)
@@ -72,7 +70,7 @@ def updated(rule: Rule, rows: Rows, old: Ints, n: int, fresh: Ints, n_fresh: int
 
 @jit
 def arrived(q: Queue, low: int, high: int) -> Ints:
-    """Note that a pane has come that does not wait; its slots, which stand in row order."""
+    """Note a new pane that does not wait; returns its slots, which are in row order."""
     q.num[HIGH] = high
     q.num[FRESH] = high
     return np.arange(low, high)
@@ -88,8 +86,8 @@ def used(q: Queue) -> int:
 
 
 @jit
-def roomy(q: Queue, slots: int) -> Queue:
-    """Room for one more entry of so many slots; what expired in front is given back."""
+def _roomy(q: Queue, slots: int) -> Queue:
+    """Make room for one more entry of so many slots; the room of expired entries is reused."""
     num = q.num
     first, last = num[FIRST], num[LAST]
     start = q.entry[first, BEGIN] if first < last else 0
@@ -116,8 +114,8 @@ def roomy(q: Queue, slots: int) -> Queue:
 
 @jit
 def append(q: Queue, one: Ints, n: int, two: Ints, m: int, oldest: int) -> Queue:
-    """Add an entry at the newest end."""
-    q = roomy(q, n + m)
+    """Append an entry at the newest end."""
+    q = _roomy(q, n + m)
     begin = used(q)
     last = q.num[LAST]
     for i in range(n):
@@ -134,7 +132,7 @@ def append(q: Queue, one: Ints, n: int, two: Ints, m: int, oldest: int) -> Queue
 
 @jit
 def mark(marks: Ints, i: int, begin: int, n: int, m: int, oldest: int) -> None:
-    """Note where in a stage the two lists of an entry to be appended begin, and their lengths."""
+    """Note where the two lists of a staged entry begin, and their lengths."""
     marks[i, BEGIN] = begin
     marks[i, SIZE] = n
     marks[i, MORE] = m
@@ -143,7 +141,7 @@ def mark(marks: Ints, i: int, begin: int, n: int, m: int, oldest: int) -> None:
 
 @jit
 def append_staged(q: Queue, stage: Ints, marks: Ints, staged: int, newest_first: bool) -> Queue:
-    """Add the entries that were staged, from the oldest to the newest."""
+    """Append the staged entries, from the oldest to the newest."""
     for i in range(staged):
         at = staged - 1 - i if newest_first else i
         start, n = marks[at, BEGIN], marks[at, SIZE]
@@ -153,7 +151,7 @@ def append_staged(q: Queue, stage: Ints, marks: Ints, staged: int, newest_first:
 
 @jit
 def append_set(rows: Rows, q: Queue, slots: Ints, n: int) -> Queue:
-    """Add a compact set without a second list."""
+    """Append a compact set without a second list."""
     none = n - n  # not the literal, for which numba would compile the callee once more
     return append(q, slots, n, slots, none, oldest_pane(rows, slots, n))
 
@@ -182,7 +180,7 @@ def from_pane(rows: Rows, slot: int, high: int, first: int) -> int:
 
 @jit
 def find(q: Queue, first: int) -> int:
-    """The entry for windows that start with pane ``first``; ``LAST`` where the tail is all."""
+    """The entry for windows that start with pane ``first``; ``LAST`` if only the tail is left."""
     e = q.num[FIRST]
     while e < q.num[LAST] and q.entry[e, OLDEST] < first:
         e += 1
@@ -191,7 +189,7 @@ def find(q: Queue, first: int) -> int:
 
 @jit
 def drop_old(rows: Rows, q: Queue, first: int) -> None:
-    """Panes before ``first`` are gone."""
+    """Drop the panes before ``first``."""
     num = q.num
     num[FIRST] = find(q, first)
     num[TAIL] = from_pane(rows, num[TAIL], num[HIGH], first)

@@ -1,12 +1,12 @@
 """U-kRanks: for each rank the row likeliest to have it; a row may win twice (condition 9).
 
-The paper calls its conditions (8) and (9) equivalent. They are not; (9) is sufficient and survives
-insertions, so (9) it is.
+The paper calls its conditions (8) and (9) equivalent. They are not. Condition (9) is sufficient and
+stays true after insertions, so it is used here.
 
-Every rank up to the number of rows can be had, if only by the rows before it all being there. Where
-that is so unlikely that floats run out of exponents, the recursion is run again with more of them.
-It cannot happen in a compact set: where (9) holds for n rows, each rank's winner has a chance of at
-least 1 / 2kn.
+Every rank up to the number of rows has a winner, even if only because all rows before it exist. If
+that is too unlikely for the exponent of a float, the recursion is run again with a wider exponent.
+This cannot happen in a compact set: if (9) holds for n rows, the winner of each rank has a chance
+of at least 1 / 2kn.
 """
 
 from __future__ import annotations
@@ -15,19 +15,17 @@ import math
 
 import numpy as np
 
+from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.uncertain.poisson import add_row, add_wide_row
-from skyband.kernels.uncertain.types import Floats, Ints
-
-__all__ = ["ranks_answer", "ranks_end"]
 
 _SOUND = 2.0**-900
-"""Sums of products down to here have lost nothing to numbers that are too small for a float."""
+"""Sums of products down to this size have lost nothing to underflow."""
 
 
 @jit
 def ranks_end(prob: Floats, slots: Ints, n: int, k: int, slack: float) -> int:
-    """Rows of the compact set of sorted rows; -1 where they admit none."""
+    """Rows of the compact set of sorted rows; -1 if they admit none."""
     r = np.zeros(k)
     r[0] = 1.0
     best = 0.0  # the greatest chance of the last rank
@@ -73,7 +71,7 @@ def ranks_answer(prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance:
 def _unlikely_ranks(
     prob: Floats, slots: Ints, n: int, count: int, found: Ints, chance: Floats
 ) -> None:
-    """The winners of ranks whose chances floats could not tell; the others stay as they are."""
+    """Find the winners of ranks whose chances are too small for floats; the others stay."""
     r = np.zeros(count)
     power = np.zeros(count, np.int64)
     r[0] = 1.0

@@ -1,8 +1,8 @@
 """SCSQ, the segmental queue (section 4.3), and its buffer (section 4.4).
 
 An entry is a compact set and its segment: rows of older panes, up to the oldest pane of the next
-older entry, that stand before the set's lowest row. The compact set of any window that starts there
-lies in the two together. Segments that are small together are merged, so that O(log W) of them
+older entry, that come before the set's lowest row. Together they contain the compact set of any
+window that starts there. Neighbouring segments that are small are merged, so that O(log W) of them
 remain.
 """
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import patient
+from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import with_room
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.csq import csq_take, update_entries
 from skyband.kernels.uncertain.queue import (
@@ -40,29 +42,26 @@ from skyband.kernels.uncertain.queue import (
     set_of,
     tail_from,
     used,
-)  # fmt: skip
+)
 from skyband.kernels.uncertain.types import (
     KEEP,
-    Ints,
     Rows,
     Rule,
     before,
     better,
-    grown,
     merged,
     oldest_pane,
+    since,
     sort_before,
     sort_list,
     sort_slots,
     without,
-)  # fmt: skip
-
-__all__ = ["buffer_fold", "scsq_fold", "scsq_read"]
+)
 
 
 @jit
 def _size_up(q: Queue) -> None:
-    """Renew H where the largest compact set has changed by a factor of two (footnote 1).
+    """Update H if the largest compact set has changed by a factor of two (footnote 1).
 
     Segments that were filled under a greater H stay until they are cut or expire.
     """
@@ -88,7 +87,7 @@ def _settle(rows: Rows, q: Queue) -> Queue:
         small = small or q.entry[e, MORE] + q.entry[e + 1, MORE] < most
     if not small:
         return q
-    # From the newest to the oldest: an entry takes in the older ones until enough is together.
+    # From the newest to the oldest: an entry absorbs older ones until it is large enough.
     room = used(q) - q.entry[first, BEGIN]
     stage = np.empty(room, np.int64)
     marks = np.empty((last - first, 4), np.int64)
@@ -109,7 +108,7 @@ def _settle(rows: Rows, q: Queue) -> Queue:
             segment[i] = own[i]
         e -= 1
         while e >= first and n + q.entry[e, MORE] < most:
-            # The older set beyond what is here: its rows of its oldest pane.
+            # What the older set has in addition: its rows of its oldest pane.
             older = set_of(q, e)
             m = 0
             for i in range(len(older)):
@@ -120,7 +119,7 @@ def _settle(rows: Rows, q: Queue) -> Queue:
             n = merged(rows, segment, n, spare, m, both)
             more = more_of(q, e)
             n = merged(rows, both, n, more, len(more), segment)
-            # Only what stands before this set's lowest row can enter a compact set with it.
+            # Only rows before this set's lowest row can enter a compact set with it.
             n = before(rows, segment, n, stage[at - 1])
             num[MERGED] += 1
             e -= 1
@@ -131,13 +130,13 @@ def _settle(rows: Rows, q: Queue) -> Queue:
         staged += 1
     num[LAST] = first
     q = append_staged(q, stage, marks, staged, True)
-    _size_up(q)  # the largest set may be among those that went
+    _size_up(q)  # the largest set may have been absorbed
     return q
 
 
 @jit
 def _expire(rows: Rows, q: Queue, first: int) -> None:
-    """Panes before ``first`` are gone; only the oldest segment can have rows of them."""
+    """Drop the panes before ``first``; only the oldest segment can have rows of them."""
     drop_old(rows, q, first)
     e = q.num[FIRST]
     if e < q.num[LAST]:
@@ -145,10 +144,9 @@ def _expire(rows: Rows, q: Queue, first: int) -> None:
         q.entry[e, MORE] = without(rows, segment, len(segment), first, segment)
 
 
-@patient
-@jit
+@kernel
 def scsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
-    """Take panes as in CSQ, then merge segments; ``gone`` as there."""
+    """Add panes as in CSQ, then merge segments; ``gone`` as there."""
     for i in range(len(offsets)):
         _expire(rows, q, gone[i])
         if i + 1 < len(offsets):
@@ -157,12 +155,11 @@ def scsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Qu
     return q
 
 
-@patient
-@jit
+@kernel
 def scsq_read(rows: Rows, q: Queue, first: int) -> Ints:
-    """Rows among which is the compact set of the panes from ``first`` on, in row order.
+    """Rows that contain the compact set of the panes from ``first`` on, in row order.
 
-    The entry's set, its segment, and of the rows that wait in the buffer those before its lowest.
+    They are the entry's set, its segment, and waiting rows of the buffer before its lowest row.
     """
     num = q.num
     e = find(q, first)
@@ -178,37 +175,30 @@ def scsq_read(rows: Rows, q: Queue, first: int) -> Ints:
 
 
 @jit
-def _since(slots: Ints, start: int) -> Ints:
-    """Only the slots from ``start`` on, in the order they have."""
-    kept = np.empty(len(slots), np.int64)
-    n = 0
-    for i in range(len(slots)):
-        kept[n] = slots[i]
-        n += slots[i] >= start
-    return kept[:n]
-
-
-@jit
-def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
-    """Build compact sets and segments over the newest rows, from the newest back (lines 5 and 6).
-
-    The rows after the newest set's oldest pane stay: the paper empties the buffer, but windows
-    that start among them will need them.
-    """
-    num = q.num
-    tail = num[TAIL]
-    starts = np.empty(high - tail + 1, np.int64)  # slots at which panes begin
+def _pane_starts(rows: Rows, low: int, high: int) -> Ints:
+    """The slots in [low, high) at which panes begin, and ``high``."""
+    starts = np.empty(high - low + 1, np.int64)
     panes = 0
-    for slot in range(tail, high):
-        if slot == tail or rows.pane[slot] != rows.pane[slot - 1]:
+    for slot in range(low, high):
+        if slot == low or rows.pane[slot] != rows.pane[slot - 1]:
             starts[panes] = slot
             panes += 1
     starts[panes] = high
-    # The last pane from which on the newest rows admit a compact set, and that set.
-    # First of a few panes, then of twice as many, until they do; then by halving.
-    low, top = -1, panes
-    size = max(2 * num[LARGEST], 2 * rule.k)
-    middle = panes - 1
+    return starts[: panes + 1]
+
+
+@jit
+def _newest_set(
+    rule: Rule, rows: Rows, starts: Ints, high: int, largest: int
+) -> tuple[int, Ints, int]:
+    """The last pane such that the rows from there on admit a compact set; its slots and its size.
+
+    Tries a few panes, then twice as many, until there is one; then bisects. The pane is -1 if there
+    is none.
+    """
+    low, top = -1, len(starts) - 1
+    size = max(2 * largest, 2 * rule.k)
+    middle = top - 1
     slots = starts
     newest = starts
     n = -1
@@ -219,7 +209,7 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
                 middle -= 1
             newest = sort_slots(rows, starts[middle], high)
             size *= 2
-        newer = _since(newest, starts[middle])
+        newer = since(newest, starts[middle])
         end = compact_end(rule, rows.prob, newer, len(newer), KEEP)
         if end > 0:
             low = middle
@@ -229,20 +219,33 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
             top = middle
         if n >= 0:
             middle = (low + top) // 2
-    if low < 0:
+    return low, slots, n
+
+
+@jit
+def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
+    """Build compact sets and segments over the newest rows, from the newest back (lines 5 and 6).
+
+    The rows after the newest set's oldest pane stay. The paper empties the buffer, but windows that
+    start among these rows will need them.
+    """
+    num = q.num
+    tail = num[TAIL]
+    starts = _pane_starts(rows, tail, high)
+    pane, slots, n = _newest_set(rule, rows, starts, high, num[LARGEST])
+    if pane < 0:
         return q
     num[MADE] += 1
     if n > 2 * num[LARGEST]:
         num[LARGEST] = n
     most = num[LARGEST]
     stage = np.empty(4 * (high - tail), np.int64)
-    marks = np.empty((panes, 4), np.int64)
+    marks = np.empty((len(starts) - 1, 4), np.int64)
     segment = np.empty(high - tail, np.int64)
     spare = np.empty(high - tail, np.int64)
     m = 0
     staged = 0
     at = 0
-    pane = low
     oldest = oldest_pane(rows, slots, n)
     num[TAIL] = from_pane(rows, tail, high, oldest + 1)
     while True:
@@ -257,11 +260,11 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
                 m = merged(rows, segment, m, entering, count, spare)
                 segment, spare = spare, segment
                 continue
-        # The segment is full, or the rows are at their end: the entry is complete.
-        stage = grown(stage, at + n + m)
+        # The segment is full, or there are no more rows: the entry is complete.
+        stage = with_room(stage, at, at + n + m)
         for i in range(n):
             stage[at + i] = slots[i]
-        size, since = n, oldest
+        size, begun = n, oldest
         kept = m
         if pane >= 0:
             out = np.empty(n + m + count, np.int64)
@@ -273,7 +276,7 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
             kept = without(rows, segment, m, oldest + 1, segment)
         for i in range(kept):
             stage[at + size + i] = segment[i]
-        mark(marks, staged, at, size, kept, since)
+        mark(marks, staged, at, size, kept, begun)
         at += size + kept
         staged += 1
         if pane < 0:
@@ -286,7 +289,7 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
 
 @jit
 def _compact_set(rule: Rule, rows: Rows, low: int, high: int, last: int) -> Ints:
-    """Of the slots [low, high) before a given one the compact set, or all; in row order."""
+    """The compact set of the slots [low, high) before a given one, or all these; in row order."""
     kept = np.empty(high - low, np.int64)
     n = 0
     room = 8 * rule.k + 16
@@ -295,7 +298,7 @@ def _compact_set(rule: Rule, rows: Rows, low: int, high: int, last: int) -> Ints
             kept[n] = slot
             n += 1
             if n == room:
-                # Sets of parts have all that the set of the whole has: the rest need not wait.
+                # The compact sets of parts contain that of the whole: drop the rest at once.
                 some = sort_list(rows, kept[:n].copy())
                 end = compact_end(rule, rows.prob, some, n, KEEP)
                 if end > 0:
@@ -308,12 +311,11 @@ def _compact_set(rule: Rule, rows: Rows, low: int, high: int, last: int) -> Ints
     return some[:end] if end > 0 else some
 
 
-@patient
-@jit
+@kernel
 def buffer_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
-    """Take panes into the buffer; empty it when it has kH rows, or as many as admit no set.
+    """Add panes to the buffer; empty it when it has kH rows, or as many as admit no set.
 
-    Panes that come at once are taken at once: no window is read between them.
+    Panes of one call are added together: no window is read between them.
     """
     num = q.num
     if len(offsets) > 1:

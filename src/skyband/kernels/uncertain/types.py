@@ -8,34 +8,12 @@ import numpy as np
 
 from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
+from skyband.kernels.core.sorting import sort_best
 
-__all__ = [
-    "FAR",
-    "KEEP",
-    "READ",
-    "Floats",
-    "Ints",
-    "Rows",
-    "Rule",
-    "before",
-    "better",
-    "grown",
-    "merged",
-    "oldest_pane",
-    "sort_before",
-    "sort_list",
-    "sort_slots",
-    "without",
-]
-
-
-# How much a compact set must exceed its condition. What is kept exceeds it by more than rounding
-# can ever take back, so that a reader, who asks for none, always finds its own end inside.
+# How much a compact set must exceed its condition. What is kept exceeds it by more than any
+# rounding error, so that a reader, who asks for no margin, always finds an end inside.
 KEEP = 2.0**-30
 READ = 0.0
-
-
-_FEW = 16  # slots that are sorted by insertion
 FAR = np.iinfo(np.int64).max
 
 
@@ -57,7 +35,7 @@ class Rows(NamedTuple):
 
 @jit
 def better(rows: Rows, a: int, b: int) -> bool:
-    """Whether slot a stands before slot b in row order."""
+    """Whether slot a comes before slot b in row order."""
     if rows.key[a] != rows.key[b]:
         return bool(rows.key[a] > rows.key[b])
     if rows.pane[a] != rows.pane[b]:
@@ -76,7 +54,7 @@ def oldest_pane(rows: Rows, slots: Ints, n: int) -> int:
 
 @jit
 def before(rows: Rows, slots: Ints, n: int, last: int) -> int:
-    """How many of n sorted rows stand before a given one."""
+    """How many of n sorted rows come before a given one."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -89,7 +67,7 @@ def before(rows: Rows, slots: Ints, n: int, last: int) -> int:
 
 @jit
 def merged(rows: Rows, a: Ints, na: int, b: Ints, nb: int, out: Ints) -> int:
-    """Two sorted lists of slots, without common ones, as one."""
+    """Merge two sorted lists of slots that have none in common."""
     i = 0
     j = 0
     n = 0
@@ -119,47 +97,15 @@ def sort_slots(rows: Rows, low: int, high: int) -> Ints:
 
 
 @jit
-def sort_list(rows: Rows, a: Ints) -> Ints:
-    """Slots in row order: short stretches by insertion, then merged; ``a`` is overwritten."""
-    n = len(a)
-    key = rows.key
-    for start in range(0, n, _FEW):
-        for i in range(start + 1, min(start + _FEW, n)):
-            slot = a[i]
-            j = i
-            while j > start and (
-                key[a[j - 1]] < key[slot]
-                or (key[a[j - 1]] == key[slot] and better(rows, slot, a[j - 1]))
-            ):
-                a[j] = a[j - 1]
-                j -= 1
-            a[j] = slot
-    b = np.empty(n, np.int64)
-    width = _FEW
-    while width < n:
-        for start in range(0, n, 2 * width):
-            middle = min(start + width, n)
-            end = min(middle + width, n)
-            i, j = start, middle
-            for at in range(start, end):
-                left = i < middle
-                if left and j < end:
-                    one, two = key[a[i]], key[a[j]]
-                    left = one > two or (one == two and better(rows, a[i], a[j]))
-                if left:
-                    b[at] = a[i]
-                    i += 1
-                else:
-                    b[at] = a[j]
-                    j += 1
-        a, b = b, a
-        width *= 2
-    return a
+def sort_list(rows: Rows, slots: Ints) -> Ints:
+    """Sort slots into row order; those that tie in key and pane must already ascend."""
+    sort_best(slots, np.empty(len(slots), np.int64), rows.key, rows.pane)
+    return slots
 
 
 @jit
 def sort_before(rows: Rows, low: int, high: int, last: int) -> Ints:
-    """Those of the slots [low, high) that stand before a given one, in row order."""
+    """Those of the slots [low, high) that come before a given one, in row order."""
     kept = np.empty(high - low, np.int64)
     n = 0
     for slot in range(low, high):
@@ -167,17 +113,6 @@ def sort_before(rows: Rows, low: int, high: int, last: int) -> Ints:
             kept[n] = slot
             n += 1
     return sort_list(rows, kept[:n])
-
-
-@jit
-def grown(array: Ints, need: int) -> Ints:
-    """The array itself where it has room, else a copy of at least twice its length."""
-    if need <= len(array):
-        return array
-    more = np.empty(max(need, 2 * len(array)), np.int64)
-    for i in range(len(array)):
-        more[i] = array[i]
-    return more
 
 
 @jit
@@ -189,3 +124,14 @@ def without(rows: Rows, slots: Ints, n: int, first: int, out: Ints) -> int:
             out[kept] = slots[i]
             kept += 1
     return kept
+
+
+@jit
+def since(slots: Ints, start: int) -> Ints:
+    """Only the slots from ``start`` on, in the same order."""
+    kept = np.empty(len(slots), np.int64)
+    n = 0
+    for i in range(len(slots)):
+        kept[n] = slots[i]
+        n += slots[i] >= start
+    return kept[:n]

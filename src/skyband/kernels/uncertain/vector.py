@@ -1,7 +1,7 @@
 """U-Topk: the likeliest whole answer, a vector of exactly k rows (definition 5.3).
 
-Of the vectors within the first i rows the likeliest takes the k greatest probabilities; its chance
-is ``rho_i``, with the factor (1 - p) for every other row up to i (the paper prints d). Products are
+The likeliest vector within the first i rows takes the k greatest probabilities; its chance is
+``rho_i``, with a factor (1 - p) for every other row up to i (the paper prints d). Products are
 kept as a mantissa and a power of two, so that they neither vanish nor lose ties.
 """
 
@@ -11,18 +11,16 @@ import math
 
 import numpy as np
 
+from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
-from skyband.kernels.uncertain.types import Floats, Ints
-
-__all__ = ["vector_answer", "vector_end"]
 
 
 @jit
 def _choose(prob: Floats, slots: Ints, i: int, k: int, top: Ints, count: int) -> int:
     """Put row i among the k greatest probabilities so far; the position that left, or -1.
 
-    ``top`` holds positions, greatest first. Of equal probabilities the earlier row stays: the
-    vector that comes first in row order.
+    ``top`` holds positions, greatest first. Of equal probabilities the earlier row stays,
+    which gives the vector that comes first in row order.
     """
     p = prob[slots[i]]
     gone = -1
@@ -75,7 +73,7 @@ def _scan(
 
 @jit
 def vector_end(prob: Floats, slots: Ints, n: int, k: int, slack: float) -> int:
-    """Rows of the compact set of sorted rows; -1 where they admit none."""
+    """Rows of the compact set of sorted rows; -1 if they admit none."""
     if n < k:
         return -1
     return _scan(prob, slots, n, k, slack, np.empty(k, np.int64))[0]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Ints
+from skyband.arrays import Array, Ints
 from skyband.contract.rows import Rows
 from skyband.contract.runs import expand, offsets_of
 from skyband.errors import QueryError
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import pabf_filter as kernel
 from skyband.kernels.topk.select import select_runs
 
@@ -60,9 +59,7 @@ class Filter:
         self.learned = kernel.new_learned(1)
         self.counts = np.zeros(8, np.int64)
 
-    def select(
-        self, rows: Rows, score: npt.NDArray[Any], tie: Ints, largest: bool
-    ) -> tuple[Ints, Ints]:
+    def select(self, rows: Rows, score: Array, tie: Ints, largest: bool) -> tuple[Ints, Ints]:
         """The best k rows of every run, in the form that ``select_runs`` returns."""
         if self.kind is None:
             return select_runs(score, tie, rows.offsets, self.k, largest)
@@ -70,27 +67,16 @@ class Filter:
         if groups > len(self.learned):
             more = kernel.new_learned(max(groups, 2 * len(self.learned)) - len(self.learned))
             self.learned = np.concatenate([self.learned, more])
-        if score.flags.writeable:  # Arrow's are read-only, another type to numba
-            score = score.view()
-            score.flags.writeable = False
+        score = frozen(score)
+        latest = not len(tie) and score.dtype.kind == "f"  # integers may be equal only as floats
         found, offsets = kernel.filter_runs(
-            score,
-            1.0 if largest else -1.0,
-            rows.offsets,
-            rows.pane,
-            rows.group,
-            self.k,
-            not len(tie) and score.dtype.kind == "f",  # large integers may be equal only as floats
-            self.kind,
-            self.zeta,
-            self.quantile,
-            self.learned,
-            self.counts,
-        )
+            score, 1.0 if largest else -1.0, rows.offsets, rows.pane, rows.group, self.k, latest,
+            self.kind, self.zeta, self.quantile, self.learned, self.counts,
+        )  # fmt: skip
         return self._untied(found, offsets, score, tie, largest)
 
     def _untied(
-        self, found: Ints, offsets: Ints, score: npt.NDArray[Any], tie: Ints, largest: bool
+        self, found: Ints, offsets: Ints, score: Array, tie: Ints, largest: bool
     ) -> tuple[Ints, Ints]:
         """If several rows of a run have the k-th best score, keep only the latest of them."""
         lengths = np.diff(offsets)

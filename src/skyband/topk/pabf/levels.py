@@ -10,7 +10,7 @@ import numpy as np
 __all__ = ["steps"]
 
 _NARROWER = 1 - 2.0**-10
-"""Leaves room for rounding in score / step: at most 3 / 2^13 of a step, see ``pabf_levels``."""
+"""Leaves room for rounding in score / step: at most 3 / 2^13 of a step, see ``pabf_merge``."""
 
 
 def steps(epsilon: float, dtype: np.dtype[Any]) -> tuple[float, int]:

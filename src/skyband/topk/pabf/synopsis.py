@@ -6,24 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
-from skyband.arrays import Ints
+from skyband.arrays import Array, Ints, Saved, State
 from skyband.contract.rows import Rows, Windows
-from skyband.contract.runs import Part, Runs, expand
+from skyband.contract.runs import Part, Runs
 from skyband.data.columns import native_dtype
-from skyband.data.order import row_order
+from skyband.data.packing import prefixed
 from skyband.errors import QueryError
 from skyband.kernels.topk import pabf_merge as kernel
 from skyband.kernels.topk.pabf import fold_candidates, new_candidates, room_for
-from skyband.kernels.topk.pabf_levels import LOWEST
-from skyband.kernels.topk.pabf_merge import Candidates
+from skyband.kernels.topk.pabf_merge import LOWEST, Candidates
 from skyband.query.topk import TopK
 from skyband.topk.lasting import Lasting
 from skyband.topk.pabf.filters import Filter
 from skyband.topk.pabf.levels import steps
-from skyband.topk.single import SingleGroup
+from skyband.topk.single import SingleGroup, kernel_runs
 
 __all__ = ["Pabf"]
 
@@ -77,7 +74,7 @@ class Pabf(SingleGroup):
 
     # Rows -------------------------------------------------------------------------------------
 
-    def _select(self, rows: Rows, score: npt.NDArray[Any], tie: Ints) -> tuple[Ints, Ints]:
+    def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
         found = None if self.lasting is None else self.lasting.of(rows, score, tie)
         return found or self.filter.select(rows, score, tie, self.query.largest)
 
@@ -90,25 +87,14 @@ class Pabf(SingleGroup):
     # Panes ------------------------------------------------------------------------------------
 
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:
-        part, cuts = panes.parts["rows"], self.query.window.panes
+        cuts = self.query.window.panes
         # A read right after a pane (``peek`` too) reaches back by the window's size from the
         # pane's end.
         first = cuts.pane_of(cuts.pane_end(panes.stamp) - cuts.size - 1) + 1
         self.state, found, ends = fold_candidates(
-            self.state,
-            self.query.k,
-            self.room,
-            self.width,
-            self.whole,
-            panes.stamp,
-            first,
-            part.offsets,
-            part["key"],
-            part["tie"],
-            slots,
-            windows.first,
-            windows.end,
-        )
+            self.state, self.query.k, self.room, self.width, self.whole, kernel_runs(panes, slots),
+            first, windows.first, windows.end,
+        )  # fmt: skip
         return found.T, ends
 
     def _slots(self) -> Ints:
@@ -147,36 +133,23 @@ class Pabf(SingleGroup):
     def _by_id(self, runs: Runs) -> Runs:
         """Sort rows with equal score and time by id."""
         part = runs.parts["rows"]
-        ids = part.columns.get(f"shown:{self.query.id}")
-        if ids is None or len(part) < 2:
+        if f"shown:{self.query.id}" not in part.columns or len(part) < 2:
             return runs
         key, tie = part["key"], part["tie"]
         same = np.flatnonzero((key[1:] == key[:-1]) & (tie[1:] == tie[:-1]))
-        if not len(same):
-            return runs
         mine = np.unique(np.searchsorted(part.offsets, same, side="right") - 1)
-        lengths = part.lengths[mine]
-        rows = expand(part.offsets[mine], lengths)
-        segment = np.repeat(mine, lengths)
-        order = np.arange(len(part))
-        at = pa.array(rows)
-        order[rows] = rows[row_order(key[rows], tie[rows], ids.take(at), segment=segment)]
-        taken = pa.array(order)
-        columns = {
-            name: column[order] if isinstance(column, np.ndarray) else column.take(taken)
-            for name, column in part.columns.items()
-        }
-        return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)}, runs.scalars)
+        return runs.with_parts(rows=part.resorted(mine, self._order))
 
     # State ------------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        own = {name: getattr(self.state, name) for name in Candidates._fields}
-        own |= {"rows": self._rows, "best": self._results}
-        own |= {f"tally/{name}": count for name, count in self.tallies().items()}
-        return {**super().snapshot(), **{name: array.copy() for name, array in own.items()}}
+    def snapshot(self) -> State:
+        rows = self._rows.copy()
+        rows[self.state.cut[0] :, kernel.LEVEL :] = 0  # set only when rows are merged into buckets
+        own = self.state._replace(rows=rows, best=self._results)._asdict()
+        own |= prefixed("tally/", self.tallies())
+        return super().snapshot() | {name: array.copy() for name, array in own.items()}
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
         own = {name: arrays[name].copy() for name in Candidates._fields}
         best = np.empty((2 * self.query.k, 4), np.int64)

@@ -1,0 +1,98 @@
+"""What ``skyband bench`` and ``skyband reproduce`` do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lab.bench.report import (
+    busy,
+    columns_of,
+    machine,
+    markdown,
+    plot,
+    tables,
+    text_of,
+    write_section,
+)
+from skyband.cli.explain import say
+from skyband.cli.lab import load
+from skyband.errors import EngineError
+
+__all__ = ["measure", "reproduce"]
+
+
+def measure(names: Iterable[str], scale: float, path: Path) -> None:
+    """Run benchmarks, show their tables, and write them into a Markdown file with their plots."""
+    for each in names:
+        began, warning = time.perf_counter(), busy()
+        with _telling(each) as progress:
+            try:
+                benchmark = load("benchmarks", "run", each)
+                rows: list[dict[str, Any]] = benchmark.run(scale, progress)
+            except ImportError as missing:
+                raise EngineError(
+                    f"the benchmark {each} compares with {missing.name}, which is not installed: "
+                    "pip install 'skyband[bench]'"
+                ) from missing
+        _show(rows)
+        text = [f"## {each}", f"`skyband bench {each} --scale {scale:g}` on {machine()}."]
+        if warning:
+            say(warning, style="yellow")
+            text.append(f"*{warning}*")
+        picture = path.with_name("benchmarks") / f"{each}.png"
+        if find_spec("matplotlib") is None:
+            say("no plot: pip install 'skyband[plots]'")
+        elif plot(rows, picture, each):
+            text.append(f"![ratios of {each}](benchmarks/{each}.png)")
+        write_section(path, each, "\n\n".join([*text, markdown(rows)]))
+        say(f"{each}: {time.perf_counter() - began:.0f} s, written to {path}")
+
+
+def reproduce(names: Iterable[str], scale: float, out: Path) -> None:
+    """Run experiments; each writes its report into ``out``."""
+    for each in names:
+        with _telling(each) as progress:
+            try:
+                experiment = load("experiments", "reproduce", each)
+                out.mkdir(parents=True, exist_ok=True)
+                experiment.reproduce(scale, out, progress)
+            except ImportError as missing:
+                raise EngineError(
+                    f"the experiment {each} needs {missing.name}: pip install 'skyband[plots]'"
+                ) from missing
+        say(f"{each}: written to {out}")
+
+
+@contextmanager
+def _telling(name: str) -> Iterator[Any]:
+    """Show progress on the error stream: in place on a terminal, otherwise line by line."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield lambda *said: say(f"{name}: {' '.join(map(str, said))}")
+        return
+    with console.status(name) as status:
+        yield lambda *said: status.update(f"{name}: {' '.join(map(str, said))}")
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=200)
+    for title, found in tables(rows):
+        drawn = Table(title=title or None, title_justify="left", border_style="dim")
+        names = columns_of(found)
+        for name in names:
+            words = any(isinstance(row.get(name), str) for row in found)
+            style = "bold cyan" if name.startswith("×") else ""
+            drawn.add_column(name, justify="left" if words else "right", style=style)
+        for row in found:
+            drawn.add_row(*(text_of(row.get(name)) for name in names))
+        console.print(drawn)

@@ -1,0 +1,79 @@
+"""Columns of retained rows, by slot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.arrays import Array, Ints, Saved, State
+from skyband.data.column_store import ColumnStore
+from skyband.data.packing import prefixed, under
+
+__all__ = ["RetainedRows"]
+
+
+class RetainedRows:
+    """The columns of retained rows; a row is identified by its slot.
+
+    In a snapshot, column i is saved under ``{label}{i}/``, and the number of slots under
+    ``length`` if that is given.
+    """
+
+    def __init__(
+        self, types: Mapping[str, pa.DataType], label: str = "", length: str | None = None
+    ) -> None:
+        self.stores = {name: ColumnStore(kind) for name, kind in types.items()}
+        self._label, self._length_name = label, length
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def nbytes(self) -> int:
+        return sum(store.nbytes for store in self.stores.values())
+
+    def append(self, columns: Mapping[str, Any], rows: int) -> Ints:
+        """Add rows; returns their slots."""
+        for name, store in self.stores.items() if rows else ():
+            store.append(columns[name])
+        self._length += rows
+        return np.arange(self._length - rows, self._length)
+
+    def put(self, slots: Array, columns: Mapping[str, Any], positions: Array | None = None) -> None:
+        """Write rows, or only those at ``positions``, into slots."""
+        if len(slots):
+            for name, store in self.stores.items():
+                store.put(slots, columns[name], positions)
+            self._length = max(self._length, int(slots.max()) + 1)
+
+    def gather(self, slots: Array) -> dict[str, pa.Array]:
+        """The rows of these slots."""
+        return {name: store.gather(slots) for name, store in self.stores.items()}
+
+    def compact(self, slots: Array) -> None:
+        """Keep only these slots, renumbered in that order."""
+        for store in self.stores.values():
+            store.compact(slots)
+        self._length = len(slots)
+
+    def state(self) -> State:
+        """A copy of everything, as flat arrays."""
+        found: State = {}
+        if self._length_name is not None:
+            found[self._length_name] = np.array([self._length])
+        for i, store in enumerate(self.stores.values()):
+            found |= prefixed(f"{self._label}{i}/", store.state())
+        return found
+
+    def restore(self, arrays: Saved) -> None:
+        """Replace everything by what ``state`` returned."""
+        for i, store in enumerate(self.stores.values()):
+            store.restore(under(arrays, f"{self._label}{i}/"))
+        if self._length_name is not None:
+            self._length = int(arrays[self._length_name][0])
+        else:
+            self._length = max((len(store) for store in self.stores.values()), default=0)

@@ -1,0 +1,122 @@
+"""The counts of a window's items: what the states of ``exact`` and ``fsp`` have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from skyband.arrays import Array, Codes, Hashes, Ints, Saved, State, grown
+from skyband.contract.rows import Windows
+from skyband.contract.runs import Part, Runs
+from skyband.data.keys import KeyIndex
+from skyband.data.packing import prefixed, under
+from skyband.frequency.items import ItemColumns, order_keys
+
+__all__ = ["CodedCounts", "WindowCounts"]
+
+_NONE = np.zeros(0, np.int64)
+
+
+class WindowCounts(ABC):
+    """Takes the lists of sealed panes, and finds the best k items of windows.
+
+    A list has one entry per item of a (pane, group), with its count.
+    """
+
+    def __init__(self, item_type: ItemColumns, k: int) -> None:
+        self.item_type, self.k = item_type, k
+        self.inserts = self.removals = self.updates = 0
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Items kept, as ``retained`` counts them."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of the state."""
+
+    @abstractmethod
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        """Take panes and read windows, as ``Synopsis.fold`` does."""
+
+    @abstractmethod
+    def partial(self, first: int, end: int, group: int | None) -> Runs:
+        """The best items of each group over the live panes ``[first, end)``."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """Flat arrays for a snapshot."""
+
+    @abstractmethod
+    def restore(self, arrays: Saved) -> None:
+        """Restore from a snapshot."""
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Assert every invariant; only tests call it."""
+
+    def stats(self) -> dict[str, int | float]:
+        """The state's size and the operation counts."""
+        return {
+            "retained": len(self),
+            "state_bytes": self.nbytes,
+            "inserts": self.inserts,
+            "removals": self.removals,
+            "updates": self.updates,
+        }
+
+
+class CodedCounts(WindowCounts):
+    """Counts whose kernels work on codes: each live item, or (group, item), has one."""
+
+    by_code: ClassVar[tuple[str, ...]]
+    """Arrays with one entry per code."""
+    saved_by_code: ClassVar[tuple[str, ...]]
+    """Those of them that a snapshot holds; the others follow from it."""
+
+    def __init__(self, item_type: ItemColumns, k: int) -> None:
+        super().__init__(item_type, k)
+        self.store = item_type.new_store()
+        self.index = KeyIndex()
+        self.order_key = np.zeros(0, np.int64)
+        self._ranks = self._order = _NONE
+
+    @property
+    def nbytes(self) -> int:
+        arrays = sum(int(getattr(self, name).nbytes) for name in self.by_code)
+        return arrays + self.index.nbytes + self.store.nbytes
+
+    def _encode(self, hashes: Hashes, part: Part) -> tuple[Codes, Ints, Codes]:
+        """Codes of entries, and the entries and codes of new items, which go into the store."""
+        codes, rows, fresh = self.index.encode(hashes)
+        if len(fresh):
+            for name in self.by_code:
+                setattr(self, name, grown(getattr(self, name), self.index.bound))
+            self.store.put(fresh, part.columns, rows)
+            self.order_key[fresh] = order_keys(list(self.store.gather(fresh).values()))
+        return codes, rows, fresh
+
+    def _sequence(self, groups: int, ranks: Ints) -> Ints:
+        """Groups in the order of their keys, as answers show them; those without a rank last."""
+        if self._ranks is not ranks or len(self._order) < groups:
+            order = np.argsort(ranks, kind="stable")
+            self._ranks, self._order = ranks, np.append(order, np.arange(len(ranks), groups))
+        return self._order if len(self._order) == groups else self._order[self._order < groups]
+
+    def _answers(self, number: Ints, group: Array, part: Part) -> Runs:
+        """Answers from the best items and their counts."""
+        return Runs(number, group, {"items": self.item_type.ranked(part, self.k)})
+
+    def state(self) -> State:
+        known = self.index.bound
+        arrays = prefixed("index/", self.index.state()) | self.store.state()
+        return arrays | {name: getattr(self, name)[:known].copy() for name in self.saved_by_code}
+
+    def restore(self, arrays: Saved) -> None:
+        self.index.restore(under(arrays, "index/"))
+        self.store.restore(arrays)
+        for name in self.saved_by_code:
+            setattr(self, name, arrays[name].copy())

@@ -1,0 +1,46 @@
+"""One step of a state key: advance its bucket, move its timer, save it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from skyband.spark.bucket import Bucket, Outcome, Store
+from skyband.spark.plan import Plan
+
+__all__ = ["Timers", "step"]
+
+
+class Timers(Protocol):
+    """The timers of the current state key, in milliseconds of event time; Spark's names."""
+
+    def registerTimer(self, at: int) -> None: ...  # noqa: N802
+    def deleteTimer(self, at: int) -> None: ...  # noqa: N802
+
+
+def step(
+    plan: Plan,
+    store: Store,
+    timers: Timers,
+    watermark_ms: int,
+    blobs: Sequence[bytes] = (),
+    fired: bool = False,
+) -> tuple[Bucket, Outcome]:
+    """Answer what is due, then take new summaries; ``fired`` if a timer caused this step.
+
+    A key has one timer, at the end of the next window that it has to answer.
+    """
+    bucket = Bucket(plan, store)
+    outcome = bucket.step(max(watermark_ms, 0) * plan.tick_ms, blobs)
+    end = bucket.next_end
+    timer = None if end is None else end // plan.tick_ms
+    known = bucket.head["timer"]
+    if timer != known:
+        # Spark deletes a timer that has fired. Any other is deleted here, even if it is due: this
+        # step has already answered its windows.
+        if known is not None and not (fired and known <= watermark_ms):
+            timers.deleteTimer(known)
+        if timer is not None:
+            timers.registerTimer(timer)
+    bucket.save(timer)
+    return bucket, outcome

@@ -1,0 +1,68 @@
+"""Kernels are compiled for one kind of array: what was unpacked is no new type to them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from numba.core import types
+from test_conformance import pushes, query_of
+
+from skyband import registry
+from skyband.kernels.core import patient
+from support import conformance
+from support.shards import sharded
+from support.suites import settings_of
+
+CASES = [(kind, name) for kind in registry.kinds() for name in registry.algorithms(kind)]
+
+
+@pytest.mark.parametrize(("kind", "algorithm"), CASES)
+def test_a_restored_monitor_compiles_nothing_again(
+    kind: str, algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrays of a snapshot are read-only, a type of its own to numba: seconds for each kernel."""
+    monkeypatch.setitem(patient._told, "hurry", True)
+    settings = settings_of(kind, algorithm, 0)
+    query, batches = query_of(kind, settings), pushes(kind, settings)
+    conformance.run(query, batches)
+    before = compiled()
+    conformance.run(query, batches, restarts=True)
+    sharded(query, batches, 1)
+    again = [
+        (name, signature)
+        for name, found in compiled(beyond=before).items()
+        for signature in found
+        if plain(signature) in [plain(known) for known in before.get(name, [])]
+    ]
+    assert not again
+
+
+def compiled(beyond: dict[str, Any] | None = None) -> dict[str, list[Any]]:
+    """The signatures for which each kernel was compiled in this process, and not ``beyond``."""
+    known = beyond or {}
+    return {
+        name: [each for each in kernel.signatures if each not in known.get(name, [])]
+        for name, kernel in kernels()
+    }
+
+
+def kernels() -> Iterator[tuple[str, Any]]:
+    for name, module in list(sys.modules.items()):
+        if name.startswith("skyband.kernels."):
+            for value in vars(module).values():
+                kernel = getattr(value, "__wrapped__", value)
+                if hasattr(kernel, "signatures"):
+                    yield f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}", kernel
+
+
+def plain(kind: Any) -> Any:
+    """A type, or a signature of types, with all arrays as if they could be written to."""
+    if isinstance(kind, types.Array):
+        return kind.copy(readonly=False)
+    parts: Any = kind
+    if isinstance(kind, (tuple, types.BaseTuple)):
+        return tuple(plain(each) for each in parts)
+    return kind
