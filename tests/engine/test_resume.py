@@ -68,3 +68,17 @@ def test_without_a_clock_every_pane_is_open() -> None:
         whole.take(pane)
     resumed.resume(None, panes_of(QUERY))
     assert answers(resumed, 30) == answers(whole, 30)
+
+
+def test_a_part_of_the_answers_is_made_of_all_panes() -> None:
+    whole, part = new_fold(QUERY), new_fold(QUERY)
+    for pane in panes_of(QUERY):
+        whole.take(pane)
+        part.take(pane)
+    due = part.seal(30)
+    assert due is not None
+    assert due.partial is not None
+    views = part.answer([due.partial], due.windows).views()
+    assert [(int(a.end), a.table["x"].to_pylist(), int(a.total)) for a in views] == (
+        answers(whole, 30)
+    )

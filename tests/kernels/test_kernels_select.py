@@ -110,7 +110,7 @@ def test_long_runs_in_every_order(pattern: str, dtype: str, largest: bool) -> No
 def test_runs_just_long_enough_for_a_cut(pattern: str) -> None:
     """From 128 rows on a run is scanned with a cut: guessed, or from a sample of 64 rows."""
     rng = random.Random(pattern)
-    lengths = [128, 300, 200, 127, 129, *(rng.choice([0, 3, 128, 160]) for _ in range(16)), 192]
+    lengths = [128, 320, 200, 127, 129, *(rng.choice([0, 3, 128, 160]) for _ in range(16)), 192]
     made = [PATTERNS[pattern](rng, i) for i in range(sum(lengths))]
     offsets = [0, *itertools.accumulate(lengths)]
     anyhow = np.array([rng.randint(0, 2) for _ in made])

@@ -244,6 +244,18 @@ def test_the_first_rows_have_been_there_always() -> None:
     assert counts.tolist() == [1, 0, 0, 1]
 
 
+def test_an_edge_is_counted_for_each_of_equal_rows() -> None:
+    rows: list[tuple[int, int, Point]] = [
+        (0, 0, (1, 1, 1)), (1, 0, (0, 0, 0)), (1, 0, (0, 0, 0)), (1, 1, (2, 2, 2)),
+        (1, 1, (2, 2, 2)),
+    ]  # fmt: skip
+    counts = np.zeros(4, np.int64)
+    m, none = joined(empty_members(), rows, [0, 1, 2, 3, 4]), np.zeros(0, np.int64)
+    stab_fold(m, 0, np.array([0, 1, 5]), np.array([0, 1]), none, none, counts)
+    assert m.parent.tolist() == [-1, 0, 0, -1, -1]
+    assert counts[3] == 2
+
+
 # Local skylines of the join -----------------------------------------------------------------------
 
 

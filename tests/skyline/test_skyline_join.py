@@ -259,3 +259,20 @@ def test_keys_without_rows_are_forgotten() -> None:
             monitor.push({side: table.slice(start, 300) for side, table in sources.items()})
         assert len(monitor.session.synopsis.keys) < 4000  # type: ignore[attr-defined]
         monitor._check()
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("algorithm", ["naive", "isj", "lsj", "gsj"])
+def test_a_row_is_judged_by_the_best_of_all_its_partners(algorithm: str) -> None:
+    """The first layer finds (9, 4) and (1, 9), which dominate (5, 3) but not (5, 5)."""
+    query = sb.SkylineJoin(
+        left="l", right="r", on="k", prefer={"x": "max", "y": "max"}, time="t",
+        window=sb.TimeWindow(10), algorithm=algorithm,
+    )  # fmt: skip
+    sides = {
+        "l": pa.table({"t": [1, 2, 3], "k": ["b", "a", "c"], "x": [9, 5, 1]}),
+        "r": pa.table({"t": [1, 2, 3, 4], "k": ["b", "a", "a", "c"], "y": [4, 5, 3, 9]}),
+    }
+    table = sb.rank(sides, query)
+    pairs = zip(table["x"].to_pylist(), table["y"].to_pylist(), strict=True)
+    assert sorted(pairs) == [(1, 9), (5, 5), (9, 4)]
