@@ -212,6 +212,18 @@ def test_compact_sets_that_were_built_and_updated(algorithm: str, lists: int) ->
 
 
 @pytest.mark.nojit
+def test_rows_that_admit_no_compact_sets() -> None:
+    query = sb.UncertainTopK(
+        k=2, score="x", probability="p", window=sb.CountWindow(20, slide=1), algorithm="csq"
+    )
+    monitor = sb.Monitor(query)
+    monitor.push(pa.table({"x": [1, 2], "p": [0.25, 0.25]}))
+    stats = monitor.stats()
+    assert stats["compact_sets"] == 0
+    assert stats["retained"] == 2
+
+
+@pytest.mark.nojit
 def test_eaa_counts_its_sweeps_and_what_they_drop() -> None:
     """Without slack each report is followed by a sweep."""
     for size, values, dropped in ((50, range(12), 11), (4, range(12, 0, -1), 0)):
@@ -234,6 +246,23 @@ def test_eaa_counts_its_sweeps_and_what_they_drop() -> None:
             assert stats["retained"] == 4
             assert 1 <= sweeps[-1] < 12
             assert all(b - a in (0, 1) for a, b in itertools.pairwise(sweeps))
+
+
+@pytest.mark.nojit
+def test_what_eaa_retains_before_and_after_a_sweep() -> None:
+    """Reports count until a sweep; then the instances that it left do, and the reports since."""
+    retained = {}
+    for slack in (0, 100):
+        query = sb.FusedTopK(
+            k=1, id="o", stream="s", value="v", streams=("a", "b"), bounds=(0, 20),
+            window=sb.CountWindow(50, slide=2), algorithm="eaa", options={"slack": slack},
+        )  # fmt: skip
+        monitor = sb.Monitor(query)
+        monitor.push(pa.table({"o": [1, 1], "s": ["a", "b"], "v": [5.0, 5.0]}))
+        stats = monitor.stats()
+        assert stats["sweeps"] == (1 if slack == 0 else 0)
+        retained[slack] = stats["retained"]
+    assert retained == {0: 1, 100: 2}
 
 
 @pytest.mark.nojit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 
 import numpy as np
 import pytest
@@ -267,6 +268,18 @@ def test_a_local_skyline_goes_on_from_the_last(
     rows: list[tuple[int, Point]], steps: list[tuple[int, int]]
 ) -> None:
     """Rows expire in front, and any of the others may be active."""
+    check_local(rows, steps)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_local_skyline_of_rows_that_mostly_stay(seed: int) -> None:
+    rng = random.Random(seed)
+    rows = [(rng.randrange(2), tuple(rng.randrange(3) for _ in range(3))) for _ in range(16)]
+    many = [(rng.randrange(3), rng.getrandbits(16) | rng.getrandbits(16)) for _ in range(6)]
+    check_local(rows, many)
+
+
+def check_local(rows: list[tuple[int, Point]], steps: list[tuple[int, int]]) -> None:
     known = parents = np.zeros(0, np.int64)
     counts = np.zeros(4, np.int64)
     expired = 0

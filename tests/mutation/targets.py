@@ -136,7 +136,12 @@ TARGETS = (
             f"{FREQUENCY_KERNELS} best",
         ),
     ),
-    Target("frequency", "skyband.frequency.exact", {"HeavyHitters": ("exact",)}),
+    Target(
+        "frequency",
+        "skyband.frequency.exact",
+        {"HeavyHitters": ("exact",)},
+        ("frequency/test_exact_states.py",),
+    ),
     Target(
         "uncertain",
         "skyband.kernels.uncertain.compact",
@@ -187,7 +192,7 @@ TARGETS = (
         "skyband.fused.eaa",
         {"FusedTopK": ("eaa",)},
         (
-            "contract/test_counters.py eaa",
+            "contract/test_counters.py eaa_",
             "fused/test_fused_dominance.py estimated[eaa]",
             "fused/test_fused.py once_ever[0-sum-eaa]",
         ),

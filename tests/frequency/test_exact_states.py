@@ -1,0 +1,23 @@
+"""``exact`` keeps its counts in different states; all give the answers of the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import oracle
+from support import conformance, streams
+
+pytestmark = pytest.mark.nojit
+
+
+@pytest.mark.parametrize("panes", [1, 2, 3])
+@pytest.mark.parametrize("by", [(), ("g",)])
+@pytest.mark.parametrize("weight", [None, "weight"])
+def test_windows_of_few_panes(panes: int, by: tuple[str, ...], weight: str | None) -> None:
+    settings: dict[str, Any] = {"k": 3, "item": "item", "by": by, "weight": weight, "time": "ts"}
+    settings["algorithm"] = "exact"
+    stream = streams.stream(3, 120, pattern="crowded", step=1, gap=9, batches=5)
+    for window in (oracle.TimeWindow(6 * panes, 6), oracle.CountWindow(8 * panes, 8)):
+        conformance.compare("HeavyHitters", window, settings, stream)
