@@ -75,10 +75,10 @@ def test_a_part_of_the_answers_is_made_of_all_panes() -> None:
     for pane in panes_of(QUERY):
         whole.take(pane)
         part.take(pane)
-    due = part.seal(30)
-    assert due is not None
-    assert due.partial is not None
-    views = part.answer([due.partial], due.windows).views()
-    assert [(int(a.end), a.table["x"].to_pylist(), int(a.total)) for a in views] == (
-        answers(whole, 30)
-    )
+    for watermark in (4, 12, 30):
+        due = part.seal(watermark)
+        assert due is not None
+        assert due.partial is not None
+        views = part.answer([due.partial], due.windows).views()
+        got = [(int(a.end), a.table["x"].to_pylist(), int(a.total)) for a in views]
+        assert got == answers(whole, watermark)

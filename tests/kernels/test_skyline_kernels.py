@@ -246,15 +246,17 @@ def test_the_first_rows_have_been_there_always() -> None:
 
 
 def test_an_edge_is_counted_for_each_of_equal_rows() -> None:
+    point = (0, 0, 0)
     rows: list[tuple[int, int, Point]] = [
-        (0, 0, (1, 1, 1)), (1, 0, (0, 0, 0)), (1, 0, (0, 0, 0)), (1, 1, (2, 2, 2)),
-        (1, 1, (2, 2, 2)),
-    ]  # fmt: skip
+        (0, 0, (1, 1, 1)),
+        *[(1, 0, point)] * 3,
+        *[(1, 1, point)] * 2,
+    ]
     counts = np.zeros(4, np.int64)
-    m, none = joined(empty_members(), rows, [0, 1, 2, 3, 4]), np.zeros(0, np.int64)
-    stab_fold(m, 0, np.array([0, 1, 5]), np.array([0, 1]), none, none, counts)
-    assert m.parent.tolist() == [-1, 0, 0, -1, -1]
-    assert counts[3] == 2
+    m, none = joined(empty_members(), rows, [*range(6)]), np.zeros(0, np.int64)
+    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, counts)
+    assert m.parent.tolist() == [-1, 0, 0, 0, -1, -1]
+    assert counts[3] == 3
 
 
 # Local skylines of the join -----------------------------------------------------------------------
@@ -277,6 +279,8 @@ def test_a_local_skyline_of_rows_that_mostly_stay(seed: int) -> None:
     rows = [(rng.randrange(2), tuple(rng.randrange(3) for _ in range(3))) for _ in range(16)]
     many = [(rng.randrange(3), rng.getrandbits(16) | rng.getrandbits(16)) for _ in range(6)]
     check_local(rows, many)
+    # Row 0 dominates most of the others, which are parked under it.
+    check_local([(0, (2, 2, 2)), *rows], [(0, bits | 1) for _, bits in many])
 
 
 def check_local(rows: list[tuple[int, Point]], steps: list[tuple[int, int]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +63,8 @@ def _introduction(results: list[Result], given: argparse.Namespace) -> list[str]
         "of the module itself. Kernels run uncompiled. A mutant is killed when a test fails, or",
         "when a test takes more than ten times as long as usual. Functions that only tests and",
         "statistics call are left out. Survivors that are explained below count as survivors",
-        "without another run, unless `--again` is given.",
+        "without another run, unless `--again` is given. A mutant is equivalent if it gives the",
+        "same answers and counts as the code, so that no test can fail.",
         "",
         f"This page was written by `make mutants{words}`. The {modules} modules have",
         f"{there:,} mutants; this run tried {how}.",
@@ -71,19 +73,35 @@ def _introduction(results: list[Result], given: argparse.Namespace) -> list[str]
 
 
 def _tables(results: list[Result]) -> list[str]:
-    lines = ["| family | mutants tried | killed | |", "|---|---:|---:|---:|"]
+    lines = [
+        "| family | mutants tried | killed | | equivalent | killed of the others |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
     for family in (*FAMILIES, "all"):
         mine = [r for r in results if family in (r.target.family, "all")]
         if mine:
-            killed = sum(result.killed for result in mine)
-            lines.append(f"| {family} | {len(mine):,} | {killed:,} | {_percent(mine)} |")
-    lines += ["", "| module | mutants there are | tried | killed |", "|---|---:|---:|---:|"]
+            killed, same = sum(r.killed for r in mine), sum(map(_equivalent, mine))
+            others = [r for r in mine if not _equivalent(r)]
+            lines.append(
+                f"| {family} | {len(mine):,} | {killed:,} | {_percent(mine)} | {same:,} | "
+                f"{_percent(others)} |"
+            )
+    lines += ["", "| module | mutants there are | tried | killed | equivalent |"]
+    lines += ["|---|---:|---:|---:|---:|"]
     for module in dict.fromkeys(t.module for t in TARGETS):
         mine = [result for result in results if result.target.module == module]
         if mine:
-            killed = sum(result.killed for result in mine)
-            lines.append(f"| `{module}` | {mine[0].all:,} | {len(mine):,} | {killed:,} |")
+            killed, same = sum(r.killed for r in mine), sum(map(_equivalent, mine))
+            lines.append(
+                f"| `{module}` | {mine[0].all:,} | {len(mine):,} | {killed:,} | {same:,} |"
+            )
     return lines
+
+
+def _equivalent(result: Result) -> bool:
+    """Whether a survivor means the same as the code: no test can fail."""
+    reason = looked_at().get((result.target.module, result.change.name), "")
+    return not result.killed and reason.startswith("equivalent")
 
 
 def _survivors(results: list[Result]) -> list[str]:
@@ -98,6 +116,7 @@ def _survivors(results: list[Result]) -> list[str]:
     return lines
 
 
+@functools.cache
 def looked_at() -> dict[tuple[str, str], str]:
     """The explanations of survivors that were examined."""
     known = {}
