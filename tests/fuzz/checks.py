@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -88,14 +89,10 @@ class Truth:
         look: Any = peek_counted if isinstance(self.window, oracle.CountWindow) else peek_timed
         ended = pushes > len(self.pushes)
         settings = {
-            name: value
-            for name, value in self.settings.items()
-            if name not in ONLY_FOR_ALGORITHMS
+            name: value for name, value in self.settings.items() if name not in ONLY_FOR_ALGORITHMS
         }
         kind, seen = self.drawn.kind, self.pushes[:pushes]
-        found: oracle.Answer | None = look(
-            kind, self.window, seen, ended, last, self.run, settings
-        )
+        found: oracle.Answer | None = look(kind, self.window, seen, ended, last, self.run, settings)
         return found
 
     def compare(self, got: Sequence[sb.Answer], want: Sequence[oracle.Answer]) -> None:
@@ -143,7 +140,7 @@ def tables(answers: Sequence[sb.Answer]) -> list[Rows]:
     ends = [0]
     for table in found:
         ends.append(ends[-1] + table.num_rows)
-    return [rows[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+    return [rows[a:b] for a, b in itertools.pairwise(ends)]
 
 
 def plain(table: pa.Table) -> Rows:

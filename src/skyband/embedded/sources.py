@@ -15,8 +15,14 @@ from skyband.engine.intake import as_table
 from skyband.errors import SchemaError
 
 __all__ = [
-    *("Batches", "Source", "batches_of", "is_table", "paths_of"),
-    *("read_json", "sorted_by", "sound"),
+    "Batches",
+    "Source",
+    "batches_of",
+    "is_table",
+    "paths_of",
+    "read_json",
+    "sorted_by",
+    "sound",
 ]
 
 BATCH_ROWS = 1 << 18
