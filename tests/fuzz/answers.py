@@ -157,8 +157,8 @@ def _marked(drawn: streams.Drawn, name: str, with_bad: bool) -> list[oracle.Row 
     Bad rows are only marked if they have a time, since they then move the watermark.
     """
     stream = drawn.sources[name]
-    time = drawn.settings.get("time")
-    column = time if time is None or isinstance(time, str) else time[name]
+    time = drawn.settings.get("time", "")
+    column = time if isinstance(time, str) else time[name]
     moves = with_bad and not isinstance(drawn.window, oracle.CountWindow)
     found: list[oracle.Row | None] = []
     rows: Rows = checks.oracle_rows(stream.table())
