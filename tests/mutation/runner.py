@@ -102,7 +102,7 @@ def _cover(target: Target, full: bool) -> None:
     queries.CHOICES = dict(target.algorithms)
     with np.errstate(all="ignore"):
         for number in range(cases if full else CASES // 2):
-            fuzz.run("answers", f"mutant-{number}")
+            list(fuzz.run("answers", f"mutant-{number}"))
         _longer(target)
         if full and target.tests:
             _pytest(target.tests)
