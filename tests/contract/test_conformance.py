@@ -18,9 +18,9 @@ import pytest
 import oracle
 import skyband as sb
 from skyband import registry
-from support import conformance, promises, streams
+from support import conformance, promises, streams, unwritten
 from support.shards import sharded
-from support.suites import cases, is_exact, settings_of
+from support.suites import cases, is_exact, registered, settings_of
 from support.truth import truth
 
 WINDOW = oracle.TimeWindow(30, 7, lateness=6)
@@ -235,3 +235,25 @@ def test_a_query_can_be_written_down(kind: str, algorithm: str, number: int) -> 
     again = from_spec(query.spec() | {n: v for n, v in settings.items() if callable(v)})
     assert again == query
     assert again.fingerprint == query.fingerprint
+
+
+@pytest.mark.nojit
+@pytest.mark.skipif(not unwritten.VISIBLE, reason="compiled kernels do not call numpy's empty")
+@pytest.mark.parametrize(("kind", "algorithm"), sorted(registered()))
+def test_unwritten_memory_changes_neither_answers_nor_snapshots(kind: str, algorithm: str) -> None:
+    settings = settings_of(kind, algorithm, 0)
+    given = pushes(kind, settings)[:4]
+    table = next(iter(given[0].values())) if isinstance(given[0], dict) else given[0]
+    query = conformance.query_of(kind, WINDOW, settings, table)
+    runs: list[list[Any]] = []
+    for byte in (0x11, 0xFF):
+        with unwritten.filled(byte):
+            monitor = sb.Monitor(query)
+            seen: list[Any] = []
+            for batch in given:
+                seen += [streams.rows_of(answer.table) for answer in monitor.push(batch)]
+                blob = monitor.snapshot()
+                seen.append(blob)
+                assert sb.Monitor.restore(blob).snapshot() == blob
+            runs.append(seen)
+    assert runs[0] == runs[1]

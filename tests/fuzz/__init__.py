@@ -18,6 +18,9 @@ it. Whatever the input, these are failures:
     a traceback        an exception that is not a SkybandError, or any from the command line
     a wrong answer     one that differs from the oracle's, or violates its own bounds
 
+With ``NUMBA_DISABLE_JIT=1`` arrays that nobody has written to are full of NaN and -1, so that
+reading them gives a wrong answer. This is slower, and finds what compiled kernels hide.
+
     values.py      names, types, times and columns, including odd ones
     queries.py     random queries of each kind
     streams.py     a random query with a stream that it can read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -139,7 +140,7 @@ def tables(answers: Sequence[sb.Answer]) -> list[Rows]:
     ends = [0]
     for table in found:
         ends.append(ends[-1] + table.num_rows)
-    return [rows[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+    return [rows[a:b] for a, b in itertools.pairwise(ends)]
 
 
 def plain(table: pa.Table) -> Rows:

@@ -14,10 +14,12 @@ import sys
 import tempfile
 import time
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import fuzz
+from support import unwritten
 
 BUSY = 120
 """Seconds of CPU time after which a case counts as a hang; it may have to compile kernels."""
@@ -40,15 +42,16 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--case", metavar="KIND:SEED", help="run one case and show its traceback")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args(words)
-    if given.case:
+    if not given.case and not given.worker:
+        return Run(given).all()
+    with unwritten.filled(0xFF) if unwritten.VISIBLE else nullcontext():
+        if given.worker:
+            _work(given)
+            return 0
         kind, _, seed = given.case.partition(":")
         made = collections.Counter(fuzz.run(kind, seed))
         print(f"{given.case}: fine ({made.total()} inputs)")
         return 0
-    if given.worker:
-        _work(given)
-        return 0
-    return Run(given).all()
 
 
 class Run:
@@ -63,7 +66,7 @@ class Run:
 
     def all(self) -> int:
         said = time.monotonic()
-        while any([worker.running() for worker in self.workers]):  # each has to be looked at
+        while sum(worker.running() for worker in self.workers):  # any() would not ask them all
             time.sleep(0.2)
             if time.monotonic() - said > 60:
                 said = time.monotonic()

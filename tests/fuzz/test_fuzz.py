@@ -114,6 +114,10 @@ def test_crashes_hangs_and_failures_are_told_apart(
     assert "8 inputs" in said
     assert "0 failures" in said
     assert "snapshots          8" in said
+    with monkeypatch.context() as patience:
+        patience.setattr(driver, "BUSY", -1)
+        assert driver.main(["--count", "1", "--only", "snapshots"]) == 1
+        assert "a hang" in capsys.readouterr().out
     # A process that fails before it reaches its first case counts as a crash.
     monkeypatch.setattr(sys, "executable", "/bin/false")
     assert driver.main(["--count", "2", "--only", "snapshots"]) == 1

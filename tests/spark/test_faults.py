@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import signal
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,33 +43,9 @@ def launch(folder: Path, shapes: list[str]) -> Any:
     return kills.launch(folder / "log", faulty.__file__, str(folder), *shapes)
 
 
-def batches_run(checkpoint: Path, made: list[Any]) -> list[Any]:
-    """The files of each batch as the query ran them: a kill can make Spark take two at once."""
-    logs = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
-    upto = [[log_offset(line) + 1 for line in path.read_text().splitlines()[2:]] for path in logs]
-    found = []
-    for before, after in pairwise([[0] * len(upto[0]), *upto]):
-        if not isinstance(made[0], dict):
-            files = made[before[0] : after[0]]
-            found += [pa.concat_tables(files)] if files else []
-            continue
-        parts = {
-            name: [push[name] for push in made[a:b]]
-            for name, a, b in zip(made[0], before, after, strict=True)
-        }
-        push = {name: pa.concat_tables(files) for name, files in parts.items() if files}
-        found += [push] if push else []
-    return found
-
-
-def log_offset(line: str) -> int:
-    """The last file that a source has given; a dash stands for none."""
-    return -1 if line == "-" else int(json.loads(line)["logOffset"])
-
-
 def check_output(spark: Any, folder: Path, name: str, batches: int) -> None:
     shape = faulty.SHAPES[name]
-    made = batches_run(folder / "checkpoint" / name, faulty.pushes(shape, batches))
+    made = faulty.batches_run(folder / "checkpoint" / name, faulty.pushes(shape, batches))
     want, stats = spark_session.embedded(shape.query, made, changes=shape.changes)
     assert stats["rows_late"] > 0
     assert want.num_rows > 5 * batches

@@ -85,27 +85,36 @@ def test_streaming_is_monitor(kind: str, name: str, number: int, data: st.DataOb
 
 
 @pytest.mark.parametrize(("kind", "name", "number"), CASES)
-@pytest.mark.parametrize("shards", [1, 3])
-def test_longer_streams_and_batches(kind: str, name: str, number: int, shards: int) -> None:
+def test_longer_streams(kind: str, name: str, number: int) -> None:
     window = oracle.TimeWindow(30, 7, lateness=3)  # some rows of the stream are later than that
     chosen = settings_of(kind, name, number)
     stream = conformance.long_stream(kind, chosen, window, "crowded")
     pushes = pushes_of(stream, chosen)
     query = query_of(kind, window, chosen, stream)
-    for forgetful in (False, True):
+    for shards, forgetful in ((1, False), (1, True), (3, True)):
         how = {"changes": forgetful, "forgetful": forgetful}
         compare(kind, query, pushes, shards=shards, parts=2, **how, least=10)
+
+
+@pytest.mark.parametrize(("kind", "name", "number"), CASES)
+def test_batches(kind: str, name: str, number: int) -> None:
+    window = oracle.TimeWindow(30, 7, lateness=3)
+    chosen = settings_of(kind, name, number)
+    stream = conformance.long_stream(kind, chosen, window, "crowded")
+    pushes = pushes_of(stream, chosen)
+    query = query_of(kind, window, chosen, stream)
     sources: dict[str, list[pa.Table]] = {}
     for push in pushes:
         for source, table in spark_simulator.by_source(push).items():
             sources.setdefault(source, []).append(table)
     whole = {source: pa.concat_tables(tables) for source, tables in sources.items()}
-    plan = spark_simulator.plan_of(query, whole, shards=shards, streaming=False)
-    got = spark_simulator.run_batch(plan, whole, parts=2)
     want = sb.rank(whole if set(whole) != {""} else whole[""], query)
     assert want.num_rows > 10
-    problem = oracle.difference(streams.rows_of(got), streams.rows_of(want), oracle.SUMS[kind])
-    assert problem is None, problem
+    for shards in (1, 3):
+        plan = spark_simulator.plan_of(query, whole, shards=shards, streaming=False)
+        got = spark_simulator.run_batch(plan, whole, parts=2)
+        problem = oracle.difference(streams.rows_of(got), streams.rows_of(want), oracle.SUMS[kind])
+        assert problem is None, problem
 
 
 APPROXIMATE = [
@@ -118,10 +127,7 @@ APPROXIMATE = [
 
 
 @pytest.mark.parametrize(("kind", "name", "number"), APPROXIMATE)
-@pytest.mark.parametrize("shards", [1, 3])
-def test_approximate_answers_keep_their_bounds(
-    kind: str, name: str, number: int, shards: int
-) -> None:
+def test_approximate_answers_keep_their_bounds(kind: str, name: str, number: int) -> None:
     window = oracle.TimeWindow(30, 7, lateness=3)
     chosen = settings_of(kind, name, number) | approximate.EXTRA.get(name, {})
     stream = conformance.long_stream(kind, chosen, window, "uniform")
@@ -130,7 +136,7 @@ def test_approximate_answers_keep_their_bounds(
         query = query_of(kind, window, chosen, stream)
     except sb.QueryError as refused:
         pytest.skip(f"no such query: {refused}")
-    for forgetful in (False, True):
+    for shards, forgetful in ((1, False), (1, True), (3, True)):
         plan = spark_simulator.plan_of(
             query, spark_simulator.first_tables(pushes), shards=shards, bounds=True
         )

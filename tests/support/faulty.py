@@ -6,10 +6,12 @@ hits all of them.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -75,6 +77,30 @@ def sides(batches: int) -> list[dict[str, pa.Table]]:
 
 def pushes(shape: Shape, batches: int) -> list[Any]:
     return sides(batches) if shape.query.sources else flows(batches)
+
+
+def batches_run(checkpoint: Path, made: list[Any]) -> list[Any]:
+    """The files of each batch as the query ran them: a kill can make Spark take two at once."""
+    logs = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    upto = [[log_offset(line) + 1 for line in path.read_text().splitlines()[2:]] for path in logs]
+    found = []
+    for before, after in pairwise([[0] * len(upto[0]), *upto]):
+        if not isinstance(made[0], dict):
+            files = made[before[0] : after[0]]
+            found += [pa.concat_tables(files)] if files else []
+            continue
+        parts = {
+            name: [push[name] for push in made[a:b]]
+            for name, a, b in zip(made[0], before, after, strict=True)
+        }
+        push = {name: pa.concat_tables(files) for name, files in parts.items() if files}
+        found += [push] if push else []
+    return found
+
+
+def log_offset(line: str) -> int:
+    """The last file that a source has given; a dash stands for none."""
+    return -1 if line == "-" else int(json.loads(line)["logOffset"])
 
 
 def write_inputs(folder: Path, shapes: list[str], batches: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import numba
 import numpy as np
@@ -22,12 +23,10 @@ VISIBLE = bool(_config.DISABLE_JIT)
 @contextmanager
 def filled(byte: int) -> Iterator[None]:
     """Within this context, new arrays without values hold this byte everywhere."""
-    empty, like = np.empty, np.empty_like
-    np.empty, np.empty_like = _filling(empty, byte), _filling(like, byte)  # type: ignore[assignment]
-    try:
+    empty = mock.patch.object(np, "empty", _filling(np.empty, byte))
+    like = mock.patch.object(np, "empty_like", _filling(np.empty_like, byte))
+    with empty, like:
         yield
-    finally:
-        np.empty, np.empty_like = empty, like  # type: ignore[assignment]
 
 
 def _filling(make: Callable[..., Any], byte: int) -> Callable[..., Any]:
