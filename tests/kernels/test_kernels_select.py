@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.arrays import Ints
-from skyband.kernels.topk.select import kth_greatest, select_runs
+from skyband.kernels.core.sorting import kth_greatest
+from skyband.kernels.topk.select import select_runs
 from support.key_patterns import PATTERNS
 
 DTYPES = ("f8", "f4", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1")
