@@ -200,7 +200,7 @@ TARGETS = (
     Target(
         "skyline",
         "skyband.kernels.skyline.dominance",
-        SKYLINE,
+        {**SKYLINE, "SkylineJoin": ("isj", "gsj")},
         (
             f"{SKYLINE_KERNELS} dominance",
             f"{SKYLINE_KERNELS} points",
