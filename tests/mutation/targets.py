@@ -28,7 +28,6 @@ SKETCH = {"HeavyHitters": ("ss", "fss", "fsp", "fsw", "fsw-r", "fsw-f")}
 UNCERTAIN = {"UncertainTopK": ("bs", "csq", "ccsq", "scsq", "scsq-buffer")}
 FUSED = {"FusedTopK": ("sla", "eaa")}
 SKYLINE: Mapping[str, tuple[str, ...]] = {"Skyline": ("sfs", "stabsky")}
-JOIN: Mapping[str, tuple[str, ...]] = {"SkylineJoin": ("isj", "lsj", "gsj")}
 ANY = {
     "TopK": ("skyband",),
     "HeavyHitters": ("exact",),
