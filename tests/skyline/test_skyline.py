@@ -49,9 +49,8 @@ def test_the_intervals_of_figure_2() -> None:
     answers = monitor.push(drawn(FIGURE_2))
     graph = monitor.session.synopsis.graph  # type: ignore[attr-defined]
     # Panes count from 0, the paper's tuples from 1; the paper's 0 stands for ALWAYS.
-    intervals = [
-        (0 if since == ALWAYS else since + 1, pane + 1) for since, pane in graph.intervals.tolist()
-    ]
+    edges = zip(graph.since.tolist(), graph.pane.tolist(), strict=True)
+    intervals = [(0 if since == ALWAYS else since + 1, pane + 1) for since, pane in edges]
     assert sorted(intervals) == [(0, 3), (0, 4), (3, 7), (4, 5), (4, 6)]
     assert answers[-1].table["name"].to_pylist() == ["3", "4"]
     # The last four are p4 to p7; p3 is gone, so p7 shows, but p4 still dominates p5 and p6.
