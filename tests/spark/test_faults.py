@@ -56,7 +56,7 @@ def check_output(spark: Any, folder: Path, name: str, batches: int) -> None:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes through /proc")
 class TestKills:
     @pytest.mark.parametrize(
-        ("times", "batches"), [(3, 8), pytest.param(24, 120, marks=pytest.mark.slow)]
+        ("times", "batches"), [(3, 12), pytest.param(24, 120, marks=pytest.mark.slow)]
     )
     def test_kills_of_the_driver(
         self, spark: Any, tmp_path: Path, times: int, batches: int
