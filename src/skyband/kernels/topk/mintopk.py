@@ -104,8 +104,8 @@ def _insert(state: Predicted, k: int, key: int, tie: int, slot: int, start: int,
         out = low[at]
         rows[out, START] = w + 1
         place = out - 1
-        while rows[place, START] > w or rows[place, END] < w:
-            place -= 1
+        while place > left and (rows[place, START] > w or rows[place, END] < w):
+            place -= 1  # at the latest the new row, which this window predicts
         low[at] = place
 
 
