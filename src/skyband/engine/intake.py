@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import decoded, output_type
 from skyband.data.group_table import GroupTable
+from skyband.data.row_filter import RowFilter
 from skyband.engine.clocks import NEVER, CountClock
 from skyband.engine.placement import (
     Arrivals,
@@ -66,6 +68,8 @@ class Taken:
     greatest: int | None
     in_order: bool
     """Whether times never decrease."""
+    filtered: int = 0
+    """Rows that ``where`` leaves out."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,10 @@ class Intake:
         self.panes = query.window.panes
         self.synopsis = synopsis
         self.bound: dict[str, pa.Schema] = {}
+        self.filters: dict[str, RowFilter] = {}
+        """Which rows count, for the sources that have a column of ``where``."""
+        self.absent: set[str] = set()
+        """Sources that will send nothing at all."""
         self.untyped: dict[str, pa.Schema] = {}
         """Columns of sources that have sent only empty batches without types so far."""
         self.limits: TimeLimits | None = None
@@ -113,7 +121,14 @@ class Intake:
                 if schema.get_field_index(name) < 0:
                     there = ", ".join(schema.names)
                     raise SchemaError(f"by column {name!r} is missing; the columns are: {there}")
-            self.bound[source] = self.synopsis.bind(source, schema)
+            filtering = self._filtering(source, schema)
+            check_names(source, schema, filtering)
+            chosen = RowFilter({name: self.query.where[name] for name in filtering}, schema)
+            needed = self.synopsis.bind(source, schema)
+            more = [schema.field(name) for name in filtering if name not in needed.names]
+            self.bound[source] = pa.schema([*needed, *more])
+            if filtering:
+                self.filters[source] = chosen
             return
         for field in self.bound[source]:
             at = schema.get_field_index(field.name)
@@ -130,6 +145,35 @@ class Intake:
                     "now; cast it so that all batches agree"
                 )
 
+    def _filtering(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
+        """The columns of ``where`` that filter a source.
+
+        With several sources each one is filtered by the columns that it has, and a column must be
+        in one of them at least.
+        """
+        where = tuple(self.query.where)
+        if not source:
+            return where
+        self._check_somewhere(source, {**self.bound, source: schema})
+        return tuple(name for name in where if name in schema.names)
+
+    def end(self, source: str) -> None:
+        """A source sends nothing more; raises SchemaError if no source has a ``where`` column."""
+        if source not in self.bound:
+            self._check_somewhere(source, self.bound)
+            self.absent.add(source)
+
+    def _check_somewhere(self, source: str, known: Mapping[str, pa.Schema]) -> None:
+        if set(self.query.sources) - set(known) - self.absent - {source}:
+            return  # a source that is still to come may have the column
+        there = {name for schema in known.values() for name in schema.names}
+        for name in self.query.where:
+            if name not in there:
+                raise SchemaError(
+                    f"where: no source has a column {name!r}; the columns of {source!r} are: "
+                    f"{', '.join(known[source].names) if source in known else 'none'}"
+                )
+
     def _says_nothing(self, source: str, table: pa.Table) -> bool:
         """Whether a batch has no rows and lacks types, so that only its names can be checked.
 
@@ -138,6 +182,7 @@ class Intake:
         if table.num_rows:
             return False
         names = self.synopsis.columns(source, table.schema)
+        names += self._filtering(source, table.schema)
         check_names(source, table.schema, names)
         if not any(pa.types.is_null(table.schema.field(name).type) for name in names):
             return False
@@ -164,6 +209,38 @@ class Intake:
         The greatest time moves the source's mark, so it includes every row whose time can be read,
         even bad rows.
         """
+        if source in self.filters and batch.num_rows:
+            return self._filtered(source, batch, sorted_before)
+        return self._checked(source, batch, sorted_before)
+
+    def _filtered(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> Taken:
+        """Like ``_judged``, without the rows that do not count.
+
+        These are no part of the stream, bad or not, but they move the source's mark. A time that
+        cannot be read makes a row bad in any case.
+        """
+        kept, greatest = self.filters[source].mask(batch), None
+        axis = self.synopsis.axes.get(source)
+        if axis is not None:
+            ticks, timed = axis.ticks_of(batch.column(axis.name))
+            readable = np.ones(len(ticks), np.bool_) if timed is None else timed
+            if self.limits is not None:
+                readable = readable & (ticks >= self.limits.least) & (ticks <= self.limits.most)
+            greatest = int(ticks[readable].max()) if readable.any() else None
+            kept |= ~readable
+        rows = np.flatnonzero(kept)
+        counting = batch.select(self.synopsis.schemas[source].names)
+        if len(rows) < len(kept):
+            counting = counting.filter(pa.array(kept))
+        taken = self._checked(source, counting, sorted_before)
+        faults = taken.faults
+        if faults is not None and len(rows) < len(kept):
+            faults = faults_of(batch, [(n, why, _spread(m, kept)) for n, why, m in faults.tests])
+        greatest = None if self.limits is None else greatest
+        counts: dict[str, Any] = {"rows_in": len(kept), "filtered": len(kept) - len(rows)}
+        return replace(taken, faults=faults, greatest=greatest, **counts)
+
+    def _checked(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> Taken:
         rows_in = batch.num_rows
         faults = self.synopsis.validate(source, batch) if rows_in else None
         axis = self.synopsis.axes.get(source)
@@ -233,6 +310,13 @@ class Intake:
             arrivals = Arrivals(int(before[0]), batch.num_rows)
             placed = place_in_order(*rows, arrivals, None, self.panes, groups, NEVER)
         return placed, touched, before[touched]
+
+
+def _spread(mask: Mask, kept: Mask) -> Mask:
+    """A mask over the kept rows as one over all rows."""
+    whole = np.zeros(len(kept), np.bool_)
+    whole[kept] = mask
+    return whole
 
 
 def _without(batch: pa.RecordBatch, faults: Faults | None) -> pa.RecordBatch:

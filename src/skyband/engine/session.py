@@ -30,7 +30,7 @@ __all__ = ["ONLY", "Session", "make_synopsis"]
 
 ONLY = ""
 """The name of the source if there is only one."""
-COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused")
+COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered")
 
 
 def make_synopsis(query: Query) -> Synopsis[Any]:
@@ -81,6 +81,7 @@ class Session:
         with self._wholly(fold):
             for each in taken:
                 self.rows["rows_in"] += each.rows_in
+                self.rows["rows_filtered"] += each.filtered
                 if each.faults is not None:
                     self._judge(each.faults)
             if fold.counting:
@@ -89,6 +90,7 @@ class Session:
 
     def end(self, source: str) -> Answers | None:
         """One of several sources is exhausted, so it no longer holds the watermark back."""
+        self.intake.end(source)
         if self.fold is None:
             return None
         with self._wholly(self.fold):
@@ -259,7 +261,7 @@ class Session:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Restore a snapshot; its sources must already be bound."""
-        self.several, self.rows = header["several"], dict(header["rows"])
+        self.several, self.rows = header["several"], {**self.rows, **header["rows"]}
         self.late_is_an_error = header["raise_late"]
         if header["fold"] is not None:
             self.start().restore(header["fold"], arrays)
