@@ -6,6 +6,7 @@ rows, times are integers (timestamps are microseconds since the epoch).
 
     windows.py     which rows a window holds, which rows are late or unused
     where.py       which rows count
+    expressions.py columns that are computed from others
     order.py       the one total order of rows
     topk.py  frequency.py  uncertain.py  fused.py  skyline.py     live rows -> answer
     changes.py     what changed from one answer to the next

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oracle.changes import changes
+from oracle.expressions import with_columns
 from oracle.frequency import heavy_hitters
 from oracle.fused import fused
 from oracle.skyline import skyline, skyline_join
@@ -89,17 +90,21 @@ def answers(
     settings = {name: value for name, value in settings.items() if name not in ONLY_FOR_ALGORITHMS}
     if isinstance(batches, Mapping):
         batches = interleave(batches, settings["time"])
-    pushes = marked(batches, settings.pop("where", {}))
+    pushes = prepared(batches, settings)
     if isinstance(window, CountWindow):
         return over_count_windows(kind, window, pushes, settings)
     return over_time_windows(kind, window, pushes, settings)
 
 
-def marked(batches: Iterable[Batch], where: Mapping[str, Any]) -> list[Batch]:
-    """The batches, with a mark on each row that does not count."""
+def prepared(batches: Iterable[Batch], settings: Settings) -> list[Batch]:
+    """The batches with computed columns, and with a mark on each row that does not count."""
+    where = settings.pop("where", {})
+    texts = [settings[name] for name in ("score", "weight", "value") if settings.get(name)]
+    texts += settings.get("prefer", ())
 
     def mark(rows: Sequence[Row]) -> list[Row]:
-        return [row if counts(row, where) else row | {FILTERED: True} for row in rows]
+        wide = [with_columns(row, texts) for row in rows]
+        return [row if counts(row, where) else row | {FILTERED: True} for row in wide]
 
     return [
         {source: mark(rows) for source, rows in batch.items()}
@@ -132,7 +137,7 @@ def peeks(
     if not lasts:
         return []
     run = run or answers(kind, window, batches, **settings)
-    batches = marked(batches, settings.pop("where", {}))
+    batches = prepared(batches, settings)
     return [
         peek(kind, window, batches[: number + 1], number == len(batches), last, run, settings)
         for number, last in enumerate(lasts)

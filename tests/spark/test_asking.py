@@ -29,3 +29,13 @@ def test_a_filter(spark: Any) -> None:
     assert rank(frame, query).toArrow().to_pylist() == want
     with pytest.raises(sb.SchemaError, match="'gone' is missing"):
         rank(frame, topk(where={"gone": 1}))
+
+
+def test_an_expression(spark: Any) -> None:
+    from skyband.spark import rank
+
+    stream = streams.stream(7, 120)
+    query = topk(score="price * weight", where={"kind": "a"})
+    want = sb.rank(stream.table, query).to_pylist()
+    assert rank(spark.createDataFrame(stream.table), query).toArrow().to_pylist() == want
+    assert "price * weight" in want[0]

@@ -44,20 +44,20 @@ HELP = {
     "largest": "Whether larger scores rank first.",
     "left": "Name of the left source.",
     "on": "Column or columns to join on.",
-    "prefer": "Columns and what to prefer in each: min, max or diff.",
+    "prefer": "Columns or expressions and what to prefer in each: min, max or diff.",
     "probability": "Column with the probability that a row exists.",
     "recurrences": "Most live reports of one object in one stream, or 'estimate'.",
     "returns": "Whether a stream may report an object more than once.",
     "right": "Name of the right source.",
-    "score": "Column to rank by.",
+    "score": "Column to rank by, or an expression such as 'price * volume'.",
     "semantics": "pk-topk, pt-k, u-kranks or u-topk.",
     "stream": "Column with the name of a row's stream.",
     "streams": "Names of the streams.",
     "threshold": "Least probability at which a row is returned (pt-k).",
     "time": "Column with the event time.",
-    "value": "Column with the value that a stream reports.",
+    "value": "Column with the value that a stream reports, or an expression.",
     "where": "Rows that count: columns and their values; text in double quotes is no number.",
-    "weight": "Column to add up instead of counting.",
+    "weight": "Column, or expression, to add up instead of counting.",
 }
 
 _NUMBER = re.compile(r"[+-]?(\d+(_\d+)*)(\.\d*)?([eE][+-]?\d+)?|[+-]?\.\d+([eE][+-]?\d+)?")
@@ -222,7 +222,7 @@ def _atoms(hint: Any) -> frozenset[Any]:
 def _read(name: str, words: Sequence[str], hint: Any) -> Any:
     """Parse words as the value of a field: a mapping, several values or one value."""
     atoms = _atoms(hint)
-    parts = [part.strip() for word in words for part in word.split(",") if part.strip()]
+    parts = [part.strip() for word in words for part in _at_commas(word) if part.strip()]
     option = f"--{name.replace('_', '-')}"
     if not parts:
         raise QueryError(f"{option} is empty; give it a value")
@@ -242,6 +242,13 @@ def _read(name: str, words: Sequence[str], hint: Any) -> Any:
     values = tuple(_scalar(part, _elements(hint)) for part in parts)
     alone = len(values) == 1 and bool(atoms & {str, int, float, Any})
     return values[0] if alone else values
+
+
+def _at_commas(word: str) -> list[str]:
+    """The parts of a word between commas; those inside parentheses belong to an expression."""
+    if word.count("(") != word.count(")"):
+        return word.split(",")
+    return re.findall(r"(?:\([^()]*(?:\([^()]*\)[^()]*)*\)|[^,])+", word)
 
 
 _QUOTED = re.compile(r'(?:"[^"]*"|[^",])+')

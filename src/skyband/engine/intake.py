@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import decoded, output_type
 from skyband.data.group_table import GroupTable
-from skyband.data.row_filter import RowFilter
+from skyband.engine.asked import Asked, Rows, check_somewhere
 from skyband.engine.clocks import NEVER, CountClock
 from skyband.engine.placement import (
     Arrivals,
@@ -103,8 +102,8 @@ class Intake:
         self.panes = query.window.panes
         self.synopsis = synopsis
         self.bound: dict[str, pa.Schema] = {}
-        self.filters: dict[str, RowFilter] = {}
-        """Which rows count, for the sources that have a column of ``where``."""
+        self.asked: dict[str, Asked] = {}
+        """The filter and the computed columns of each bound source."""
         self.absent: set[str] = set()
         """Sources that will send nothing at all."""
         self.untyped: dict[str, pa.Schema] = {}
@@ -121,14 +120,11 @@ class Intake:
                 if schema.get_field_index(name) < 0:
                     there = ", ".join(schema.names)
                     raise SchemaError(f"by column {name!r} is missing; the columns are: {there}")
-            filtering = self._filtering(source, schema)
-            check_names(source, schema, filtering)
-            chosen = RowFilter({name: self.query.where[name] for name in filtering}, schema)
-            needed = self.synopsis.bind(source, schema)
-            more = [schema.field(name) for name in filtering if name not in needed.names]
-            self.bound[source] = pa.schema([*needed, *more])
-            if filtering:
-                self.filters[source] = chosen
+            asked = self._asked(source, schema)
+            needed = self.synopsis.bind(source, asked.wide(schema))
+            names = asked.inputs(needed.names)
+            self.bound[source] = pa.schema([schema.field(name) for name in names])
+            self.asked[source] = asked
             return
         for field in self.bound[source]:
             at = schema.get_field_index(field.name)
@@ -145,34 +141,17 @@ class Intake:
                     "now; cast it so that all batches agree"
                 )
 
-    def _filtering(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
-        """The columns of ``where`` that filter a source.
-
-        With several sources each one is filtered by the columns that it has, and a column must be
-        in one of them at least.
-        """
-        where = tuple(self.query.where)
-        if not source:
-            return where
-        self._check_somewhere(source, {**self.bound, source: schema})
-        return tuple(name for name in where if name in schema.names)
+    def _asked(self, source: str, schema: pa.Schema) -> Asked:
+        if source:
+            known = {**self.bound, source: schema}
+            check_somewhere(self.query, source, known, self.absent)
+        return Asked(self.query, source, schema)
 
     def end(self, source: str) -> None:
         """A source sends nothing more; raises SchemaError if no source has a ``where`` column."""
         if source not in self.bound:
-            self._check_somewhere(source, self.bound)
+            check_somewhere(self.query, source, self.bound, self.absent)
             self.absent.add(source)
-
-    def _check_somewhere(self, source: str, known: Mapping[str, pa.Schema]) -> None:
-        if set(self.query.sources) - set(known) - self.absent - {source}:
-            return  # a source that is still to come may have the column
-        there = {name for schema in known.values() for name in schema.names}
-        for name in self.query.where:
-            if name not in there:
-                raise SchemaError(
-                    f"where: no source has a column {name!r}; the columns of {source!r} are: "
-                    f"{', '.join(known[source].names) if source in known else 'none'}"
-                )
 
     def _says_nothing(self, source: str, table: pa.Table) -> bool:
         """Whether a batch has no rows and lacks types, so that only its names can be checked.
@@ -181,8 +160,8 @@ class Intake:
         """
         if table.num_rows:
             return False
-        names = self.synopsis.columns(source, table.schema)
-        names += self._filtering(source, table.schema)
+        asked = self._asked(source, table.schema)
+        names = asked.inputs(self.synopsis.columns(source, asked.wide(table.schema)))
         check_names(source, table.schema, names)
         if not any(pa.types.is_null(table.schema.field(name).type) for name in names):
             return False
@@ -209,9 +188,13 @@ class Intake:
         The greatest time moves the source's mark, so it includes every row whose time can be read,
         even bad rows.
         """
-        if source in self.filters and batch.num_rows:
+        if self.asked[source].filtering and batch.num_rows:
             return self._filtered(source, batch, sorted_before)
-        return self._checked(source, batch, sorted_before)
+        return self._checked(source, self.widened(source, batch), sorted_before)
+
+    def widened(self, source: str, rows: Rows) -> Rows:
+        """Rows of a bound source with the columns that are computed from them."""
+        return self.asked[source].widened(rows)
 
     def _filtered(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> Taken:
         """Like ``_judged``, without the rows that do not count.
@@ -219,7 +202,7 @@ class Intake:
         These are no part of the stream, bad or not, but they move the source's mark. A time that
         cannot be read makes a row bad in any case.
         """
-        kept, greatest = self.filters[source].mask(batch), None
+        kept, greatest = self.asked[source].filter.mask(batch), None
         axis = self.synopsis.axes.get(source)
         if axis is not None:
             ticks, timed = axis.ticks_of(batch.column(axis.name))
@@ -229,12 +212,12 @@ class Intake:
             greatest = int(ticks[readable].max()) if readable.any() else None
             kept |= ~readable
         rows = np.flatnonzero(kept)
-        counting = batch.select(self.synopsis.schemas[source].names)
-        if len(rows) < len(kept):
-            counting = counting.filter(pa.array(kept))
+        counting = batch if len(rows) == len(kept) else batch.filter(pa.array(kept))
+        counting = self.widened(source, counting).select(self.synopsis.schemas[source].names)
         taken = self._checked(source, counting, sorted_before)
         faults = taken.faults
         if faults is not None and len(rows) < len(kept):
+            batch = self.widened(source, batch)
             faults = faults_of(batch, [(n, why, _spread(m, kept)) for n, why, m in faults.tests])
         greatest = None if self.limits is None else greatest
         counts: dict[str, Any] = {"rows_in": len(kept), "filtered": len(kept) - len(rows)}

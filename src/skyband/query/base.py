@@ -142,6 +142,11 @@ class Query:
         name = getattr(self, "id", None)
         return () if name is None else (name,)
 
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """Texts that name a column or, if there is no such column, describe how to compute one."""
+        return ()
+
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
         """Input columns that an answer shows, in order; ``seen`` are the source's columns."""
         return self.key

@@ -148,7 +148,9 @@ class Summariser:
         self.counts["rows_bad"] += faults.count
         if told:
             bad = chunk.filter(pa.array(faults.mask))
-            found = letters.row_letters(self.source, self.carried, bad, faults.each(chunk))
+            found = letters.row_letters(
+                self.source, self.carried, bad, faults.each(self.intake.widened(self.source, chunk))
+            )
             if self.plan.on_bad == "raise":
                 letters.refuse(found, faults.count)
             if self.carried.letters:
