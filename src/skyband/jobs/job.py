@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.errors import QueryError, SchemaError
-from skyband.jobs.checks import check_job
+from skyband.jobs.checks import check_job, read_by_workers
 from skyband.jobs.keys import DEAD_LETTERS, JOB, METRICS, SINKS, SOURCES, TRIGGER, Keys
 from skyband.query import Query
 from skyband.query.base import KINDS
@@ -174,7 +174,8 @@ def explain(job: Job) -> str:
     assert isinstance(window, TimeWindow)
     lines = [f"pipeline {job.name}"]
     for name, source in job.sources.items():
-        lines.append(f"  read   {f'{name}: ' if name else ''}{_told(source)}")
+        who = ", by the workers" if read_by_workers(source) else ", by Spark's reader"
+        lines.append(f"  read   {f'{name}: ' if name else ''}{_told(source)}{who}")
     if job.on_bad == "raise":
         lines.append("  bad    the first bad record stops the job")
     elif job.dead_letters is not None:

@@ -57,12 +57,26 @@ JOB = Keys(
 TRIGGER = Keys(optional={"every": str, "once": bool})
 METRICS = Keys({"port": int}, {"host": str})
 
-_VALUES: dict[str, type] = {"format": str, "schema": str, "avro_schema": str, "columns": dict}
+_VALUES: dict[str, type] = {
+    "format": str,
+    "schema": str,
+    "avro_schema": str,
+    "columns": dict,
+    "reader": str,
+}
 """How the values of messages are read: JSON with ``schema``, Avro with a schema file."""
 SOURCES = {
     "files": Keys(
         {"path": str},
-        {"format": str, "schema": str, "columns": dict, "options": dict, "files_per_batch": int},
+        {
+            "format": str,
+            "schema": str,
+            "columns": dict,
+            "options": dict,
+            "storage": dict,
+            "files_per_batch": int,
+            "reader": str,
+        },
         ("path",),
     ),
     "kafka": Keys(

@@ -107,7 +107,7 @@ class Summariser:
     def take(self, chunk: pa.Table) -> None:
         """Summarise some rows."""
         chunk = self._readable(chunk)
-        taken = self.intake.take(self.source, chunk)
+        taken = self.intake.take(self.source, chunk.select(self.plan.schemas[self.source].names))
         if taken.faults is not None:
             self._judge(chunk, taken.faults)
         self.counts["rows_in"] += taken.rows_in
