@@ -305,7 +305,7 @@ def evaluate(kind: str, live: Live, settings: Settings) -> list[Row]:
         rank, before = 0, None
         for place, row in enumerate(definition(kind, rows, asked), 1):
             if tied_by is None or place == 1 or row[tied_by] != before:
-                rank, before = place, row.get(tied_by)
+                rank, before = place, None if tied_by is None else row[tied_by]
             ranked = {"rank": rank} if has_ranks else {}
             table.append(window | dict(zip(by, group, strict=True)) | ranked | row)
     return table

@@ -26,7 +26,7 @@ CASES: list[Any] = [
 @settings(max_examples=20)
 def test_every_answer(kind: str, asked: dict[str, Any], data: st.DataObject) -> None:
     counted = data.draw(st.booleans())
-    window = data.draw(streams.count_windows() if counted else streams.time_windows())
+    window: Any = data.draw(streams.count_windows() if counted else streams.time_windows())
     lateness = 0 if counted else window.lateness
     stream = data.draw(conformance.small_streams(kind, asked, window, lateness))
     restarts, peeks = data.draw(st.booleans()), data.draw(st.booleans())
@@ -52,7 +52,7 @@ def test_the_table_still_has_k_rows() -> None:
 def test_each_group_has_its_own_ranks() -> None:
     # The last row of group 1 and the first one of group 2 have equal scores.
     rows = ROWS.take([1, 2, 5, 4])
-    query = sb.TopK(k=2, score="x", by="g", window=sb.TimeWindow(9), time="t", ties="share")
+    query = sb.TopK(k=2, score="x", by=("g",), window=sb.TimeWindow(9), time="t", ties="share")
     table = sb.rank(rows.append_column("t", pa.array([1, 2, 3, 4])), query)
     assert table["rank"].to_pylist() == [1, 2, 1, 2]
     same = rows.set_column(1, "x", pa.array([5, 5, 5, 5]))
