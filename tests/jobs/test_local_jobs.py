@@ -75,11 +75,12 @@ def query_of(name: str) -> sb.query.Query:
 
 def out(folder: Path, name: str) -> list[dict[str, Any]]:
     found = pq.read_table(folder / "out" / name)
-    return found.sort_by([("window_end", "ascending"), ("rank", "ascending")]).to_pylist()
+    ordered = found.sort_by([("window_end", "ascending"), ("rank", "ascending")])
+    return list(ordered.to_pylist())
 
 
 def wanted(folder: Path, name: str) -> list[dict[str, Any]]:
-    return sb.rank(folder / "in", query_of(name)).to_pylist()
+    return list(sb.rank(folder / "in", query_of(name)).to_pylist())
 
 
 def test_a_job_gives_what_rank_gives(tmp_path: Path) -> None:
@@ -126,7 +127,8 @@ def test_new_files_are_read_as_they_appear(tmp_path: Path) -> None:
         running.close()
 
 
-def test_a_restart_reads_each_row_once(tmp_path: Path) -> None:
+def test_a_restart_reads_each_row_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skyband.jobs.local.run._SAVE_EVERY", 3600)
     written(tmp_path, rows(3))
     running = LocalJob(parse_job(job(tmp_path)))
     steps = running.steps(lambda: False)
@@ -233,7 +235,7 @@ def test_several_sources(tmp_path: Path) -> None:
     pq.write_table(pa.table(left | {"price": [3.0, 2.0, 1.0, 2.5]}), tmp_path / "l.parquet")
     pq.write_table(pa.table(right | {"risk": [1.0, 2.0, 3.0, 1.5]}), tmp_path / "r.parquet")
     sides = {"trades": "l", "risks": "r"}
-    query = {"left": "trades", "right": "risks", "on": "stock", "time": "ts"}
+    query: dict[str, Any] = {"left": "trades", "right": "risks", "on": "stock", "time": "ts"}
     prefer = {"price": "min", "risk": "min"}
     told = {
         "name": "pairs",

@@ -218,7 +218,7 @@ class TestRuns:
         spark_session.write_batches(tmp_path / "in", [*batches, broken.cast(batches[0].schema)])
         run(told, spark)
         # The bad row moves the watermark, so that all windows before it are answered.
-        want, _ = spark_session.embedded(told.query, [*batches, broken], on_bad="skip")
+        want, _ = spark_session.embedded(told.queries[told.name], [*batches, broken], on_bad="skip")
         got = spark.read.parquet(str(tmp_path / "out")).toArrow()
         assert spark_session.rows(got) == spark_session.rows(want)
         letters = spark.read.json(str(tmp_path / "bad")).collect()

@@ -73,8 +73,8 @@ def _check_sinks(job: Job) -> None:
     tables: dict[str, str] = {}
     for name, sink in job.sinks.items():
         where = job.where_sink(name)
-        both_files = letters is not None and letters.kind == sink.kind == "files"
-        if both_files and letters["path"] == sink["path"]:
+        folder = sink["path"] if sink.kind == "files" else None
+        if folder is not None and letters is not None and letters["path"] == folder:
             raise QueryError(
                 f"[dead_letters] has the same path as {where}; give it a different folder"
             )

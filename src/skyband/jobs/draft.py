@@ -117,7 +117,7 @@ def _frequent(look: Look, time: str, size: str, slide: str) -> str:
 
 def _guess(schema: pa.Schema, words: Sequence[str], fits: Any, taken: Any = ()) -> str | None:
     """The column of a fitting type whose name is the most likely one."""
-    fitting = [f.name for f in schema if fits(f.type) and f.name not in taken]
+    fitting = [str(f.name) for f in schema if fits(f.type) and f.name not in taken]
     for exact in (True, False):
         for word in words:
             for name in fitting:
@@ -127,16 +127,17 @@ def _guess(schema: pa.Schema, words: Sequence[str], fits: Any, taken: Any = ()) 
 
 
 def _is_time(kind: pa.DataType) -> bool:
-    return pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    whole = bool(pa.types.is_integer(kind))
+    return whole or bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _is_key(kind: pa.DataType) -> bool:
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return text or pa.types.is_integer(kind) or pa.types.is_dictionary(kind)
+    text = bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return text or bool(pa.types.is_integer(kind) or pa.types.is_dictionary(kind))
 
 
 def _counting(sample: pa.Table) -> str | None:
@@ -166,4 +167,4 @@ def _rows(files: Sequence[Path]) -> int | None:
     """The number of rows, if the files tell it without being read."""
     if any(READERS.get(path.suffix.lower()) != "parquet" for path in files):
         return None
-    return sum(pa.parquet.read_metadata(path).num_rows for path in files)
+    return sum(int(pa.parquet.read_metadata(path).num_rows) for path in files)

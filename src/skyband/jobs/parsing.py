@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,7 +90,7 @@ class _Parsing:
         sources = self._sources(told)
         queries, sinks = self._queries(told)
         for query in queries.values() if sources else ():
-            self.attempt("source", lambda query=query: _check_sources(query, sources))
+            self.attempt("source", partial(_check_sources, query, sources))
         trigger = told.get("trigger", {})
         if self._keys(TRIGGER, "[trigger]", "trigger", trigger):
             self.attempt("trigger", lambda: check_trigger(trigger))
@@ -115,7 +116,7 @@ class _Parsing:
         job = Job(**({key: told[key] for key in told if key not in hidden} | read))
         for name in queries:
             table = "query" if job.alone else f"queries.{name}"
-            self.attempt(table, lambda name=name: check_query(job, name))
+            self.attempt(table, partial(check_query, job, name))
         self.attempt("", lambda: check_job(job))
         return job
 
@@ -155,7 +156,7 @@ class _Parsing:
             self.problems.append(("query", text))
             return queries, sinks
         alone = "query" in told
-        given = {told.get("name"): told["query"]} if alone else told["queries"]
+        given = {str(told.get("name")): told["query"]} if alone else told["queries"]
         if not given:
             self.problems.append(("queries", "[queries] is empty; give one [queries.NAME]"))
         shared = told.get("sink", {"kind": "console"})
@@ -169,7 +170,7 @@ class _Parsing:
             place, sink = (f"{table}.sink", each["sink"]) if own else ("sink", shared)
             section = self._section(place, sink, SINKS, check_sink)
             settings = {key: each[key] for key in each if alone or key != "sink"}
-            query = self.attempt(table, lambda table=table, told=settings: _query(table, told))
+            query = self.attempt(table, partial(_query, table, settings))
             if section is not None and query is not None:
                 queries[name], sinks[name] = query, section
         return queries, sinks

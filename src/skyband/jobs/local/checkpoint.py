@@ -125,7 +125,7 @@ class Checkpoint:
 
     def save(self, batch: int, places: Mapping[str, Any], blob: bytes) -> None:
         """Write the state after a batch and where each source was read to, in one file."""
-        header = {"batch": batch, "places": dict(places)}
+        header: dict[str, Any] = {"batch": batch, "places": dict(places)}
         state = {"state": np.frombuffer(blob, np.uint8)}
         write_whole(self.folder / "snapshot", pack(header, state))
         kept = "".join(json.dumps(each.line()) + "\n" for each in self.batches(batch))

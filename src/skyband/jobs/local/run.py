@@ -6,7 +6,7 @@ take a batch ─► enter it in the checkpoint ─► push ─► each sink ─�
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,7 +90,7 @@ class LocalJob:
 
     # Running -----------------------------------------------------------------------------------
 
-    def steps(self, stopped: Callable[[], bool]) -> Iterator[Progress]:
+    def steps(self, stopped: Callable[[], bool]) -> Generator[Progress, None, None]:
         """Work batch by batch until all is read, or until ``stopped``."""
         for sink in self.sinks.values():
             sink.open(self.checkpoint.run)
