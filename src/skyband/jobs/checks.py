@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from skyband.errors import EngineError, QueryError
+from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs.places import (
     check_avro,
     check_dsn,
@@ -18,6 +18,8 @@ from skyband.jobs.places import (
 )
 from skyband.query.checks import count, one_of
 from skyband.query.fused import FusedTopK
+from skyband.spark.file_options import read_options
+from skyband.spark.locations import check_scheme
 from skyband.spark.plan import check_window
 from skyband.window import parse_duration
 
@@ -31,9 +33,11 @@ __all__ = [
     "check_sink",
     "check_source",
     "check_trigger",
+    "read_by_workers",
 ]
 
-FILES_IN = ("parquet", "csv", "json", "orc", "avro", "text")
+READERS = ("workers", "spark")
+FILES_IN = ("parquet", "csv", "json", "ipc", "arrow", "orc", "avro", "text")
 VALUES = ("json", "avro", "text")
 FILES_OUT = ("parquet", "csv", "json")
 _COUNTS = ("files_per_batch", "rows_per_batch", "rows_per_second", "rows", "retries")
@@ -115,12 +119,52 @@ def check_source(where: str, source: Section) -> None:
     for name, text in (source["columns"] or {}).items():
         if not isinstance(text, str):
             raise QueryError(f"{where} columns.{name} must be an SQL expression, not {text!r}")
+    if source["reader"] is not None:
+        one_of(f"{where} reader", source["reader"], READERS)
+    _check_workers(where, source)
     mode = (source["options"] or {}).get("mode")
     if mode is not None and str(mode).lower() != _MODE:
         raise QueryError(
             f"{where} options.mode {mode!r} hides records that cannot be read; leave it out and "
             "use on_bad and [dead_letters] to say what happens to them"
         )
+
+
+def read_by_workers(source: Section) -> bool:
+    """Whether workers read the records of a source by themselves, without Spark's readers.
+
+    They read files of the formats that pyarrow has, and JSON. Expressions (``columns``) are SQL,
+    so they need Spark.
+    """
+    if source["reader"] == "spark" or source["columns"]:
+        return False
+    if source.kind == "files":
+        return source["format"] not in ("orc", "avro", "text")
+    return source.kind in ("kafka", "socket") and source["format"] in (None, "json")
+
+
+def _check_workers(where: str, source: Section) -> None:
+    """Raise QueryError for a source that workers do not read, although they are asked to."""
+    if not read_by_workers(source):
+        if source["reader"] == "workers":
+            because = "columns are SQL" if source["columns"] else f"not {source['format']!r}"
+            raise QueryError(
+                f"{where} reader 'workers' reads Parquet, Arrow IPC, CSV and JSON ({because}); "
+                "leave it out"
+            )
+        if source.kind == "files" and source["format"] in ("ipc", "arrow"):
+            raise QueryError(
+                f"{where} Spark has no reader for Arrow IPC; leave out reader and columns"
+            )
+        if source["storage"]:
+            raise QueryError(f"{where} storage is for files that workers read; see [spark]")
+        return
+    if source.kind == "files":
+        try:
+            check_scheme(source["path"])
+            read_options(source["options"] or {}, given=source["schema"] is not None)
+        except SkybandError as problem:
+            raise QueryError(f"{where} {problem}") from None
 
 
 def check_sink(where: str, sink: Section) -> None:

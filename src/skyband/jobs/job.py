@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from skyband.jobs.checks import read_by_workers
 from skyband.query import Query
 from skyband.window import TimeWindow
 
@@ -71,7 +72,9 @@ def explain(job: Job) -> str:
     local = job.engine == "local"
     lines = [f"pipeline {job.name}{' in this process' if local else ''}"]
     for name, source in job.sources.items():
-        lines.append(f"  read   {f'{name}: ' if name else ''}{_told(source)}")
+        who = ", by the workers" if read_by_workers(source) else ", by Spark's reader"
+        who = "" if local else who
+        lines.append(f"  read   {f'{name}: ' if name else ''}{_told(source)}{who}")
     if job.on_bad == "raise":
         lines.append("  bad    the first bad record stops the job")
     elif job.dead_letters is not None:

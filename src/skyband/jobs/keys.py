@@ -60,7 +60,13 @@ JOB = Keys(
 TRIGGER = Keys(optional={"every": str, "once": bool, "close": bool})
 METRICS = Keys({"port": int}, {"host": str})
 
-_VALUES: dict[str, type] = {"format": str, "schema": str, "avro_schema": str, "columns": dict}
+_VALUES: dict[str, type] = {
+    "format": str,
+    "schema": str,
+    "avro_schema": str,
+    "columns": dict,
+    "reader": str,
+}
 """How the values of messages are read: JSON with ``schema``, Avro with a schema file."""
 SOURCES = {
     "files": Keys(
@@ -70,8 +76,10 @@ SOURCES = {
             "schema": str,
             "columns": dict,
             "options": dict,
+            "storage": dict,
             "files_per_batch": int,
             "rows_per_batch": int,
+            "reader": str,
         },
         ("path",),
     ),
