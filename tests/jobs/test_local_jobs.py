@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,8 +21,10 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import parse_job, problems_of, run_job
+from skyband.jobs.job import Section
 from skyband.jobs.local.checkpoint import Checkpoint, read_lines
 from skyband.jobs.local.run import LocalJob, run_local
+from skyband.jobs.local.sources import make_source
 
 WINDOW = {"size": 300, "slide": 60}
 QUERIES: dict[str, dict[str, Any]] = {
@@ -195,7 +198,7 @@ def toml_of(told: dict[str, Any], prefix: str = "") -> str:
 
 
 def check_killed(folder: Path, kills: int) -> None:
-    written(folder, rows(40))
+    written(folder, rows(15))
     assert killed(folder, kills, seed=3) >= kills // 2
     for name in QUERIES:
         assert out(folder, name) == wanted(folder, name)
@@ -414,3 +417,50 @@ def test_a_first_job_takes_a_minute(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     answers = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
     assert {row["query"] for row in answers} == {"best", "frequent"}
+
+
+def lines_to(host_port: list[int], text: bytes) -> threading.Thread:
+    """Serve some lines to the first that connects."""
+    server = socket.create_server(("127.0.0.1", 0))
+    host_port.append(server.getsockname()[1])
+
+    def serve() -> None:
+        with server, server.accept()[0] as connection:
+            connection.sendall(text)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_lines_from_a_socket(tmp_path: Path) -> None:
+    rows = [{"ts": i, "flow": i % 3, "bytes": (7 * i) % 11} for i in range(20)]
+    text = "\n".join(json.dumps(row) for row in rows) + "\n{oops\n"
+    port: list[int] = []
+    thread = lines_to(port, text.encode())
+    source = {
+        "kind": "socket",
+        "host": "127.0.0.1",
+        "port": port[0],
+        "schema": "ts bigint, flow bigint, bytes bigint",
+        "columns": {"ts": "ts", "flow": "flow", "bytes": "bytes * 2 + 1"},
+    }
+    letters = {"kind": "files", "path": str(tmp_path / "bad")}
+    run_job(parse_job(job(tmp_path, source=source, dead_letters=letters)))
+    thread.join(10)
+    table = pa.Table.from_pylist([row | {"bytes": 2 * row["bytes"] + 1} for row in rows])
+    assert out(tmp_path, "busiest") == sb.rank(table, query_of("busiest")).to_pylist()
+    (found,) = (tmp_path / "bad").glob("*.json")
+    letter = json.loads(found.read_text())
+    assert (letter["reason"], letter["record"]) == ("not JSON of the schema", "{oops")
+
+
+def test_a_generated_stream_can_be_read_again(tmp_path: Path) -> None:
+    source = {"kind": "rate", "rows_per_batch": 5, "columns": {"ts": "timestamp", "n": "value"}}
+    rate = make_source("", Section("rate", source), tmp_path)
+    one = rate.take(None, last=False)
+    assert one is not None
+    two = rate.take(one[1], last=False)
+    assert two is not None
+    assert two[0]["n"].to_pylist() == [5, 6, 7, 8, 9]
+    assert rate.again(one[1], two[1]).equals(two[0])

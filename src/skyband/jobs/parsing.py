@@ -114,10 +114,10 @@ class _Parsing:
         }
         hidden = ("source", "query", "sink")
         job = Job(**({key: told[key] for key in told if key not in hidden} | read))
+        self.attempt("", lambda: check_job(job))
         for name in queries:
             table = "query" if job.alone else f"queries.{name}"
             self.attempt(table, partial(check_query, job, name))
-        self.attempt("", lambda: check_job(job))
         return job
 
     def attempt(self, table: str, make: Callable[[], T]) -> T | None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from skyband.engine.intake import Intake
 from skyband.engine.session import make_synopsis
 from skyband.jobs.job import Job
-from skyband.jobs.local.sources import LocalSource
+from skyband.jobs.local.source import LocalSource
 from skyband.jobs.rows import Sink, TableRows, written
 from skyband.jobs.sinks import make_sink
 from skyband.query import Query
@@ -51,7 +51,8 @@ class Letters:
         self.counted = dict(counts)
         if self.sink is None:
             return
-        found = [
+        found = [sources[source].unread() for source in tables]
+        found += [
             self._of(source, table, worse, sources[source].origin())
             for source, table in tables.items()
             if worse

@@ -18,10 +18,12 @@ from skyband.embedded.monitor import Monitor
 from skyband.jobs.job import Job
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
 from skyband.jobs.local.letters import Letters
-from skyband.jobs.local.sources import Place, make_source
+from skyband.jobs.local.source import Place
+from skyband.jobs.local.sources import make_source
 from skyband.jobs.rows import Sink, TableRows, written
 from skyband.jobs.sinks import make_sink
 from skyband.jobs.stopping import Stop
+from skyband.spark.letters import refuse
 from skyband.window import parse_duration
 
 __all__ = ["LocalJob", "Progress", "run_local"]
@@ -44,6 +46,8 @@ class Progress:
     saves: int = 0
     saving: float = 0.0
     """Seconds spent on snapshots."""
+    unread: int = 0
+    """Records that could not be read."""
     replayed: int = 0
     """Batches that were read once more after a crash."""
     began: float = field(default_factory=time.monotonic)
@@ -137,6 +141,7 @@ class LocalJob:
         if batch.closing:
             answers = self.monitor.flush()
         else:
+            self._judge(tables)
             only = tables.get("")
             answers = self.monitor.push(dict(tables) if only is None else only)
         for name, sink in self.sinks.items():
@@ -149,6 +154,14 @@ class LocalJob:
         self.progress.batches += 1
         self.progress.rows += sum(table.num_rows for table in tables.values())
         self.progress.windows += len(answers)
+
+    def _judge(self, tables: Mapping[str, pa.Table]) -> None:
+        """Count the records that could not be read; raise if bad records stop the job."""
+        for name in tables:
+            found = self.sources[name].unread()
+            if found.num_rows and self.job.on_bad == "raise":
+                refuse(found, found.num_rows)
+            self.progress.unread += found.num_rows
 
     def _close(self) -> None:
         """Answer the last windows of a finite job, if it asks for that."""
