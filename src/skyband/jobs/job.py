@@ -54,6 +54,11 @@ class Job:
         """What a monitor is asked: the only query, or all of them by name."""
         return next(iter(self.queries.values())) if self.alone else self.queries
 
+    def changes_of(self, query: str) -> bool | tuple[str, ...]:
+        """The changes that a query's sink is given: some kinds, all of them, or none."""
+        asked = self.sinks[query]["changes"]
+        return self.changes if asked is None else tuple(asked)
+
     def where(self, query: str, part: str = "") -> str:
         """How messages name a part of a query: ``[query.window]``, ``[queries.NAME.sink]``."""
         table = "query" if self.alone else f"queries.{query}"
@@ -103,7 +108,8 @@ def _explain_query(job: Job, name: str) -> list[str]:
     if job.engine != "local":
         buckets = 16 if query.groups else 1
         lines.append(f"  split  {buckets} bucket(s) x {job.shards or 1} shard(s)")
-    lines.append(f"  give   {'changes' if job.changes else 'tables'} to {_told(job.sinks[name])}")
+    given = "changes" if job.changes_of(name) else "tables"
+    lines.append(f"  give   {given} to {_told(job.sinks[name])}")
     return lines
 
 

@@ -8,7 +8,13 @@ from typing import Any
 
 __all__ = ["DEAD_LETTERS", "ENGINES", "JOB", "METRICS", "SINKS", "SOURCES", "TRIGGER", "Keys"]
 
-_NAMES = {str: "text", int: "a whole number", bool: "true or false", dict: "a table"}
+_NAMES = {
+    str: "text",
+    int: "a whole number",
+    bool: "true or false",
+    dict: "a table",
+    list: "a list",
+}
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ SOURCES = {
     "rate": Keys({"columns": dict}, {"rows_per_second": int, "rows_per_batch": int}),
     "socket": Keys({"host": str, "port": int}, _VALUES, ("avro_schema",)),
 }
-SINKS = {
+_SINKS = {
     "console": Keys(optional={"rows": int}),
     "files": Keys({"path": str}, {"format": str}, ("path",)),
     "http": Keys(
@@ -103,4 +109,9 @@ SINKS = {
     "kafka": Keys({"servers": str, "topic": str}, {"key": str, "options": dict}),
     "postgres": Keys({"table": str}, {"dsn": str, "dsn_env": str}),
 }
-DEAD_LETTERS = {name: SINKS[name] for name in ("console", "files", "kafka")}
+SINKS = {
+    name: Keys(keys.needed, {**keys.optional, "changes": list}, keys.paths)
+    for name, keys in _SINKS.items()
+}
+"""A sink may ask for some kinds of changes, with their rows, instead of whole answers."""
+DEAD_LETTERS = {name: _SINKS[name] for name in ("console", "files", "kafka")}

@@ -161,7 +161,7 @@ def _start(job: Job, session: Any) -> Running:
     frames = {name: frame for name, (frame, _) in read.items()}
     shown = {name: frame.drop(*carried[name].hidden) for name, frame in frames.items()}
     ((name, query),) = job.queries.items()
-    plan = plan_of(shown, query, job.shards, job.on_bad, job.changes)
+    plan = plan_of(shown, query, job.shards, job.on_bad, job.changes_of(name))
     plan = replace(plan, letters=letters)
     check_session(session, streaming=True)
     claim = Claim(job.checkpoint, plan, session)
