@@ -464,3 +464,24 @@ def test_a_generated_stream_can_be_read_again(tmp_path: Path) -> None:
     assert two is not None
     assert two[0]["n"].to_pylist() == [5, 6, 7, 8, 9]
     assert rate.again(one[1], two[1]).equals(two[0])
+
+
+def test_postgres_holds_each_window_once(tmp_path: Path, dsn: str) -> None:
+    import psycopg
+
+    written(tmp_path, rows(2))
+    told = job(tmp_path)
+    for name, query in told["queries"].items():
+        query["sink"] = {"kind": "postgres", "table": f"local_{name}", "dsn": dsn}
+    running = LocalJob(parse_job(told))
+    steps = running.steps(lambda: False)
+    for _ in range(3):
+        next(steps)
+    steps.close()  # as after a crash: the batches are answered once more
+    assert run_local(parse_job(told)).replayed == 3
+    with psycopg.connect(dsn) as connection:
+        for name in QUERIES:
+            found = connection.execute(
+                f"SELECT * FROM local_{name} ORDER BY window_end, rank"
+            ).fetchall()
+            assert found == [tuple(row.values()) for row in wanted(tmp_path, name)]
