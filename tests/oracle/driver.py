@@ -299,8 +299,13 @@ def evaluate(kind: str, live: Live, settings: Settings) -> list[Row]:
     window = {"window_start": live.start, "window_end": live.end}
     has_ranks = kind not in ("Skyline", "SkylineJoin")
     table = []
+    asked = {name: value for name, value in settings.items() if name != "ties"}
+    tied_by = settings.get("score", "count") if settings.get("ties") == "share" else None
     for group, rows in groups(live.rows, by):
-        for rank, row in enumerate(definition(kind, rows, settings), 1):
+        rank, before = 0, None
+        for place, row in enumerate(definition(kind, rows, asked), 1):
+            if tied_by is None or place == 1 or row[tied_by] != before:
+                rank, before = place, None if tied_by is None else row[tied_by]
             ranked = {"rank": rank} if has_ranks else {}
             table.append(window | dict(zip(by, group, strict=True)) | ranked | row)
     return table

@@ -9,7 +9,7 @@ Importing this package needs no Spark; calling what is in it does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ def rank(
     query: Query,
     shards: int | None = None,
     on_bad: str = "raise",
-    changes: bool = False,
+    changes: bool | Sequence[str] = False,
     bounds: bool = False,
 ) -> Any:
     """Answer a query over a DataFrame, or over a mapping from stream name to DataFrame.
@@ -34,7 +34,8 @@ def rank(
     batch result with the same rows as ``sb.rank``.
 
     ``shards`` splits the query's state, ``on_bad="skip"`` leaves out bad rows, and
-    ``changes=True`` returns what entered, left or moved instead of whole tables. ``bounds=True``
+    ``changes=True`` returns what entered, left or moved instead of whole tables;
+    ``changes=["enter", "leave"]`` only these, with the other columns of each row. ``bounds=True``
     adds each answer's guarantees as columns ``exact`` (boolean) and ``bounds`` (a map from name to
     number).
     """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from skyband.answers.changes import asked_changes
 from skyband.engine.intake import Intake
 from skyband.engine.session import ONLY, make_synopsis
 from skyband.errors import EngineError, SchemaError
@@ -71,7 +72,7 @@ def plan_of(
     query: Query,
     shards: int | None = None,
     on_bad: str = "raise",
-    changes: bool = False,
+    changes: bool | Sequence[str] = False,
     bounds: bool = False,
 ) -> Plan:
     """Bind the query to these DataFrames; raises if Spark cannot answer it."""
@@ -92,7 +93,8 @@ def plan_of(
     for name, frame in frames.items():
         intake.bind(name, arrow_schema(frame.schema))
     schemas = {name: schema.remove_metadata() for name, schema in intake.bound.items()}
-    plan = Plan(query, schemas, shards or 1, on_bad, changes, is_streaming, bounds)
+    asked = asked_changes("changes", changes)
+    plan = Plan(query, schemas, shards or 1, on_bad, asked, is_streaming, bounds)
     _check_names(plan)
     return plan
 
