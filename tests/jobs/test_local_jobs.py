@@ -487,3 +487,24 @@ def test_a_sink_may_ask_for_what_enters_or_leaves(tmp_path: Path) -> None:
         told["queries"]["busiest"]["sink"]["changes"] = wrong
         with pytest.raises(sb.QueryError, match=r"\[queries.busiest.sink\] changes"):
             parse_job(told)
+
+
+def test_postgres_holds_each_window_once(tmp_path: Path, dsn: str) -> None:
+    import psycopg
+
+    written(tmp_path, rows(2))
+    told = job(tmp_path)
+    for name, query in told["queries"].items():
+        query["sink"] = {"kind": "postgres", "table": f"local_{name}", "dsn": dsn}
+    running = LocalJob(parse_job(told))
+    steps = running.steps(lambda: False)
+    for _ in range(3):
+        next(steps)
+    steps.close()  # as after a crash: the batches are answered once more
+    assert run_local(parse_job(told)).replayed == 3
+    with psycopg.connect(dsn) as connection:
+        for name in QUERIES:
+            found = connection.execute(
+                f"SELECT * FROM local_{name} ORDER BY window_end, rank"
+            ).fetchall()
+            assert found == [tuple(row.values()) for row in wanted(tmp_path, name)]
