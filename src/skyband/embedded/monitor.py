@@ -73,7 +73,8 @@ class Monitor:
         """
         window = self.query.window
         size = None if last is None else window.ticks(last, "last")
-        if size is not None and not 0 < size <= window.panes.size:
+        sized = window.panes.sized
+        if size is not None and sized and not 0 < size <= window.panes.size:
             raise QueryError(f"last must be positive and at most the window's size, not {last!r}")
         return Answer(self.session.peek(size), 0)
 

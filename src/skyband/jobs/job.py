@@ -14,7 +14,7 @@ from skyband.jobs.keys import DEAD_LETTERS, JOB, METRICS, SINKS, SOURCES, TRIGGE
 from skyband.query import Query
 from skyband.query.base import KINDS
 from skyband.query.checks import one_of
-from skyband.window import TimeWindow
+from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
 __all__ = ["Job", "Section", "explain", "load_job", "parse_job"]
 
@@ -132,19 +132,32 @@ def _query(told: Any) -> Query:
         raise QueryError(
             f"[query] has no key {unknown[0]!r}; {kind} has {', '.join(sorted(known))}"
         )
-    window = settings.get("window")
-    if not isinstance(window, Mapping):
-        raise QueryError("[query.window] is missing; give at least its size")
-    names = ("size", "slide", "lateness", "offset")
-    wrong = sorted(set(window) - set(names))
-    if wrong or "size" not in window:
-        problem = f"has no key {wrong[0]!r}" if wrong else "needs a size"
-        raise QueryError(f"[query.window] {problem}; its keys are {', '.join(names)}")
+    window = _window(settings.get("window"))
     try:
-        return cls(**(settings | {"window": TimeWindow(**window)}))
+        return cls(**(settings | {"window": window}))
     except TypeError as problem:
         told_so = str(problem).rsplit(") ", 1)[-1].replace("__init__", kind)
         raise QueryError(f"[query] {told_so}") from None
+
+
+def _window(told: Any) -> Window:
+    """A window of time with a size, with a half-life, or since a moment or the first row."""
+    if not isinstance(told, Mapping):
+        raise QueryError("[query.window] is missing; give at least its size")
+    kinds: dict[str, Any] = {"half_life": DecayWindow, "since": LandmarkWindow, "size": TimeWindow}
+    first = next((name for name in kinds if name in told), "size")
+    names = (first, "slide", "lateness", "offset")
+    wrong = sorted(set(told) - set(names))
+    needed = [name for name in names[: 1 if first == "size" else 2] if name not in told]
+    if wrong or needed:
+        problem = f"has no key {wrong[0]!r}" if wrong else f"needs a {needed[0]}"
+        raise QueryError(
+            f"[query.window] {problem}; its keys are {', '.join(names)}"
+            + (" (or half_life or since in place of size)" if first == "size" else "")
+        )
+    given = {n: None if n == "since" and v == "first" else v for n, v in told.items()}
+    found: Window = kinds[first](**given)
+    return found
 
 
 def _path(value: str, folder: Path | None) -> str:
@@ -171,7 +184,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 def explain(job: Job) -> str:
     """The job as a plan, line by line, without starting anything."""
     query, window = job.query, job.query.window
-    assert isinstance(window, TimeWindow)
+    assert not isinstance(window, CountWindow)
     lines = [f"pipeline {job.name}"]
     for name, source in job.sources.items():
         lines.append(f"  read   {f'{name}: ' if name else ''}{_told(source)}")
@@ -187,7 +200,7 @@ def explain(job: Job) -> str:
         f"summaries are made where the rows are",
         f"  state  {16 if query.groups else 1} bucket(s) x {shards} shard(s) in {job.checkpoint}",
         f"  query  {query.kind} by {query.algorithm or 'the algorithm that measures best'}, "
-        f"window {window.size} every {window.slide or window.size}, lateness {window.lateness}"
+        f"{_over(window)}, lateness {window.lateness}"
         + (f", by {', '.join(query.groups)}" if query.groups else ""),
         f"  give   {'changes' if job.changes else 'tables'} to {_told(job.sink)}",
         f"  when   {_when(job.trigger)}",
@@ -195,6 +208,14 @@ def explain(job: Job) -> str:
     if job.metrics:
         lines.append(f"  watch  Prometheus metrics on port {job.metrics['port']}")
     return "\n".join(lines)
+
+
+def _over(window: TimeWindow | DecayWindow | LandmarkWindow) -> str:
+    if isinstance(window, DecayWindow):
+        return f"half-life {window.half_life} every {window.slide}"
+    if isinstance(window, LandmarkWindow):
+        return f"since {window.since or 'the first row'} every {window.slide}"
+    return f"window {window.size} every {window.slide or window.size}"
 
 
 def _told(section: Section) -> str:

@@ -10,6 +10,7 @@ from typing import ClassVar
 from skyband.errors import QueryError
 from skyband.query.base import Query
 from skyband.query.checks import column, number
+from skyband.window import DecayWindow
 
 __all__ = ["TopK"]
 
@@ -39,8 +40,12 @@ class TopK(Query):
     epsilon: float = 0.0
     delta: float = 1.0
 
+    @property
+    def extra_columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("decayed",) if isinstance(self.window, DecayWindow) else ()
+
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
-        return (self.id, self.score, self.time)
+        return (self.id, self.score, *self.extra_columns, self.time)
 
     def _validate(self) -> None:
         column("score", self.score)
@@ -48,6 +53,11 @@ class TopK(Query):
         column("time", self.time, optional=True)
         number("epsilon", self.epsilon, 0.0, math.inf)
         number("delta", self.delta, 0.0, 1.0, open_low=True)
+        if isinstance(self.window, DecayWindow) and not self.largest:
+            raise QueryError(
+                "over a DecayWindow scores shrink towards 0, so the smallest cannot be ranked; "
+                "leave out largest=False"
+            )
         if self.algorithm == "pabf" and self.epsilon == 0:
             raise QueryError(
                 "pabf is approximate and needs epsilon > 0; set epsilon, or use algorithm=None"
