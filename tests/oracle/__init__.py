@@ -5,6 +5,8 @@ from the package and are written to be read, not to be fast: a row is a dict, a 
 rows, times are integers (timestamps are microseconds since the epoch).
 
     windows.py     which rows a window holds, which rows are late or unused
+    where.py       which rows count
+    expressions.py columns that are computed from others
     order.py       the one total order of rows
     unsized.py     the same for windows without a size: decay and landmark
     topk.py  frequency.py  uncertain.py  fused.py  skyline.py     live rows -> answer
@@ -23,8 +25,10 @@ from oracle.skyline import dominates, join, skyline, skyline_join
 from oracle.topk import topk
 from oracle.uncertain import uncertain, uncertain_by_worlds
 from oracle.unsized import DecayWindow, LandmarkWindow
+from oracle.where import counts
 from oracle.windows import (
     BAD,
+    FILTERED,
     CountWindow,
     Live,
     Push,
@@ -43,6 +47,7 @@ from oracle.windows import (
 
 __all__ = [
     "BAD",
+    "FILTERED",
     "SUMS",
     "Answer",
     "CountWindow",
@@ -56,6 +61,7 @@ __all__ = [
     "answers",
     "changes",
     "count_windows",
+    "counts",
     "cut_from",
     "cut_up_to",
     "difference",

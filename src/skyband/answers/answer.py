@@ -58,6 +58,8 @@ class Answers:
     """The last table of each group before this push (key 0 if all groups share windows)."""
     promises: Promises = NOTHING
     """The guarantees of the rows, group by group."""
+    name: str | None = None
+    """The query's name on a board; None if the query stands alone."""
 
     def __len__(self) -> int:
         return len(self.end)
@@ -115,6 +117,11 @@ class Answer:
         self._at = at
 
     @property
+    def name(self) -> str | None:
+        """The name of the query on its board; None if the query stands alone."""
+        return self._all.name
+
+    @property
     def start(self) -> Any:
         """The first moment (or arrival) of the window."""
         return window_value(int(self._all.start[self._at]), self._all.edge)
@@ -154,4 +161,5 @@ class Answer:
         return value
 
     def __repr__(self) -> str:
-        return f"<Answer [{self.start}, {self.end}): {self.table.num_rows} rows>"
+        whose = "" if self.name is None else f" {self.name}"
+        return f"<Answer{whose} [{self.start}, {self.end}): {self.table.num_rows} rows>"

@@ -1,6 +1,6 @@
 """The fold over panes: summaries in, answers out. Both engines use it.
 
-take(summaries)  ─►  open panes  ─►  advance(watermark)  ─►  combine, admit, synopsis.fold, finish
+take(summaries)  ─►  open panes  ─►  begin(watermark)  ─►  combine, admit  ─►  folded  ─►  answered
                                           │                                             │
                                           └─ clock: which windows are due               ▼
                                                                                      Answers
@@ -114,15 +114,31 @@ class Fold:
 
     # Sealing -----------------------------------------------------------------------------------
 
-    def advance(self, watermark: int) -> Answers | None:
-        """Seal the panes that end by the watermark, and answer the windows that end by it."""
-        step = self._time_step(watermark, apart=not self.synopsis.admits)
-        return None if step is None else self._answered(step)
+    def begin(self, watermark: int) -> Step | None:
+        """Seal the panes that end by the watermark; ``folded`` and ``answered`` do the rest."""
+        return self._time_step(watermark, apart=not self.synopsis.admits)
 
-    def advance_counts(self, groups: Ints, before: Ints) -> Answers | None:
+    def begin_counts(self, groups: Ints, before: Ints) -> Step | None:
         """Seal the panes that these groups have filled since their counts were ``before``."""
-        step = self._count_step(groups, before)
-        return None if step is None else self._answered(step)
+        return self._count_step(groups, before)
+
+    def folded(self, step: Step | None) -> Runs | None:
+        """Fold the sealed panes of a step; return the finished rows of the windows that it ends."""
+        if step is None:
+            return None
+        if step.ahead is not None:
+            self.synopsis.fold(step.ahead, self.windows(_NONE))
+        if step.sealed is None:
+            return None
+        final = self.synopsis.finishes
+        found = self.synopsis.fold(step.sealed, step.windows, final)
+        return found if final or found is None else self.synopsis.finish([found])
+
+    def answered(self, step: Step | None, finished: Runs | None) -> Answers | None:
+        """The answers of the windows that a step ends, from what ``folded`` returned."""
+        if step is None or not len(step.windows):
+            return None
+        return self._finished(finished, step.windows)
 
     def seal(self, watermark: int) -> Step | None:
         """Like ``advance``, but return this fold's part of the answers, in ``Step.partial``."""
@@ -186,16 +202,6 @@ class Fold:
         return admitted, faults
 
     # Answers -----------------------------------------------------------------------------------
-
-    def _answered(self, step: Step) -> Answers | None:
-        if step.ahead is not None:
-            self.synopsis.fold(step.ahead, self.windows(_NONE))
-        finished = None
-        if step.sealed is not None:
-            final = self.synopsis.finishes
-            found = self.synopsis.fold(step.sealed, step.windows, final)
-            finished = found if final or found is None else self.synopsis.finish([found])
-        return self._finished(finished, step.windows) if len(step.windows) else None
 
     def answer(self, partials: Sequence[Runs], windows: Windows) -> Answers:
         """Answers of at least one window from the partials of all shards, with our group codes."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time as wall_clock
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,11 +19,12 @@ from skyband.answers.answer import Answers
 from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
-from skyband.engine.fold import Fold
+from skyband.engine.fold import Fold, Step
 from skyband.engine.intake import Intake, Taken, as_table, refuse
+from skyband.engine.moves import Move, make_moves
 from skyband.engine.peek import peek
 from skyband.engine.per_group import PerGroup
-from skyband.errors import DataError, EngineError, SchemaError
+from skyband.errors import DataError, EngineError, SchemaError, SkybandError
 from skyband.query.base import Query
 from skyband.window import CountWindow
 
@@ -30,7 +32,7 @@ __all__ = ["ONLY", "Session", "make_synopsis"]
 
 ONLY = ""
 """The name of the source if there is only one."""
-COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused")
+COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered")
 
 
 def make_synopsis(query: Query) -> Synopsis[Any]:
@@ -65,6 +67,8 @@ class Session:
         """None until the columns of a source are known."""
         self.several: bool | None = None
         """Whether batches come as a mapping of sources; None until the first push."""
+        self.name: str | None = None
+        """The query's name on a board."""
         self.rows = dict.fromkeys(COUNTS, 0)
         self._heard: dict[str, float] = {}
 
@@ -72,39 +76,43 @@ class Session:
 
     def push(self, data: Any) -> Answers | None:
         """Take a batch, or a mapping from source to batch; return the answers that are due."""
+        return self._made(self.pushing(data))
+
+    def pushing(self, data: Any) -> Move | None:
+        """Read a batch as ``push`` does; rows are taken when the move is made."""
         batches = {source: as_table(batch) for source, batch in self._by_source(data).items()}
         read = [self.intake.read(*each, self.in_order) for each in batches.items()]
         taken = [each for each in read if each is not None]
-        if not taken:
-            return None
-        fold = self.start()
-        with self._wholly(fold):
-            for each in taken:
-                self.rows["rows_in"] += each.rows_in
-                if each.faults is not None:
-                    self._judge(each.faults)
-            if fold.counting:
-                return self._count(fold, taken[0])
-            return self._clock(fold, taken)
+        for each in taken:
+            if each.faults is not None and self.on_bad == "raise":
+                refuse(each.faults)
+        return Move(self, self.start(), partial(self._take, taken)) if taken else None
 
     def end(self, source: str) -> Answers | None:
         """One of several sources is exhausted, so it no longer holds the watermark back."""
-        if self.fold is None:
-            return None
-        with self._wholly(self.fold):
-            self.fold.time.ignored.add(source)
-            watermark = self.fold.time.mark()
-            return None if watermark is None else self.fold.advance(watermark)
+        return self._made(self.ending(source))
+
+    def ending(self, source: str) -> Move | None:
+        """The move of ``end``."""
+        self.intake.end(source)
+        return None if self.fold is None else Move(self, self.fold, partial(_ended, source))
 
     def flush(self) -> Answers | None:
         """End the stream: answer all windows up to the first window end after the last row."""
+        return self._made(self.flushing())
+
+    def flushing(self) -> Move | None:
+        """The move of ``flush``."""
         if self.fold is None or self.fold.counting:
             return None
         watermark = self.fold.time.final()
         if watermark is None:
             return None
-        with self._wholly(self.fold):
-            return self.fold.advance(watermark)
+        return Move(self, self.fold, lambda fold: fold.begin(watermark))
+
+    @staticmethod
+    def _made(move: Move | None) -> Answers | None:
+        return None if move is None else make_moves([move])[0]
 
     def peek(self, last: int | None) -> Answers:
         """The answer as of now, over sealed panes; only over the last ``last`` ticks if given."""
@@ -117,14 +125,21 @@ class Session:
         seen = {} if self.fold is None else self.fold.time.seen
         return min(sources, key=lambda name: (seen.get(name) is not None, seen.get(name) or 0))
 
-    def _count(self, fold: Fold, taken: Taken) -> Answers | None:
+    def _take(self, taken: list[Taken], fold: Fold) -> Step | None:
+        for each in taken:
+            self.rows["rows_in"] += each.rows_in
+            self.rows["rows_bad"] += 0 if each.faults is None else each.faults.count
+            self.rows["rows_filtered"] += each.filtered
+        return self._count(fold, taken[0]) if fold.counting else self._clock(fold, taken)
+
+    def _count(self, fold: Fold, taken: Taken) -> Step | None:
         placed, groups, before = self.intake.place_counted(taken, fold.groups, fold.count)
         self.rows["rows_unused"] += placed.unused
         if placed.rows is not None:
             fold.take(self.synopsis.summarise(placed.rows))
-        return fold.advance_counts(groups, before)
+        return fold.begin_counts(groups, before)
 
-    def _clock(self, fold: Fold, taken: list[Taken]) -> Answers | None:
+    def _clock(self, fold: Fold, taken: list[Taken]) -> Step | None:
         sealed = fold.time.sealed
         now = wall_clock.monotonic() if self.idle is not None else 0.0
         for each in taken:
@@ -140,7 +155,7 @@ class Session:
         if self.idle is not None:
             self._drop_idle(fold, now)
         watermark = fold.time.mark()
-        return None if watermark is None else fold.advance(watermark)
+        return None if watermark is None else fold.begin(watermark)
 
     def _late(self, fold: Fold, count: int, earliest: int, source: str) -> None:
         self.rows["rows_late"] += count
@@ -225,16 +240,21 @@ class Session:
             self.fold = Fold(self.query, self.synopsis, groups, self._judge, sources)
         return self.fold
 
+    def reset(self) -> None:
+        """Forget the columns of the sources; only for a session that has taken no rows."""
+        self.intake = Intake(self.query, make_synopsis(self.query))
+        self.synopsis = self.intake.synopsis
+        self.fold, self.several = None, None
+
     @contextmanager
-    def _wholly(self, fold: Fold) -> Iterator[None]:
-        """Undo all changes if an error occurs."""
-        mark, rows = fold.mark(), dict(self.rows)
+    def named(self) -> Iterator[None]:
+        """Begin the messages of errors with the query's name, if it has one."""
         try:
             yield
-        except BaseException:
-            fold.rewind(mark)
-            self.rows = rows
-            raise
+        except SkybandError as error:
+            if self.name is None:
+                raise
+            raise type(error)(f"query {self.name!r}: {error}") from error
 
     # State -------------------------------------------------------------------------------------
 
@@ -259,10 +279,16 @@ class Session:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Restore a snapshot; its sources must already be bound."""
-        self.several, self.rows = header["several"], dict(header["rows"])
+        self.several, self.rows = header["several"], {**self.rows, **header["rows"]}
         self.late_is_an_error = header["raise_late"]
         if header["fold"] is not None:
             self.start().restore(header["fold"], arrays)
+
+
+def _ended(source: str, fold: Fold) -> Step | None:
+    fold.time.ignored.add(source)
+    watermark = fold.time.mark()
+    return None if watermark is None else fold.begin(watermark)
 
 
 def _duration(microseconds: int) -> str:
