@@ -16,7 +16,7 @@ from skyband.jobs.keys import DEAD_LETTERS, ENGINES, JOB, METRICS, SINKS, SOURCE
 from skyband.query import Query
 from skyband.query.base import KINDS
 from skyband.query.checks import one_of
-from skyband.window import TimeWindow
+from skyband.window import DecayWindow, LandmarkWindow, TimeWindow, Window
 
 __all__ = ["Problem", "load_job", "parse_job", "problems_of"]
 
@@ -224,19 +224,30 @@ def _query(table: str, told: Any) -> Query:
         raise QueryError(
             f"[{table}] has no key {unknown[0]!r}; {kind} has {', '.join(sorted(known))}"
         )
-    window = settings.get("window")
-    if not isinstance(window, Mapping):
-        raise QueryError(f"[{table}.window] is missing; give at least its size")
-    names = ("size", "slide", "lateness", "offset")
-    wrong = sorted(set(window) - set(names))
-    if wrong or "size" not in window:
-        problem = f"has no key {wrong[0]!r}" if wrong else "needs a size"
-        raise QueryError(f"[{table}.window] {problem}; its keys are {', '.join(names)}")
+    window = _window(f"[{table}.window]", settings.get("window"))
     try:
-        return cls(**(settings | {"window": TimeWindow(**window)}))
+        return cls(**(settings | {"window": window}))
     except TypeError as problem:
         told_so = str(problem).rsplit(") ", 1)[-1].replace("__init__", kind)
         raise QueryError(f"[{table}] {told_so}") from None
+
+
+def _window(where: str, told: Any) -> Window:
+    """A window of time with a size, with a half-life, or since a moment or the first row."""
+    if not isinstance(told, Mapping):
+        raise QueryError(f"{where} is missing; give at least its size")
+    kinds: dict[str, Any] = {"half_life": DecayWindow, "since": LandmarkWindow, "size": TimeWindow}
+    first = next((name for name in kinds if name in told), "size")
+    names = (first, "slide", "lateness", "offset")
+    wrong = sorted(set(told) - set(names))
+    needed = [name for name in names[: 1 if first == "size" else 2] if name not in told]
+    if wrong or needed:
+        problem = f"has no key {wrong[0]!r}" if wrong else f"needs a {needed[0]}"
+        other = " (or half_life or since in place of size)" if first == "size" else ""
+        raise QueryError(f"{where} {problem}; its keys are {', '.join(names)}{other}")
+    given = {n: None if n == "since" and v == "first" else v for n, v in told.items()}
+    found: Window = kinds[first](**given)
+    return found
 
 
 def _path(value: str, folder: Path | None) -> str:

@@ -25,7 +25,7 @@ from skyband.engine.summary_session import SummarySession
 from skyband.errors import EngineError
 from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
-from skyband.window import CountWindow, TimeWindow
+from skyband.window import CountWindow, EventWindow
 
 __all__ = ["BUCKETS", "SHIFT_MS", "Plan", "check_window"]
 
@@ -76,9 +76,9 @@ class Plan:
         return BUCKETS if self.query.groups else 1
 
     @property
-    def window(self) -> TimeWindow:
+    def window(self) -> EventWindow:
         window = self.query.window
-        assert isinstance(window, TimeWindow)
+        assert isinstance(window, EventWindow)
         return window
 
     @property
@@ -91,7 +91,7 @@ class Plan:
     def intake(self) -> Intake:
         """A reader of rows, bound to every source."""
         kind, name = self.query.kind, registry.choose(self.query)
-        if name not in registry.algorithms(kind):
+        if name not in registry.algorithms(kind, self.query.window.sort):
             registry.register(kind, name, *self.registered)
         intake = Intake(self.query, make_synopsis(self.query))
         if self.streaming:
@@ -175,7 +175,10 @@ def check_window(query: Query, streaming: bool) -> None:
             "TimeWindow of integers over that column (time=, one unit counts as a millisecond), or "
             "use the embedded engine"
         )
-    assert isinstance(window, TimeWindow)
+    if not window.panes.sized:
+        raise EngineError(
+            f"a {type(window).__name__} cannot be answered on Spark yet; use the embedded engine"
+        )
     if not streaming or window.integer:
         return
     panes = window.panes
