@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,8 @@ def check_job(job: Job) -> None:
     for name, source in job.sources.items():
         check_source(f"[sources.{name}]" if name else "[source]", source)
     check_sink("[sink]", job.sink)
+    if job.sink.kind == "table" and job.sink["current"] and job.changes:
+        raise QueryError("[sink] current keeps one whole window, so changes = true does not fit it")
     letters = job.dead_letters
     if letters is not None:
         check_sink("[dead_letters]", letters)
@@ -142,6 +145,11 @@ def check_sink(where: str, sink: Section) -> None:
     if sink.kind == "postgres":
         check_dsn(where, sink["dsn"], sink["dsn_env"])
         check_table(where, sink["table"])
+    if sink.kind == "table":
+        check_table(where, sink["table"], parts=3)
+        form = sink["format"] or "parquet"
+        if not re.fullmatch(r"[A-Za-z_][\w.]*", form, re.ASCII):
+            raise QueryError(f"{where} format must be the name of a format, not {form!r}")
 
 
 def check_ready(job: Job) -> None:

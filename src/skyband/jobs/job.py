@@ -14,6 +14,7 @@ from skyband.jobs.keys import DEAD_LETTERS, JOB, METRICS, SINKS, SOURCES, TRIGGE
 from skyband.query import Query
 from skyband.query.base import KINDS
 from skyband.query.checks import one_of
+from skyband.spark.plan import buckets_of
 from skyband.window import TimeWindow
 
 __all__ = ["Job", "Section", "explain", "load_job", "parse_job"]
@@ -186,7 +187,7 @@ def explain(job: Job) -> str:
     lines += [
         f"  panes  {window.panes.per_window} per window, {window.panes.per_slide} per slide; "
         f"summaries are made where the rows are",
-        f"  state  {16 if query.groups else 1} bucket(s) x {shards} shard(s) in {job.checkpoint}",
+        f"  state  {buckets_of(query)} bucket(s) x {shards} shard(s) in {job.checkpoint}",
         f"  query  {query.kind} by {query.algorithm or 'the algorithm that measures best'}, "
         f"window {window.size} every {window.slide or window.size}, lateness {window.lateness}"
         + (f", by {', '.join(query.groups)}" if query.groups else ""),

@@ -92,5 +92,8 @@ SINKS = {
     "files": Keys({"path": str}, {"format": str}, ("path",)),
     "kafka": Keys({"servers": str, "topic": str}, {"key": str, "options": dict}),
     "postgres": Keys({"table": str}, {"dsn": str, "dsn_env": str}),
+    "table": Keys(
+        {"table": str}, {"path": str, "format": str, "current": bool, "options": dict}, ("path",)
+    ),
 }
 DEAD_LETTERS = {name: SINKS[name] for name in ("console", "files", "kafka")}

@@ -1,9 +1,10 @@
-"""Sinks of a job: files, Kafka and the console; PostgreSQL is in ``skyband.jobs.postgres``.
+"""Sinks of a job: files, Kafka and the console; ``postgres`` and ``table`` have their own modules.
 
 | sink     | how                                                            | guarantee        |
 |----------|----------------------------------------------------------------|------------------|
 | files    | one file per query, run and batch, renamed when it is complete | each window once |
 | postgres | a ledger by run in the transaction that writes the rows        | each window once |
+| table    | whole windows replace those of the same end                    | each window once |
 | kafka    | Spark's own writer                                             | at least once    |
 | console  | the rows as a table                                            | at least once    |
 """
@@ -28,6 +29,7 @@ from skyband.jobs.batches import Rows, Sink
 from skyband.jobs.job import Section
 from skyband.jobs.places import check_folder, folder_of
 from skyband.jobs.postgres import Postgres
+from skyband.jobs.table import Table
 
 __all__ = ["Console", "Files", "Kafka", "make_sink"]
 
@@ -40,6 +42,8 @@ def make_sink(section: Section, where: str, query: str, form: str = "parquet") -
         return Kafka(where, section)
     if section.kind == "postgres":
         return Postgres(section["dsn"], section["dsn_env"], section["table"], query, where)
+    if section.kind == "table":
+        return Table(where, section, query)
     return Files(where, section["path"], query, section["format"] or form)
 
 
