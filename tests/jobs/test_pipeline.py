@@ -92,12 +92,12 @@ class TestRefused:
             ({"checkpoint": 3}, "checkpoint must be text"),
             ({"shards": True}, "shards must be a whole number"),
             ({"on_bad": "ignore"}, "on_bad must be one of skip, raise"),
-            ({"source": {"kind": "carrier pigeon"}}, "one of files, kafka, rate, socket"),
+            ({"source": {"kind": "carrier pigeon"}}, "one of files, http, kafka, rate, socket"),
             ({"source": {"path": None}}, r"\[source\] needs 'path'"),
             ({"source": {"topic": "x"}}, r"\[source\] has no key 'topic'"),
             ({"source": None}, "give one"),
             ({"sources": {"a": {}}}, "give one"),
-            ({"sink": {"kind": "printer"}}, "console, files, kafka, postgres"),
+            ({"sink": {"kind": "printer"}}, "console, files, http, kafka, postgres"),
             ({"query": {"kind": "Bottom"}}, "TopK"),
             ({"query": {"q": 1}}, "has no key 'q'"),
             ({"query": {"k": None}}, "'k'"),
@@ -228,7 +228,7 @@ class TestRuns:
         (tmp_path / "in" / "half of it.parquet").write_bytes(b"PAR1 and no more")
         run(told, spark)
         # The bad row moves the watermark, so that all windows before it are answered.
-        want, _ = spark_session.embedded(told.query, [*batches, broken], on_bad="skip")
+        want, _ = spark_session.embedded(told.queries[told.name], [*batches, broken], on_bad="skip")
         got = spark.read.parquet(str(tmp_path / "out")).toArrow()
         assert spark_session.rows(got) == spark_session.rows(want)
         letters = spark.read.json(str(tmp_path / "bad")).orderBy("record").collect()

@@ -49,11 +49,11 @@ def name(spark: Any) -> Iterator[str]:
 
 
 def write(spark: Any, sink: Any, batch: int, table: pa.Table) -> None:
-    from skyband.jobs.batches import Rows
+    from skyband.jobs.batches import SparkRows
 
     blob = table_to_bytes(table)
     frame = spark.createDataFrame([(blob, None)], "payload binary, letters binary")
-    sink.write(batch, Rows(frame, "payload", SCHEMA, len(blob) if table.num_rows else 0))
+    sink.write(batch, SparkRows(frame, "payload", SCHEMA, len(blob) if table.num_rows else 0))
 
 
 def shown(spark: Any, name: str) -> dict[int, str]:
@@ -122,6 +122,7 @@ JOB: dict[str, Any] = {
         ({"table": "a.b.c.d"}, {}, "table must be a plain name"),
         ({"table": "a; drop table b"}, {}, "table must be a plain name"),
         ({"table": "t", "format": "parquet x"}, {}, "format must be the name of a format"),
+        ({"table": "t"}, {"engine": "local"}, "written by Spark"),
         ({"table": "t", "current": True}, {"changes": True}, "changes = true does not fit"),
     ],
 )

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 
 from skyband.errors import EngineError
-from skyband.jobs.batches import Rows
+from skyband.jobs.batches import SparkRows
 from skyband.jobs.job import Section
 from skyband.jobs.places import folder_of
 from skyband.spark.ranking import spark_schema
@@ -50,7 +50,7 @@ class Table:
     def open(self, run: str) -> None:
         """Nothing to prepare: the table is made with the first answers, which have its columns."""
 
-    def write(self, batch: int, rows: Rows) -> None:
+    def write(self, batch: int, rows: SparkRows) -> None:
         """Replace the windows of a batch; a batch without rows changes nothing."""
         if not rows:
             return

@@ -34,6 +34,10 @@ class HeavyHitters(Query):
     ratio: int | None = None
     filter_bits: int | None = None
 
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        return () if self.weight is None else (self.weight,)
+
     def _validate(self) -> None:
         names = columns("item", self.item)
         object.__setattr__(self, "item", self.item if isinstance(self.item, str) else names)

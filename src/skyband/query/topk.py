@@ -42,6 +42,10 @@ class TopK(Query):
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
         return (self.id, self.score, self.time)
 
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        return (self.score,)
+
     def _validate(self) -> None:
         column("score", self.score)
         column("id", self.id, optional=True)
