@@ -8,6 +8,7 @@ from typing import Any
 
 from skyband.jobs.checks import read_by_workers
 from skyband.query import Query
+from skyband.spark.plan import buckets_of
 from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 
 __all__ = ["Job", "Section", "explain"]
@@ -114,8 +115,7 @@ def _explain_query(job: Job, name: str) -> list[str]:
         f"summaries are made where the rows are",
     ]
     if job.engine != "local":
-        buckets = 16 if query.groups else 1
-        lines.append(f"  split  {buckets} bucket(s) x {job.shards or 1} shard(s)")
+        lines.append(f"  split  {buckets_of(query)} bucket(s) x {job.shards or 1} shard(s)")
     given = "changes" if job.changes_of(name) else "tables"
     lines.append(f"  give   {given} to {_told(job.sinks[name])}")
     return lines

@@ -108,6 +108,9 @@ _SINKS = {
     ),
     "kafka": Keys({"servers": str, "topic": str}, {"key": str, "options": dict}),
     "postgres": Keys({"table": str}, {"dsn": str, "dsn_env": str}),
+    "table": Keys(
+        {"table": str}, {"path": str, "format": str, "current": bool, "options": dict}, ("path",)
+    ),
 }
 SINKS = {
     name: Keys(keys.needed, {**keys.optional, "changes": list}, keys.paths)

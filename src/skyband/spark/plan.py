@@ -27,7 +27,7 @@ from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
 from skyband.window import CountWindow, EventWindow
 
-__all__ = ["BUCKETS", "SHIFT_MS", "Plan", "check_window"]
+__all__ = ["BUCKETS", "SHIFT_MS", "Plan", "buckets_of", "check_window", "state_keys"]
 
 BUCKETS = 16
 """State keys that the groups are spread over; a key costs one or two milliseconds per batch."""
@@ -73,7 +73,12 @@ class Plan:
 
     @property
     def buckets(self) -> int:
-        return BUCKETS if self.query.groups else 1
+        return buckets_of(self.query)
+
+    @property
+    def keys(self) -> int:
+        """How many state keys there are."""
+        return state_keys(self.query, self.shards)
 
     @property
     def window(self) -> EventWindow:
@@ -164,6 +169,16 @@ class Plan:
             "continue with the query, columns and shards it was started with, or start from a new "
             "checkpoint"
         )
+
+
+def buckets_of(query: Query) -> int:
+    """How many buckets the groups of a query are spread over."""
+    return BUCKETS if query.groups else 1
+
+
+def state_keys(query: Query, shards: int | None = None) -> int:
+    """How many state keys a query has."""
+    return buckets_of(query) * (shards or 1)
 
 
 def check_window(query: Query, streaming: bool) -> None:
