@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.errors import QueryError
+from skyband.jobs.ddl import arrow_schema
 from skyband.serve import bodies
 from skyband.serve.bodies import Unreadable, read_body
-from skyband.serve.schema import arrow_schema
 
 SCHEMA = arrow_schema(
     "[source]", "ts timestamp, id string, n bigint, small int, x double, day date, `a b` boolean"

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.serve.schema import arrow_schema
+from skyband.jobs.ddl import arrow_schema
 from skyband.serve.service import Limits, Service
 from support import served
 

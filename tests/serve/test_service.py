@@ -9,10 +9,10 @@ import pytest
 
 import skyband as sb
 from skyband.errors import EngineError
+from skyband.jobs.ddl import arrow_schema
 from skyband.serve.bodies import read_body
 from skyband.serve.history import Event, History
 from skyband.serve.keys import Applied, Keys
-from skyband.serve.schema import arrow_schema
 from skyband.serve.service import Limits, Refused, Request, Service
 from support import served
 

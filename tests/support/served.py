@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import skyband as sb
+from skyband.jobs.ddl import arrow_schema
 from skyband.query import Query
-from skyband.serve.schema import arrow_schema
 from skyband.serve.service import Limits, Service
 
 SCHEMA = "ts timestamp, flow string, host string, bytes bigint"

@@ -26,13 +26,13 @@ from skyband.engine.peek import peek
 from skyband.engine.per_group import PerGroup
 from skyband.errors import DataError, EngineError, SchemaError, SkybandError
 from skyband.query.base import Query
-from skyband.window import CountWindow, TimeWindow
+from skyband.window import CountWindow
 
 __all__ = ["ONLY", "Session", "make_synopsis"]
 
 ONLY = ""
 """The name of the source if there is only one."""
-COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused")
+COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered")
 
 
 def make_synopsis(query: Query) -> Synopsis[Any]:
@@ -94,6 +94,7 @@ class Session:
 
     def ending(self, source: str) -> Move | None:
         """The move of ``end``."""
+        self.intake.end(source)
         return None if self.fold is None else Move(self, self.fold, partial(_ended, source))
 
     def flush(self) -> Answers | None:
@@ -128,6 +129,7 @@ class Session:
         for each in taken:
             self.rows["rows_in"] += each.rows_in
             self.rows["rows_bad"] += 0 if each.faults is None else each.faults.count
+            self.rows["rows_filtered"] += each.filtered
         return self._count(fold, taken[0]) if fold.counting else self._clock(fold, taken)
 
     def _count(self, fold: Fold, taken: Taken) -> Step | None:
@@ -160,7 +162,7 @@ class Session:
         if not self.late_is_an_error or self.on_bad == "skip":
             return
         window, mark = self.query.window, fold.time.watermark
-        assert isinstance(window, TimeWindow)
+        assert not isinstance(window, CountWindow)
         assert mark is not None
         needed = mark + window.lateness_ticks - earliest
         said = f"{needed}" if window.integer else f"'{_duration(needed)}'"
@@ -277,7 +279,7 @@ class Session:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Restore a snapshot; its sources must already be bound."""
-        self.several, self.rows = header["several"], dict(header["rows"])
+        self.several, self.rows = header["several"], {**self.rows, **header["rows"]}
         self.late_is_an_error = header["raise_late"]
         if header["fold"] is not None:
             self.start().restore(header["fold"], arrays)
