@@ -44,7 +44,7 @@ def windows_due(panes: Panes, filled: Ints, after: int, upto: int, pending: int 
     first = low[begins]
     last = np.append(reach[:-1][begins[1:]], reach[-1])
     last = np.minimum(last + 1, upto)
-    if pending is not None and first[0] == pending:
+    if pending is not None:
         first[0] += 1
     lengths = np.maximum(last - first + 1, 0)
     return expand(first, lengths)
