@@ -49,6 +49,7 @@ class Job:
     changes: bool = False
     master: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
+    serve: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def asked(self) -> Query | Mapping[str, Query]:
