@@ -61,7 +61,7 @@ def written(folder: Path, text: str) -> Path:
         (('engine = "local"', 'engine = "abacus"'), "engine"),
         (('engine = "local"', "colour = 3"), "colour"),
         (('size = "4 seconds"', "length = 3"), "window"),
-        (("[source]", "[serve]\nhistory = 0\n[source]"), "history"),
+        (("on_bad", "history = 0\non_bad"), "history"),
         (("[queries.talkers]", "[query]"), "not both"),
         (('id = "flow"', 'id = "flow"\nsize = 3'), "no key 'size'"),
     ],

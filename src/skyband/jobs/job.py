@@ -50,6 +50,8 @@ class Job:
     master: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
     serve: Mapping[str, Any] = field(default_factory=dict)
+    history: int = 1_000
+    """How many windows of each query ``skyband serve`` keeps; ``[serve] history`` is the same."""
 
     @property
     def asked(self) -> Query | Mapping[str, Query]:

@@ -62,6 +62,7 @@ JOB = Keys(
         "queries": dict,
         "sink": dict,
         "serve": dict,
+        "history": int,
         "source": dict,
         "sources": dict,
         "trigger": dict,

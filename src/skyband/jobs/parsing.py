@@ -26,7 +26,7 @@ from skyband.jobs.keys import (
 from skyband.query import Query
 from skyband.query.base import KINDS
 from skyband.query.checks import count, one_of
-from skyband.window import DecayWindow, LandmarkWindow, TimeWindow, Window
+from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
 __all__ = ["Problem", "load_job", "parse_job", "problems_of"]
 
@@ -114,6 +114,7 @@ class _Parsing:
         if self._keys(SERVE, "[serve]", "serve", told.get("serve", {})):
             kept = told.get("serve", {}).get("history")
             self.attempt("serve", lambda: count("[serve] history", kept, optional=True))
+        self.attempt("", lambda: count("history", told.get("history"), optional=True))
         if "metrics" in told:
             self._keys(METRICS, "[metrics]", "metrics", told["metrics"])
         self.attempt("", lambda: one_of("on_bad", told.get("on_bad", "skip"), ("skip", "raise")))
@@ -253,7 +254,7 @@ def _query(table: str, told: Any) -> Query:
 
 
 def _window(where: str, told: Any) -> Window:
-    """A window with a size in time or rows, with a half-life, or since a moment or the first row."""
+    """A window with a size in time or rows, with a half-life, or since some moment."""
     if not isinstance(told, Mapping):
         raise QueryError(f"{where} is missing; give at least its size")
     kinds: dict[str, Any] = {"half_life": DecayWindow, "since": LandmarkWindow, "size": TimeWindow}

@@ -17,8 +17,6 @@ from skyband.query import Query
 
 __all__ = ["ServedJob", "ServedSource", "load_served"]
 
-_HISTORY = 1_000
-
 
 @dataclass(frozen=True)
 class ServedSource:
@@ -55,7 +53,7 @@ def load_served(path: str | Path, engine: str | None = None) -> ServedJob:
         engine=job.engine or "local",
         checkpoint=Path(job.checkpoint),
         on_bad=job.on_bad,
-        history=job.serve.get("history", _HISTORY),
+        history=job.serve.get("history", job.history),
         sources=sources,
         queries=job.queries,
     )
