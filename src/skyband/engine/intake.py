@@ -15,10 +15,13 @@ from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import decoded, output_type
 from skyband.data.group_table import GroupTable
+from skyband.data.memo import once
+from skyband.data.time_axis import TimeAxis
 from skyband.engine.clocks import NEVER, CountClock
 from skyband.engine.placement import (
     Arrivals,
     Ascending,
+    Cutting,
     Placed,
     codes_of,
     place,
@@ -30,7 +33,7 @@ from skyband.kernels.core.scan import is_sorted
 from skyband.query.base import Query
 from skyband.window import TimeWindow
 
-__all__ = ["Intake", "Taken", "TimeLimits", "as_table"]
+__all__ = ["Intake", "Taken", "TimeLimits", "as_table", "place_rows", "refuse"]
 
 
 def as_table(data: Any) -> pa.Table:
@@ -66,6 +69,8 @@ class Taken:
     greatest: int | None
     in_order: bool
     """Whether times never decrease."""
+    outside: bool = False
+    """Whether some times are outside the query's limits."""
 
 
 @dataclass(frozen=True)
@@ -169,14 +174,18 @@ class Intake:
         axis = self.synopsis.axes.get(source)
         if axis is None or self.limits is None or not rows_in:
             return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)
-        ticks, timed = axis.ticks_of(batch.column(axis.name))
-        in_order = timed is None and (sorted_before or is_sorted(ticks))
+        column = batch.column(axis.name)
+        ticks, timed = axis.ticks_of(column)
+        in_order = timed is None and (
+            sorted_before or once("in order", column, lambda: is_sorted(ticks))
+        )
         known = ticks if timed is None else ticks[timed]
         if not len(known):
             return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)
         ends = (known[0], known[-1]) if in_order else (known.min(), known.max())
         greatest = int(ends[1])
-        if not self.limits.holds(*ends):
+        outside_limits = not self.limits.holds(*ends)
+        if outside_limits:
             timed = np.ones(len(ticks), np.bool_) if timed is None else timed
             outside = self.limits.faults(axis.name, batch, ticks, timed)
             assert outside is not None
@@ -189,7 +198,7 @@ class Intake:
             ticks, batch = ticks[~faults.mask], _without(batch, faults)
             in_order = in_order or is_sorted(ticks)
         left = ticks if len(ticks) else None
-        return Taken(source, batch, left, rows_in, faults, greatest, in_order)
+        return Taken(source, batch, left, rows_in, faults, greatest, in_order, outside_limits)
 
     def refuse_bad(self, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows."""
@@ -201,15 +210,8 @@ class Intake:
 
     def place(self, taken: Taken, groups: GroupTable, sealed: int) -> Placed:
         """Rows of a time window by pane and group, without late and unused rows."""
-        if taken.ticks is None:
-            return Placed(None)
-        axis = self.synopsis.axes[taken.source]
-        times = axis.native(taken.batch.column(axis.name))
-        rows = taken.source, taken.batch
-        if taken.in_order:
-            ticks = Ascending(taken.ticks)
-            return place_in_order(*rows, ticks, times, self.panes, groups, sealed)
-        return place(*rows, taken.ticks, times, self.panes, groups, None, sealed)
+        axis = self.synopsis.axes.get(taken.source)
+        return place_rows(taken, axis, self.panes, groups, sealed)
 
     def place_counted(
         self, taken: Taken, groups: GroupTable, clock: CountClock
@@ -233,6 +235,19 @@ class Intake:
             arrivals = Arrivals(int(before[0]), batch.num_rows)
             placed = place_in_order(*rows, arrivals, None, self.panes, groups, NEVER)
         return placed, touched, before[touched]
+
+
+def place_rows(
+    taken: Taken, axis: TimeAxis | None, panes: Cutting, groups: GroupTable, sealed: int
+) -> Placed:
+    """Rows by pane and group, without late and unused rows; panes before ``sealed`` are late."""
+    if taken.ticks is None or axis is None:
+        return Placed(None)
+    times = axis.native(taken.batch.column(axis.name))
+    rows = taken.source, taken.batch
+    if taken.in_order:
+        return place_in_order(*rows, Ascending(taken.ticks), times, panes, groups, sealed)
+    return place(*rows, taken.ticks, times, panes, groups, None, sealed)
 
 
 def _without(batch: pa.RecordBatch, faults: Faults | None) -> pa.RecordBatch:
