@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oracle.changes import changes
+from oracle.expressions import with_columns
 from oracle.frequency import heavy_hitters
 from oracle.fused import fused
 from oracle.skyline import skyline, skyline_join
 from oracle.topk import topk
 from oracle.uncertain import uncertain
+from oracle.where import counts
 from oracle.windows import (
+    FILTERED,
     Batch,
     CountWindow,
     Live,
@@ -64,6 +67,7 @@ class Run:
     rows_in: int = 0
     rows_late: int = 0
     rows_unused: int = 0
+    rows_filtered: int = 0
 
     @property
     def table(self) -> list[Row]:
@@ -86,10 +90,28 @@ def answers(
     settings = {name: value for name, value in settings.items() if name not in ONLY_FOR_ALGORITHMS}
     if isinstance(batches, Mapping):
         batches = interleave(batches, settings["time"])
-    pushes = list(batches)
+    pushes = prepared(batches, settings)
     if isinstance(window, CountWindow):
         return over_count_windows(kind, window, pushes, settings)
     return over_time_windows(kind, window, pushes, settings)
+
+
+def prepared(batches: Iterable[Batch], settings: Settings) -> list[Batch]:
+    """The batches with computed columns, and with a mark on each row that does not count."""
+    where = settings.pop("where", {})
+    texts = [settings[name] for name in ("score", "weight", "value") if settings.get(name)]
+    texts += settings.get("prefer", ())
+
+    def mark(rows: Sequence[Row]) -> list[Row]:
+        wide = [with_columns(row, texts) for row in rows]
+        return [row if counts(row, where) else row | {FILTERED: True} for row in wide]
+
+    return [
+        {source: mark(rows) for source, rows in batch.items()}
+        if isinstance(batch, Mapping)
+        else mark(batch)
+        for batch in batches
+    ]
 
 
 def peeks(
@@ -115,6 +137,7 @@ def peeks(
     if not lasts:
         return []
     run = run or answers(kind, window, batches, **settings)
+    batches = prepared(batches, settings)
     return [
         peek(kind, window, batches[: number + 1], number == len(batches), last, run, settings)
         for number, last in enumerate(lasts)
@@ -134,7 +157,7 @@ def peek_timed(
     pushes = split_rows(kind, window, batches, settings)
     watermark = pushes[-1].watermark if pushes else None
     seen = [event["time"] for event in events_of(pushes, settings, with_late=True)]
-    seen += [event["time"] for event in events_of(pushes, settings, bad=True)]
+    seen += [event["time"] for event in events_of(pushes, settings, left_out=True)]
     if ended and seen:
         final = first_end_after(max(seen), window.step, window.offset)
         watermark = final if watermark is None else max(watermark, final)
@@ -165,7 +188,7 @@ def peek_counted(
     by = settings.get("by", ())
     weight = settings.get("weight")
     edges, table, before, total = [], [], [], 0
-    for group, rows in groups([row for batch in batches for row in batch], by):
+    for group, rows in groups(arrivals_of(batches)[0], by):
         end = cut_up_to(len(rows), *shape)
         start = cut_from(max(0, end - (window.size if last is None else last)), *shape)
         live = [
@@ -195,11 +218,13 @@ def over_time_windows(
     for push in pushes:
         run.rows_late += size_of(push.late)
         run.rows_unused += size_of(push.unused)
-        run.rows_in += size_of(push.taken) + size_of(push.late) + size_of(push.unused)
+        run.rows_filtered += size_of(push.filtered)
+        read = (push.taken, push.late, push.unused, push.filtered)
+        run.rows_in += sum(size_of(part) for part in read)
 
     before: list[Row] = []
     shape = (window.size, window.step, window.offset)
-    others = [event["time"] for event in events_of(pushes, settings, bad=True)]
+    others = [event["time"] for event in events_of(pushes, settings, left_out=True)]
     for start, end, inside in time_windows(events_of(pushes, settings), "time", *shape, others):
         live = Live(start, end, [event["row"] | {SOURCE: event["source"]} for event in inside])
         number = next((n for n, push in enumerate(pushes) if reaches(push, end)), None)
@@ -222,17 +247,17 @@ def split_rows(
 
 
 def events_of(
-    pushes: Sequence[Push], settings: Settings, with_late: bool = False, bad: bool = False
+    pushes: Sequence[Push], settings: Settings, with_late: bool = False, left_out: bool = False
 ) -> list[dict[str, Any]]:
     """Every row that was not late, in order of arrival, with its time and its source.
 
-    Or, with `bad`, the bad rows.
+    Or, with `left_out`, the bad rows and those that `where` leaves out.
     """
     time = settings["time"]
     events = []
     for push in pushes:
         good = (push.taken, push.unused, *([push.late] if with_late else []))
-        for part in [push.bad] if bad else good:
+        for part in (push.bad, push.filtered) if left_out else good:
             for source, rows in part.items():
                 column = time if isinstance(time, str) else time[source]
                 events += [{"time": row[column], "source": source, "row": row} for row in rows]
@@ -246,8 +271,8 @@ def over_count_windows(
 
     The answers of one push are in the order of window_end, then of the `by` columns.
     """
-    arrivals = [row | {PUSH: number} for number, batch in enumerate(batches) for row in batch]
-    run = Run(rows_in=len(arrivals))
+    arrivals, filtered = arrivals_of(batches)
+    run = Run(rows_in=len(arrivals) + filtered, rows_filtered=filtered)
     for group, rows in groups(arrivals, settings.get("by", ())):
         run.rows_unused += sum(is_unused(n, window.size, window.step) for n in range(len(rows)))
         in_order = [row | {ARRIVAL: n} for n, row in enumerate(rows)]
@@ -261,14 +286,26 @@ def over_count_windows(
     return run
 
 
+def arrivals_of(batches: Sequence[Any]) -> tuple[list[Row], int]:
+    """The rows that count, with the number of their push; and how many do not count."""
+    rows = [row | {PUSH: number} for number, batch in enumerate(batches) for row in batch]
+    arrivals = [row for row in rows if not row.get(FILTERED)]
+    return arrivals, len(rows) - len(arrivals)
+
+
 def evaluate(kind: str, live: Live, settings: Settings) -> list[Row]:
     """The answer's table for one window: the definition, group by group."""
     by = settings.get("by", ())
     window = {"window_start": live.start, "window_end": live.end}
     has_ranks = kind not in ("Skyline", "SkylineJoin")
     table = []
+    asked = {name: value for name, value in settings.items() if name != "ties"}
+    tied_by = settings.get("score", "count") if settings.get("ties") == "share" else None
     for group, rows in groups(live.rows, by):
-        for rank, row in enumerate(definition(kind, rows, settings), 1):
+        rank, before = 0, None
+        for place, row in enumerate(definition(kind, rows, asked), 1):
+            if tied_by is None or place == 1 or row[tied_by] != before:
+                rank, before = place, None if tied_by is None else row[tied_by]
             ranked = {"rank": rank} if has_ranks else {}
             table.append(window | dict(zip(by, group, strict=True)) | ranked | row)
     return table

@@ -346,6 +346,7 @@ def check(kind: str, got: Got, want: oracle.Run) -> None:
 
 def check_counts(got: Got, want: oracle.Run) -> None:
     """Assert that the counts of rows equal the oracle's."""
-    counts = {name: got.stats[name] for name in ("rows_in", "rows_late", "rows_unused")}
+    names = ("rows_in", "rows_late", "rows_unused", "rows_filtered")
+    counts = {name: got.stats[name] for name in names}
     wanted = {name: getattr(want, name) for name in counts}
     assert counts == wanted

@@ -5,6 +5,7 @@ Everything follows from the type of the field, so a new field or query needs no 
     int, float, bool, str     one value                   --k 10   --no-largest
     tuple[str, ...]           repeated, or with commas     --by host,port
     Mapping                   name=value                   --prefer price=min,volume=max
+    Mapping to several        name=value,value             --where service=web,dns
     unions of those           any of their forms           --time ts   --time left=ts,right=at
     pairs                     low:high                     --bounds 0:1   --bounds r1=0:1,r2=0:5
 """
@@ -43,19 +44,21 @@ HELP = {
     "largest": "Whether larger scores rank first.",
     "left": "Name of the left source.",
     "on": "Column or columns to join on.",
-    "prefer": "Columns and what to prefer in each: min, max or diff.",
+    "prefer": "Columns or expressions and what to prefer in each: min, max or diff.",
     "probability": "Column with the probability that a row exists.",
     "recurrences": "Most live reports of one object in one stream, or 'estimate'.",
     "returns": "Whether a stream may report an object more than once.",
     "right": "Name of the right source.",
-    "score": "Column to rank by.",
+    "score": "Column to rank by, or an expression such as 'price * volume'.",
     "semantics": "pk-topk, pt-k, u-kranks or u-topk.",
     "stream": "Column with the name of a row's stream.",
     "streams": "Names of the streams.",
     "threshold": "Least probability at which a row is returned (pt-k).",
+    "ties": "rank, or share: equal scores or counts share a rank.",
     "time": "Column with the event time.",
-    "value": "Column with the value that a stream reports.",
-    "weight": "Column to add up instead of counting.",
+    "value": "Column with the value that a stream reports, or an expression.",
+    "where": "Rows that count: columns and their values; text in double quotes is no number.",
+    "weight": "Column, or expression, to add up instead of counting.",
 }
 
 _NUMBER = re.compile(r"[+-]?(\d+(_\d+)*)(\.\d*)?([eE][+-]?\d+)?|[+-]?\.\d+([eE][+-]?\d+)?")
@@ -165,7 +168,7 @@ def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
     elif len(field.name) == 1:
         flags.append(f"-{field.name}")
     text = HELP.get(field.name, f"The query's {field.name}.")
-    default = None if kind is bool or _required(field) else _written(field.default)
+    default = None if kind is bool or field.default is MISSING else _written(field.default)
     info = typer.Option(
         *flags,
         help=text if default is None else f"{text} Default: {default}.",
@@ -200,6 +203,7 @@ def _written(value: Any) -> str | None:
 # From words to a value ----------------------------------------------------------------------------
 
 _ANYTHING: frozenset[Any] = frozenset({Any})
+_ONE_VALUE: frozenset[Any] = frozenset({int, float, bool, str})
 
 
 def _atoms(hint: Any) -> frozenset[Any]:
@@ -219,10 +223,12 @@ def _atoms(hint: Any) -> frozenset[Any]:
 def _read(name: str, words: Sequence[str], hint: Any) -> Any:
     """Parse words as the value of a field: a mapping, several values or one value."""
     atoms = _atoms(hint)
-    parts = [part.strip() for word in words for part in word.split(",") if part.strip()]
+    parts = [part.strip() for word in words for part in _at_commas(word) if part.strip()]
     option = f"--{name.replace('_', '-')}"
     if not parts:
         raise QueryError(f"{option} is empty; give it a value")
+    if atoms == {Mapping} and Sequence in _inner(hint):
+        return _several(option, words)
     named = atoms & {Mapping, Any} and any("=" in part for part in parts)
     if named or atoms == {Mapping}:
         for part in parts:
@@ -237,6 +243,35 @@ def _read(name: str, words: Sequence[str], hint: Any) -> Any:
     values = tuple(_scalar(part, _elements(hint)) for part in parts)
     alone = len(values) == 1 and bool(atoms & {str, int, float, Any})
     return values[0] if alone else values
+
+
+def _at_commas(word: str) -> list[str]:
+    """The parts of a word between commas; those inside parentheses belong to an expression."""
+    if word.count("(") != word.count(")"):
+        return word.split(",")
+    return re.findall(r"(?:\([^()]*(?:\([^()]*\)[^()]*)*\)|[^,])+", word)
+
+
+_QUOTED = re.compile(r'(?:"[^"]*"|[^",])+')
+"""A part of a list with commas; between double quotes a comma is part of the text."""
+
+
+def _several(option: str, words: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Parse ``name=value,value`` words as a mapping to values; a further name starts with ``=``."""
+    found: dict[str, tuple[Any, ...]] = {}
+    name = ""
+    for word in words:
+        for number, part in enumerate(_QUOTED.findall(word)):
+            bare = re.sub(r'"[^"]*"', "", part)
+            if "=" in bare:
+                name, _, part = part.partition("=")  # noqa: PLW2901 - the rest is the value
+            elif not number:
+                raise QueryError(f"{option} must be written name=value,value; got {word!r}")
+            text = part.strip()
+            quoted = len(text) > 1 and text[0] == text[-1] == '"'
+            value = text[1:-1] if quoted else _scalar(text, _ONE_VALUE)
+            found[name.strip()] = (*found.get(name.strip(), ()), value)
+    return found
 
 
 def _inner(hint: Any) -> frozenset[Any]:
@@ -268,8 +303,8 @@ def _scalar(text: str, atoms: frozenset[Any]) -> Any:
         low, colon, high = text.partition(":")
         if colon and _NUMBER.fullmatch(low) and _NUMBER.fullmatch(high):
             return float(low), float(high)
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
+    if (anything or bool in atoms) and text.lower() in ("true", "false"):
+        return text.lower() == "true"
     return text
 
 

@@ -119,8 +119,7 @@ class BoardSession:
     def _needed(self, source: str, schema: pa.Schema) -> set[str]:
         """The columns that the queries need of a source."""
         readers = [s for s in self.sessions.values() if source in (s.query.sources or (ONLY,))]
-        names = {name for s in readers for name in s.synopsis.columns(source, schema)}
-        return names.union(*(session.query.groups for session in readers))
+        return {name for session in readers for name in session.intake.needed(source, schema)}
 
     def _pushing(self, given: Mapping[Name, Any]) -> Moves:
         """Read the batch of each query; those of a family that have the same one read it once."""

@@ -34,7 +34,7 @@ __all__ = ["ONLY", "Session", "Summarise", "Summary", "make_synopsis"]
 
 ONLY = ""
 """The name of the source if there is only one."""
-COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused")
+COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered")
 
 
 @dataclass
@@ -121,6 +121,7 @@ class Session:
 
     def ending(self, source: str) -> Move | None:
         """The move of ``end``."""
+        self.intake.end(source)
         return None if self.fold is None else Move(self, self.fold, partial(_ended, source))
 
     def flush(self) -> Answers | None:
@@ -156,6 +157,7 @@ class Session:
         for each in taken:
             self.rows["rows_in"] += each.rows_in
             self.rows["rows_bad"] += 0 if each.faults is None else each.faults.count
+            self.rows["rows_filtered"] += each.filtered
         if fold.counting:
             return self._count(fold, taken[0])
         return self._clock(fold, taken, summarise)
@@ -313,7 +315,7 @@ class Session:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Restore a snapshot; its sources must already be bound."""
-        self.several, self.rows = header["several"], dict(header["rows"])
+        self.several, self.rows = header["several"], {**self.rows, **header["rows"]}
         self.late_is_an_error = header["raise_late"]
         if header["fold"] is not None:
             self.start().restore(header["fold"], arrays)

@@ -136,18 +136,15 @@ class Family:
 
     def _fits(self, taken: Taken) -> bool:
         """Whether every time fits all windows; otherwise the queries disagree on what is bad."""
-        if taken.greatest is None or taken.outside:
+        if taken.least is None or taken.greatest is None or taken.outside:
             return False
-        ticks = taken.ticks
-        least = (
-            taken.greatest if ticks is None else int(ticks[0] if taken.in_order else ticks.min())
-        )
+        least, greatest = taken.least, taken.greatest
         limits = [session.intake.limits for session in self.sessions]
-        return all(each is not None and each.holds(least, taken.greatest) for each in limits)
+        return all(each is not None and each.holds(least, greatest) for each in limits)
 
     def summariser(self) -> Synopsis[Any]:
         """The synopsis that summarises for all queries; it is never folded."""
-        schema = self.sessions[0].bound[ONLY]
+        schema = self.sessions[0].synopsis.schema
         if self._summariser is None or self._summariser.schema != schema:
             self._summariser = make_synopsis(self.queries[self.base or 0])
             self._summariser.bind(ONLY, schema)

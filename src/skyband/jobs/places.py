@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.fs
@@ -18,8 +19,10 @@ __all__ = [
     "check_dsn",
     "check_folder",
     "check_table",
+    "check_url",
     "dsn_of",
     "folder_of",
+    "require_kafka",
     "require_psycopg",
 ]
 
@@ -68,6 +71,13 @@ def check_table(where: str, table: str) -> None:
         raise QueryError(f"{where} table must be a plain name, or schema.name, not {table!r}")
 
 
+def check_url(where: str, url: str) -> None:
+    """Raise QueryError unless this is an address that a message can be posted to."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise QueryError(f"{where} url must be an http:// or https:// address, not {url!r}")
+
+
 def check_dsn(where: str, dsn: str | None, dsn_env: str | None) -> None:
     """Raise QueryError unless a PostgreSQL sink has exactly one of the two."""
     if (dsn is None) == (dsn_env is None):
@@ -99,3 +109,15 @@ def require_psycopg() -> Any:
             "pip install 'skyband[postgres]'"
         ) from problem
     return psycopg
+
+
+def require_kafka() -> Any:
+    """The package confluent_kafka; raises EngineError if it is missing."""
+    try:
+        import confluent_kafka
+    except ImportError as problem:
+        raise EngineError(
+            "Kafka in a local job needs the package confluent-kafka; install it with: "
+            "pip install 'skyband[kafka]'"
+        ) from problem
+    return confluent_kafka

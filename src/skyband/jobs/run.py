@@ -81,7 +81,11 @@ def _run(job: Job, session: Any, stop: Stop) -> None:
 
 def session_of(job: Job) -> Any:
     """Start a session with the packages that the job's sources and sinks need."""
-    sections = [*job.sources.values(), job.sink, *([job.dead_letters] if job.dead_letters else [])]
+    sections = [
+        *job.sources.values(),
+        *job.sinks.values(),
+        *([job.dead_letters] if job.dead_letters else []),
+    ]
     formats = {section["format"] for section in sections if section["format"]}
     settings: dict[str, Any] = dict(job.spark)
     needed = packages_of({section.kind for section in sections}, formats)
@@ -156,14 +160,16 @@ def _start(job: Job, session: Any) -> Running:
     carried = {name: beside for name, (_, beside) in read.items()}
     frames = {name: frame for name, (frame, _) in read.items()}
     shown = {name: frame.drop(*carried[name].hidden) for name, frame in frames.items()}
-    plan = plan_of(shown, job.query, job.shards, job.on_bad, job.changes)
+    ((name, query),) = job.queries.items()
+    plan = plan_of(shown, query, job.shards, job.on_bad, job.changes)
     plan = replace(plan, letters=letters)
     check_session(session, streaming=True)
     claim = Claim(job.checkpoint, plan, session)
-    sink = make_sink(job.sink, "[sink]", job.name)
+    sink = make_sink(job.sinks[name], job.where_sink(name), job.name, name)
     dead = None
     if letters and job.dead_letters is not None:
-        dead = make_sink(job.dead_letters, "[dead_letters]", f"{job.name}-dead-letters", "json")
+        name = f"{job.name}-dead-letters"
+        dead = make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")
         dead.open(claim.run)
     sink.open(claim.run)
     writer = Writer(sink, plan.output, dead, LETTERS, claim.confirm)

@@ -5,19 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from skyband import registry
 from skyband.errors import EngineError, QueryError, SchemaError
-from skyband.query.checks import column, columns, count, one_of
+from skyband.query.checks import column, columns, conditions, count, one_of
 from skyband.query.functions import function_identity
 from skyband.window import CountWindow, TimeWindow, Window
 
-__all__ = ["KINDS", "Query", "check_query", "from_spec"]
+__all__ = ["ADDED", "KINDS", "Query", "check_query", "from_spec"]
 
+ADDED: Mapping[str, Any] = {"added": True}
+"""Metadata of a field that version 0.1 did not have. While it has its default it is no part of the
+fingerprint, so that states of older versions still belong to the query."""
+Wanted = str | int | float | bool | None
+"""A value that ``where`` asks for."""
 RESERVED = ("window_start", "window_end", "rank")
 KINDS: dict[str, type[Query]] = {}
 """Every kind of query, by name."""
@@ -33,6 +38,8 @@ class Query:
 
     ``algorithm`` names the algorithm that answers it; None picks the one that performed best in
     measurements. ``options`` holds settings that the algorithm itself defines and validates.
+    ``where`` maps columns to a value or to several: only rows that have one of the values in each
+    column count. Null matches nothing.
     """
 
     kind: ClassVar[str]
@@ -51,6 +58,7 @@ class Query:
     window: Window
     algorithm: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    where: Mapping[str, Wanted | Sequence[Wanted]] = field(default_factory=dict, metadata=ADDED)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -65,6 +73,7 @@ class Query:
         if not isinstance(self.options, Mapping):
             raise QueryError(f"options must be a mapping of settings, not {self.options!r}")
         object.__setattr__(self, "options", dict(self.options))
+        object.__setattr__(self, "where", conditions(self.where))
         if hasattr(self, "k"):
             count("k", self.k)
         if hasattr(self, "by"):
@@ -132,6 +141,16 @@ class Query:
         """Answer columns that identify a row of the answer; empty if the whole row does."""
         name = getattr(self, "id", None)
         return () if name is None else (name,)
+
+    @property
+    def tied_by(self) -> str | None:
+        """The answer column in which equal values share a rank; None if ranks are not shared."""
+        return None
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """Texts that name a column or, if there is no such column, describe how to compute one."""
+        return ()
 
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
         """Input columns that an answer shows, in order; ``seen`` are the source's columns."""
@@ -205,8 +224,16 @@ class Query:
         A function contributes its code, not its name.
         """
         found = {n: v[_IDENTITY] if _is_function(v) else v for n, v in self.spec().items()}
+        for each in fields(self):
+            if each.metadata.get("added") and getattr(self, each.name) == _default(each):
+                del found[each.name]
         text = json.dumps(found, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _default(field: Field[Any]) -> Any:
+    made = field.default_factory
+    return field.default if made is MISSING else made()
 
 
 def _plain(name: str, value: Any) -> Any:

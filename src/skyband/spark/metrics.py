@@ -2,7 +2,7 @@
 
 Spark reports progress after each batch, including the figures that ``observe`` adds to the plan:
 
-    skyband|TopK-1f0c|in|<source>     rows_in, rows_bad, rows_unused, bytes_packed, seen
+    skyband|TopK-1f0c|in|<source>     summarise.COUNTS, bytes_packed, seen
     skyband|TopK-1f0c|out             rows_late, rows_bad, windows_out, retained, state_bytes
 
 A batch reports only the state keys that it touched, so ``retained`` and ``state_bytes`` are running
@@ -27,11 +27,15 @@ from pyspark.sql import functions as F  # noqa: N812 - as every Spark program ha
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from skyband.spark.plan import SHIFT_MS
+from skyband.spark.summarise import COUNTS
 
 __all__ = ["Progress", "observe_rows", "observe_steps", "serve"]
 
 PREFIX = "skyband"
-COUNTERS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "windows_out", "bytes_packed")
+COUNTERS = (
+    *("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered"),
+    *("windows_out", "bytes_packed"),
+)
 GAUGES = {
     "retained": "Items that the synopses keep",
     "state_bytes": "Bytes of the panes in the state",
@@ -48,7 +52,7 @@ log = logging.getLogger("skyband.spark")
 
 def observe_rows(frame: Any, label: str, source: str) -> Any:
     """Count the rows of a source."""
-    sums = [F.sum(name).alias(name) for name in ("rows_in", "rows_bad", "rows_unused")]
+    sums = [F.sum(name).alias(name) for name in COUNTS]
     size = F.sum(F.length("payload")).alias("bytes_packed")
     seen = (F.unix_millis(F.max("seen")) - F.lit(SHIFT_MS)).alias("seen")
     return frame.observe(f"{PREFIX}|{label}|in|{source}", *sums, size, seen)

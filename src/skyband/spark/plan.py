@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from skyband import registry
-from skyband.answers.changes import changes_schema
+from skyband.answers.changes import Kinds, changes_schema
 from skyband.answers.tables import Shape, answer_schema
 from skyband.data.group_table import GroupTable
 from skyband.engine.intake import Intake, TimeLimits
@@ -52,7 +52,8 @@ class Plan:
     """Needed columns by source; if a query has a single source, its name is ``""``."""
     shards: int
     on_bad: str
-    changes: bool
+    changes: bool | Kinds
+    """Whether rows are changes; if only some kinds, each comes with the rest of its row."""
     streaming: bool
     bounds: bool = False
     """Whether rows carry their answer's guarantees; not part of the state's identity."""
@@ -64,6 +65,11 @@ class Plan:
     def __post_init__(self) -> None:
         name = registry.choose(self.query)
         object.__setattr__(self, "registered", registry.registered(self.query.kind, name))
+
+    @property
+    def only(self) -> Kinds | None:
+        """The kinds of changes that are asked for; None for all of them, or for tables."""
+        return None if isinstance(self.changes, bool) else self.changes
 
     @property
     def buckets(self) -> int:
@@ -120,7 +126,7 @@ class Plan:
         fields = list(self.answer)
         if self.changes:
             edges = [self.answer.field("window_start"), self.answer.field("window_end")]
-            fields = [*edges, *changes_schema(self.query, self.answer)]
+            fields = [*edges, *changes_schema(self.query, self.answer, self.only is not None)]
         return pa.schema([*fields, *(PROMISE if self.bounds else ())])
 
     # Identity -----------------------------------------------------------------------------------
@@ -137,7 +143,7 @@ class Plan:
             "columns": digest,
             "buckets": self.buckets,
             "shards": self.shards,
-            "changes": self.changes,
+            "changes": self.changes if self.only is None else list(self.only),
         }
 
     def check_identity(self, found: Any) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from inspect import signature
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
-from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from skyband.answers.changes import asked_changes
 from skyband.engine.intake import Intake
 from skyband.engine.session import ONLY, make_synopsis
 from skyband.errors import EngineError, SchemaError
@@ -24,6 +22,7 @@ from skyband.spark.plan import SHIFT_MS, Plan, check_window
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
 from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import check_session
+from skyband.spark.schemas import arrow_schema
 from skyband.spark.stages import (
     GIVEN_DDL,
     PIECE_DDL,
@@ -33,6 +32,7 @@ from skyband.spark.stages import (
     unpacker,
 )
 from skyband.spark.summarise import NOTHING, PACKED_DDL, summariser
+from skyband.spark.worker_read import WorkerRead
 
 __all__ = ["frames_of", "given", "plan_of", "ranked", "spark_schema", "union"]
 
@@ -72,7 +72,7 @@ def plan_of(
     query: Query,
     shards: int | None = None,
     on_bad: str = "raise",
-    changes: bool = False,
+    changes: bool | Sequence[str] = False,
     bounds: bool = False,
 ) -> Plan:
     """Bind the query to these DataFrames; raises if Spark cannot answer it."""
@@ -87,12 +87,14 @@ def plan_of(
     check_window(query, is_streaming)
     if is_streaming:
         for frame in frames.values():
-            _check_no_watermark(frame)
+            if not isinstance(frame, WorkerRead):
+                _check_no_watermark(frame)
     intake = Intake(query, make_synopsis(query))
     for name, frame in frames.items():
-        intake.bind(name, _arrow_schema(frame))
+        intake.bind(name, arrow_schema(frame.schema))
     schemas = {name: schema.remove_metadata() for name, schema in intake.bound.items()}
-    plan = Plan(query, schemas, shards or 1, on_bad, changes, is_streaming, bounds)
+    asked = asked_changes("changes", changes)
+    plan = Plan(query, schemas, shards or 1, on_bad, asked, is_streaming, bounds)
     _check_names(plan)
     return plan
 
@@ -106,8 +108,8 @@ def frames_of(given: Any, query: Query) -> dict[str, Any]:
     for frame in frames.values():
         if not hasattr(frame, "mapInArrow") or not hasattr(frame, "isStreaming"):
             raise SchemaError(
-                f"skyband.spark.rank takes Spark DataFrames, not {type(frame).__name__}; "
-                "for other tables use skyband.rank"
+                "skyband.spark.rank takes Spark DataFrames and skyband.spark.files(...), not "
+                f"{type(frame).__name__}; for other tables use skyband.rank"
             )
     return frames
 
@@ -133,21 +135,6 @@ def _check_no_watermark(frame: Any) -> None:
         )
 
 
-def _arrow_schema(frame: Any) -> pa.Schema:
-    """The frame's columns as Arrow types; a type that Arrow does not have becomes null."""
-    # Spark 4.3 takes the zone of timestamps as a parameter; earlier versions always use UTC.
-    zoned = "timezone" in signature(to_arrow_type).parameters
-    zone: dict[str, Any] = {"timezone": "UTC"} if zoned else {}
-    fields = []
-    for field in frame.schema.fields:
-        try:
-            kind = to_arrow_type(field.dataType, **zone)
-        except PySparkException:
-            kind = pa.null()
-        fields.append(pa.field(field.name, kind))
-    return pa.schema(fields)
-
-
 def spark_schema(schema: pa.Schema) -> Any:
     """Arrow columns in Spark's types."""
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
@@ -158,9 +145,11 @@ def spark_schema(schema: pa.Schema) -> Any:
 
 def _packed(frame: Any, plan: Plan, source: str, carried: Carried = NOTHING) -> Any:
     """Summarise a source: one packed row per bucket and shard that a partition has rows for."""
+    if carried is NOTHING and isinstance(frame, WorkerRead):
+        carried = frame.carried
     names = dict.fromkeys([*plan.schemas[source].names, *carried.names])
-    columns = [F.col(f"`{name}`") for name in names]
-    return frame.select(*columns).mapInArrow(summariser(plan, source, carried), PACKED_DDL)
+    chosen = frame.select(*(f"`{name}`" for name in names))
+    return chosen.mapInArrow(summariser(plan, source, carried), PACKED_DDL)
 
 
 def union(packed: Iterable[Any]) -> Any:

@@ -19,8 +19,8 @@ from skyband import errors
 from skyband.errors import EngineError, SkybandError
 
 __all__ = [
-    "check_session", "error_of", "first_line", "in_utc", "require_java", "require_packages",
-    "start_session",
+    "check_session", "cores_of", "error_of", "first_line", "in_utc", "require_java",
+    "require_packages", "start_session",
 ]  # fmt: skip
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -32,6 +32,8 @@ _PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "proto
 _OLDEST_JAVA = 17
 _checked: set[str] = set()
 """Applications whose workers passed the check."""
+_cores: dict[str, int] = {}
+"""Tasks that each application runs at once."""
 
 
 def require_packages() -> None:
@@ -128,10 +130,7 @@ def check_session(session: Any, streaming: bool) -> None:
     if application in _checked:
         return
     wanted = {"skyband": version("skyband"), "pandas": None, "google.protobuf": None}
-    try:
-        cores = session.sparkContext.defaultParallelism
-    except Exception:  # noqa: BLE001 - a remote session has no context; the error type varies
-        cores = 1
+    cores = cores_of(session)
     frame = session.range(0, cores, 1, cores).mapInArrow(_probe(wanted), "found string")
     try:
         told = {row.found for row in frame.collect()}
@@ -140,6 +139,20 @@ def check_session(session: Any, streaming: bool) -> None:
     for found in told:
         _judge(json.loads(found), wanted)
     _checked.add(application)
+
+
+def cores_of(session: Any) -> int:
+    """How many tasks the session runs at once."""
+    application = _application(session)
+    if application not in _cores:
+        try:
+            _cores[application] = int(session.sparkContext.defaultParallelism)
+        except Exception:  # noqa: BLE001 - a remote session has no context; the error type varies
+            from pyspark.sql import functions as F  # noqa: N812
+
+            parts = session.range(0, 1 << 14).select(F.spark_partition_id()).distinct()
+            _cores[application] = max(1, int(parts.count()))
+    return _cores[application]
 
 
 def _check_watermark_policy(session: Any) -> None:
