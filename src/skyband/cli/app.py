@@ -51,6 +51,6 @@ _FIRST = ("TopK", "HeavyHitters", "UncertainTopK", "FusedTopK", "Skyline", "Skyl
 for _kind in dict.fromkeys((*_FIRST, *query.KINDS)):
     add_verb(app, query.KINDS[_kind])
 add_pipelines(app)
-add_serving(app)
 add_drafts(app)
+add_serving(app)
 add_work(app)

@@ -47,10 +47,11 @@ class Job:
     shards: int | None = None
     on_bad: str = "skip"
     changes: bool = False
-    history: int = 1_000
-    """How many windows of each query ``skyband serve`` keeps."""
     master: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
+    serve: Mapping[str, Any] = field(default_factory=dict)
+    history: int = 1_000
+    """How many windows of each query ``skyband serve`` keeps; ``[serve] history`` is the same."""
 
     @property
     def asked(self) -> Query | Mapping[str, Query]:

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["DEAD_LETTERS", "ENGINES", "JOB", "METRICS", "SINKS", "SOURCES", "TRIGGER", "Keys"]
+__all__ = [
+    "DEAD_LETTERS",
+    "ENGINES",
+    "JOB",
+    "METRICS",
+    "SERVE",
+    "SINKS",
+    "SOURCES",
+    "TRIGGER",
+    "Keys",
+]
 
 _NAMES = {
     str: "text",
@@ -51,6 +61,8 @@ JOB = Keys(
         "query": dict,
         "queries": dict,
         "sink": dict,
+        "serve": dict,
+        "history": int,
         "source": dict,
         "sources": dict,
         "trigger": dict,
@@ -59,12 +71,12 @@ JOB = Keys(
         "shards": int,
         "on_bad": str,
         "changes": bool,
-        "history": int,
         "master": str,
         "spark": dict,
     },
 )
 TRIGGER = Keys(optional={"every": str, "once": bool, "close": bool})
+SERVE = Keys(optional={"history": int})
 METRICS = Keys({"port": int}, {"host": str})
 
 _VALUES: dict[str, type] = {

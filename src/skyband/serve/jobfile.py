@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
 import uuid
-from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +17,6 @@ from skyband.jobs.local.source import LocalSource
 from skyband.jobs.local.sources import make_source
 from skyband.jobs.rows import Sink, TableRows, written
 from skyband.jobs.sinks import make_sink
-from skyband.query.checks import count
 from skyband.serve.feeds import known_schema
 from skyband.serve.journal import replace_file
 
@@ -28,12 +25,8 @@ __all__ = ["Sinks", "Sources", "load_served"]
 
 def load_served(path: str | Path, engine: str | None = None) -> Job:
     """Load a job; it runs in this process unless the file or ``engine`` says otherwise."""
-    named = None
-    with suppress(OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
-        named = tomllib.loads(Path(path).read_text(encoding="utf-8")).get("engine")
-    job = load_job(path, engine or named or "local")
+    job = load_job(path, engine, default="local")
     try:
-        count("history", job.history)
         for name, section in job.sources.items():
             if section.kind == "http":
                 _schema(name, section)

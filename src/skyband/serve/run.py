@@ -51,11 +51,12 @@ def serve_job(
     from skyband.serve.server import listen
 
     folder = Path(job.checkpoint) / "serve"
+    history = job.serve.get("history", job.history)
     with listen(host, port) as taken:
         sources = Sources(job, folder)
         sinks = Sinks(job, folder)
         service = Service(
-            job.queries, sources.schemas, folder, job.on_bad, job.history, write=sinks.write
+            job.queries, sources.schemas, folder, job.on_bad, history, write=sinks.write
         )
         feeds = [
             Feed(service, name, source_feed(source, service.marks.get(name, source.first)))
