@@ -27,6 +27,7 @@ from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
+    from skyband.embedded.live import live
     from skyband.embedded.monitor import Monitor
     from skyband.embedded.run import rank, watch
     from skyband.embedded.sources import Source
@@ -51,6 +52,7 @@ __all__ = [
     "TimeWindow",
     "TopK",
     "UncertainTopK",
+    "live",
     "rank",
     "watch",
 ]
@@ -61,6 +63,7 @@ _ENGINES = {
     "Answer": "skyband.answers.answer",
     "Monitor": "skyband.embedded.monitor",
     "Source": "skyband.embedded.sources",
+    "live": "skyband.embedded.live",
     "rank": "skyband.embedded.run",
     "watch": "skyband.embedded.run",
 }

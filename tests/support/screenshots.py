@@ -16,7 +16,7 @@ WIDE = {"width": 1360, "height": 1180}
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": WIDE, "color_scheme": "light"},
     "dark": {"viewport": WIDE, "color_scheme": "dark"},
-    "narrow": {"viewport": {"width": 390, "height": 1500}, "device_scale_factor": 2},
+    "narrow": {"viewport": {"width": 390, "height": 1180}},
 }
 
 
@@ -28,7 +28,7 @@ def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as state, browser.browsing() as chromium:
         service = Service(demo_board(), {"": first.schema}, Path(state))
         feed = Feed(service, "", ((table, None) for table in stream))
-        with served.serving(service) as client:
+        with served.serving(service, title="demo") as client:
             feed.start()
             for name, look in LOOKS.items():
                 page = chromium.new_page(timezone_id="UTC", reduced_motion="reduce", **look)
@@ -37,20 +37,19 @@ def main(folder: Path) -> None:
                 while (service.status.behind or 9) > 2:
                     page.wait_for_timeout(500)
                 page.wait_for_timeout(1_500)
-                page.screenshot(path=folder / f"{name}.png")
                 if name == "dark":
-                    travel(page, folder)
+                    travel(page)
+                page.screenshot(path=folder / f"{name}.png")
                 page.close()
             feed.stop()
 
 
-def travel(page: Any, folder: Path) -> None:
+def travel(page: Any) -> None:
     """A step into the past, with one row lit."""
     for _ in range(12):
         page.keyboard.press("ArrowLeft")
     page.locator("tbody tr").nth(2).hover()
     page.wait_for_timeout(800)
-    page.screenshot(path=folder / "past.png")
 
 
 if __name__ == "__main__":
