@@ -29,7 +29,7 @@ from skyband.errors import DataError, SchemaError
 from skyband.kernels.core.arrange import arrival_numbers
 from skyband.kernels.core.scan import is_sorted
 from skyband.query.base import Query
-from skyband.window import TimeWindow
+from skyband.window import CountWindow
 
 __all__ = ["Intake", "Taken", "TimeLimits", "as_table"]
 
@@ -110,7 +110,7 @@ class Intake:
         """Columns of sources that have sent only empty batches without types so far."""
         self.limits: TimeLimits | None = None
         """The times that the engine can hold; rows outside are bad. None for count windows."""
-        if isinstance(query.window, TimeWindow):
+        if not isinstance(query.window, CountWindow):
             self.limits = TimeLimits(*query.window.reach)
 
     def bind(self, source: str, schema: pa.Schema) -> None:
@@ -266,10 +266,22 @@ class Intake:
         axis = self.synopsis.axes[taken.source]
         times = axis.native(taken.batch.column(axis.name))
         rows = taken.source, taken.batch
+        since = self.panes.since
+        if since is not None and bool((taken.ticks < since).any()):
+            return self._place_since(taken, since, groups, sealed)
         if taken.in_order:
             ticks = Ascending(taken.ticks)
             return place_in_order(*rows, ticks, times, self.panes, groups, sealed)
         return place(*rows, taken.ticks, times, self.panes, groups, None, sealed)
+
+    def _place_since(self, taken: Taken, since: int, groups: GroupTable, sealed: int) -> Placed:
+        """Place the rows of a landmark window that are not before its landmark."""
+        assert taken.ticks is not None
+        kept = np.flatnonzero(taken.ticks >= since)
+        ticks = taken.ticks[kept] if len(kept) else None
+        rest = replace(taken, batch=taken.batch.take(pa.array(kept)), ticks=ticks)
+        placed = self.place(rest, groups, sealed)
+        return replace(placed, unused=placed.unused + len(taken.ticks) - len(kept))
 
     def place_counted(
         self, taken: Taken, groups: GroupTable, clock: CountClock

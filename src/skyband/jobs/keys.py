@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["DEAD_LETTERS", "ENGINES", "JOB", "METRICS", "SINKS", "SOURCES", "TRIGGER", "Keys"]
+__all__ = [
+    "DEAD_LETTERS",
+    "ENGINES",
+    "JOB",
+    "METRICS",
+    "SERVE",
+    "SINKS",
+    "SOURCES",
+    "TRIGGER",
+    "Keys",
+]
 
 _NAMES = {
     str: "text",
@@ -51,6 +61,8 @@ JOB = Keys(
         "query": dict,
         "queries": dict,
         "sink": dict,
+        "serve": dict,
+        "history": int,
         "source": dict,
         "sources": dict,
         "trigger": dict,
@@ -64,6 +76,7 @@ JOB = Keys(
     },
 )
 TRIGGER = Keys(optional={"every": str, "once": bool, "close": bool})
+SERVE = Keys(optional={"history": int})
 METRICS = Keys({"port": int}, {"host": str})
 
 _VALUES: dict[str, type] = {
@@ -108,6 +121,9 @@ _SINKS = {
     ),
     "kafka": Keys({"servers": str, "topic": str}, {"key": str, "options": dict}),
     "postgres": Keys({"table": str}, {"dsn": str, "dsn_env": str}),
+    "table": Keys(
+        {"table": str}, {"path": str, "format": str, "current": bool, "options": dict}, ("path",)
+    ),
 }
 SINKS = {
     name: Keys(keys.needed, {**keys.optional, "changes": list}, keys.paths)
