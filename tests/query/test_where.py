@@ -153,7 +153,7 @@ def test_files_and_boards(ending: str, tmp_path: Path) -> None:
     write = pq.write_table if ending == "parquet" else csv.write_csv
     write(stream.table, path)
     window = sb.TimeWindow(20, slide=10)
-    where = {"kind": "a", "price": [1, 2, 5]}
+    where: dict[str, Any] = {"kind": "a", "price": [1, 2, 5]}
     given: dict[str, Any] = {"k": 2, "time": "ts", "window": window}
     board = {
         "some": sb.TopK(score="price * weight", id="id", where=where, **given),
@@ -309,7 +309,7 @@ def test_the_command_line() -> None:
 
 
 def test_a_job_file() -> None:
-    jobs = pytest.importorskip("skyband.jobs.job")
+    jobs = pytest.importorskip("skyband.jobs")
     told = {
         "name": "busiest",
         "checkpoint": "state",
@@ -324,8 +324,8 @@ def test_a_job_file() -> None:
             "where": {"service": ["web", "dns"], "day": date(2026, 1, 5)},
         },
     }
-    where = jobs.parse_job(told).query.where
-    assert where == {"service": ("web", "dns"), "day": ("2026-01-05",)}
+    (query,) = jobs.parse_job(told).queries.values()
+    assert query.where == {"service": ("web", "dns"), "day": ("2026-01-05",)}
 
 
 # Spark --------------------------------------------------------------------------------------------

@@ -216,8 +216,10 @@ class Intake:
             greatest = int(ticks[readable].max()) if readable.any() else None
             kept |= ~readable
         rows = np.flatnonzero(kept)
-        counting = batch if len(rows) == len(kept) else batch.filter(pa.array(kept))
-        counting = self.widened(source, counting).select(self.synopsis.schemas[source].names)
+        needed = self.synopsis.schemas[source].names
+        counting = self.asked[source].judged(batch, needed)
+        counting = counting if len(rows) == len(kept) else counting.filter(pa.array(kept))
+        counting = self.widened(source, counting).select(needed)
         taken = self._checked(source, counting, sorted_before)
         faults = taken.faults
         if faults is not None and len(rows) < len(kept):
