@@ -36,7 +36,7 @@ from skyband.spark.stages import (
 from skyband.spark.summarise import NOTHING, PACKED_DDL, summariser
 from skyband.spark.worker_read import WorkerRead
 
-__all__ = ["given", "plan_of", "ranked", "spark_schema"]
+__all__ = ["frames_of", "given", "plan_of", "ranked", "spark_schema", "union"]
 
 NONE: Mapping[str, Carried] = {}
 
@@ -46,7 +46,7 @@ def ranked(df_or_mapping: Any, query: Query, **settings: Any) -> Any:
 
     ``settings`` are those of ``plan_of``.
     """
-    frames = _frames(df_or_mapping, query)
+    frames = frames_of(df_or_mapping, query)
     plan = plan_of(frames, query, **settings)
     session = next(iter(frames.values())).sparkSession
     check_session(session, plan.streaming)
@@ -67,7 +67,7 @@ def given(frames: Mapping[str, Any], plan: Plan, carried: Mapping[str, Carried] 
     for name, frame in frames.items():
         packed = _packed(frame, plan, name, carried.get(name, NOTHING))
         marked.append(metrics.observe_rows(packed, label, name).withWatermark("seen", delay))
-    return _stepped(_union(marked), plan, label)
+    return _stepped(union(marked), plan, label)
 
 
 def plan_of(
@@ -102,7 +102,8 @@ def plan_of(
     return plan
 
 
-def _frames(given: Any, query: Query) -> dict[str, Any]:
+def frames_of(given: Any, query: Query) -> dict[str, Any]:
+    """The DataFrames that a query reads, by source."""
     check_query(query)
     several = isinstance(given, Mapping)
     query.check_sources(given if several else None)
@@ -155,12 +156,13 @@ def _packed(frame: Any, plan: Plan, source: str, carried: Carried = NOTHING) -> 
     return chosen.mapInArrow(summariser(plan, source, carried), PACKED_DDL)
 
 
-def _union(packed: Iterable[Any]) -> Any:
+def union(packed: Iterable[Any]) -> Any:
+    """The rows of several DataFrames with the same columns."""
     return reduce(lambda one, other: one.unionByName(other), packed)
 
 
 def _batch(frames: Mapping[str, Any], plan: Plan) -> Any:
-    packed = _union(_packed(frame, plan, name) for name, frame in frames.items())
+    packed = union(_packed(frame, plan, name) for name, frame in frames.items())
     pieces = packed.groupBy("bucket", "shard").applyInArrow(batch_folder(plan), PIECE_DDL)
     return pieces.repartition(1).mapInArrow(batch_finisher(plan), spark_schema(plan.output))
 
