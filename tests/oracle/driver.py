@@ -327,12 +327,18 @@ def evaluate(kind: str, live: Live, settings: Settings, window: Any = None) -> l
     edges = {"window_start": live.start, "window_end": live.end}
     has_ranks = kind not in ("Skyline", "SkylineJoin")
     table = []
+    asked = {name: value for name, value in settings.items() if name != "ties"}
+    tied_by = settings.get("score", "count") if settings.get("ties") == "share" else None
     for group, rows in groups(live.rows, by):
         if isinstance(window, DecayWindow):
-            answer = decayed(kind, rows, live.end, window, settings)
+            answer = decayed(kind, rows, live.end, window, asked)
+            tied_by = tied_by and ("count" if kind == "HeavyHitters" else "decayed")
         else:
-            answer = definition(kind, rows, settings)
-        for rank, row in enumerate(answer, 1):
+            answer = definition(kind, rows, asked)
+        rank, before = 0, None
+        for place, row in enumerate(answer, 1):
+            if tied_by is None or place == 1 or row[tied_by] != before:
+                rank, before = place, None if tied_by is None else row[tied_by]
             ranked = {"rank": rank} if has_ranks else {}
             table.append(edges | dict(zip(by, group, strict=True)) | ranked | row)
     return table

@@ -54,6 +54,7 @@ HELP = {
     "stream": "Column with the name of a row's stream.",
     "streams": "Names of the streams.",
     "threshold": "Least probability at which a row is returned (pt-k).",
+    "ties": "rank, or share: equal scores or counts share a rank.",
     "time": "Column with the event time.",
     "value": "Column with the value that a stream reports, or an expression.",
     "where": "Rows that count: columns and their values; text in double quotes is no number.",

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from skyband.arrays import Ints, Mask
 from skyband.data.columns import from_numpy, native_dtype, to_numpy
+from skyband.data.memo import once
 from skyband.errors import SchemaError
 from skyband.panes import NO_START
 from skyband.window import CountWindow, Window
@@ -64,6 +65,9 @@ class TimeAxis:
 
     def ticks_of(self, column: pa.Array) -> tuple[Ints, Mask | None]:
         """Ticks of a column that may hold nulls, and which rows have a time (None: all of them)."""
+        return once(f"ticks {self.integer}", column, lambda: self._ticks_of(column))
+
+    def _ticks_of(self, column: pa.Array) -> tuple[Ints, Mask | None]:
         if not column.null_count:
             return self.ticks(column), None
         timed = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))

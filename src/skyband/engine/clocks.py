@@ -46,7 +46,7 @@ def windows_due(panes: Panes, filled: Ints, after: int, upto: int, pending: int 
     last = np.append(reach[:-1][begins[1:]], reach[-1])
     if panes.sized:
         last = np.minimum(last + 1, upto)
-    if pending is not None and first[0] == pending:
+    if pending is not None:
         first[0] += 1
     lengths = np.maximum(last - first + 1, 0)
     return expand(first, lengths)

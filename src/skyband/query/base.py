@@ -167,6 +167,11 @@ class Query:
         return () if name is None else (name,)
 
     @property
+    def tied_by(self) -> str | None:
+        """The answer column in which equal values share a rank; None if ranks are not shared."""
+        return None
+
+    @property
     def expressions(self) -> tuple[str, ...]:
         """Texts that name a column or, if there is no such column, describe how to compute one."""
         return ()
