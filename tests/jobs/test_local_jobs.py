@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.jobs import parse_job, problems_of, run_job
+from skyband.jobs import explain, parse_job, problems_of, run_job
 from skyband.jobs.job import Section
 from skyband.jobs.local.checkpoint import Checkpoint, read_lines
 from skyband.jobs.local.run import LocalJob, run_local
@@ -464,6 +464,29 @@ def test_a_generated_stream_can_be_read_again(tmp_path: Path) -> None:
     assert two is not None
     assert two[0]["n"].to_pylist() == [5, 6, 7, 8, 9]
     assert rate.again(one[1], two[1]).equals(two[0])
+
+
+def test_a_sink_may_ask_for_what_enters_or_leaves(tmp_path: Path) -> None:
+    made = rows(1)
+    written(tmp_path, made)
+    told = job(tmp_path)
+    told["queries"]["busiest"]["sink"]["changes"] = ["enter", "leave"]
+    assert "give   changes to files" in explain(parse_job(told))
+    run_job(parse_job(told))
+    wanted = [
+        {"window_start": a.start, "window_end": a.end} | row
+        for a in sb.watch(made[0], query_of("busiest"), only="changes")
+        for row in a.changes.to_pylist()
+    ]
+    found = pq.read_table(tmp_path / "out" / "busiest").sort_by("window_end")
+    assert found.to_pylist() == wanted
+    names = ["window_start", "window_end", "change", "flow", "from_rank", "to_rank", "bytes", "ts"]
+    assert list(wanted[0]) == names
+    assert "rank" in out(tmp_path, "talkers")[0]
+    for wrong in ([], ["arrive"]):
+        told["queries"]["busiest"]["sink"]["changes"] = wrong
+        with pytest.raises(sb.QueryError, match=r"\[queries.busiest.sink\] changes"):
+            parse_job(told)
 
 
 def test_postgres_holds_each_window_once(tmp_path: Path, dsn: str) -> None:

@@ -273,7 +273,7 @@ def test_the_command_line() -> None:
 
 
 def test_a_job_file() -> None:
-    jobs = pytest.importorskip("skyband.jobs.job")
+    jobs = pytest.importorskip("skyband.jobs")
     told = {
         "name": "busiest",
         "checkpoint": "state",
@@ -288,7 +288,7 @@ def test_a_job_file() -> None:
             "where": {"service": ["web", "dns"], "day": date(2026, 1, 5)},
         },
     }
-    where = jobs.parse_job(told).query.where
+    where = jobs.parse_job(told).queries["busiest"].where
     assert where == {"service": ("web", "dns"), "day": ("2026-01-05",)}
 
 

@@ -37,7 +37,7 @@ def rows(seed: int, start: int, many: int = 60) -> pa.Table:
 
 
 QUERIES: dict[str, sb.Query] = {
-    "TopK": sb.TopK(k=2, score="v", id="id", time="ts", window=WINDOW, by="g"),
+    "TopK": sb.TopK(k=2, score="v", id="id", time="ts", window=WINDOW, by=("g",)),
     "HeavyHitters": sb.HeavyHitters(k=3, item="item", time="ts", window=WINDOW),
     "UncertainTopK": sb.UncertainTopK(
         k=2, score="v", probability="p", id="id", time="ts", window=WINDOW
@@ -75,7 +75,7 @@ def test_every_query_as_a_batch(spark: Any, tmp_path: Path) -> None:
         pq.write_table(table.select(columns), tmp_path / f"{name}.parquet")
     types = "ts bigint, id string, item string, v double, p double, s string, g bigint"
     table = table.drop_columns(["unused"])
-    given = {"schema": types, "options": {"header": True}, "streaming": False}
+    given: dict[str, Any] = {"schema": types, "options": {"header": True}, "streaming": False}
     folder = files(spark, tmp_path / "in", **given)
     sides = {name: files(spark, f"{tmp_path}/{name}.par*", streaming=False) for name in ("a", "b")}
     frames, wanted = [], []

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.answers.changes import Kinds, changes
+from skyband.answers.changes import ALERTS, Kinds, changes
 from skyband.arrays import Ints
 from skyband.data.columns import equal_to
 from skyband.data.time_axis import window_value
@@ -151,6 +151,11 @@ class Answer:
         """What entered, left or moved since the previous answer."""
         every = self._all
         return changes(every.previous(self._at), self.table, every.query, every.only)
+
+    def alerts(self, only: Kinds = ALERTS) -> pa.Table:
+        """Changes of some kinds, followed by the other columns of each row."""
+        every = self._all
+        return changes(every.previous(self._at), self.table, every.query, only)
 
     def rank_of(
         self,

@@ -11,6 +11,7 @@ from skyband.cli.boards import add_board
 from skyband.cli.demo import add_demo
 from skyband.cli.drafts import add_drafts
 from skyband.cli.pipelines import add_pipelines
+from skyband.cli.serving import add_serving
 from skyband.cli.verbs import add_verb
 from skyband.cli.work import add_work
 
@@ -53,4 +54,5 @@ for _kind in dict.fromkeys((*_FIRST, *query.KINDS)):
 add_board(app)
 add_pipelines(app)
 add_drafts(app)
+add_serving(app)
 add_work(app)

@@ -89,6 +89,10 @@ def _common(kind: type[Query]) -> list[inspect.Parameter]:
                 help="Length of time, such as '10 minutes'; an integer for an integer column."),
         _option("count", number, None, "--count", "-c", **window,
                 help="Length in rows, instead of --window."),
+        _option("half_life", text, None, "--half-life", **window,
+                help="Instead of --window: all rows, each weighing half after this time."),
+        _option("since", text, None, "--since", **window,
+                help="Instead of --window: all rows from this moment, or from the 'first' row."),
         _option("slide", text, None, "--slide", "-s", **window,
                 help="How often the window is answered. Default: its length."),
         _option("lateness", text, None, "--lateness", **window,
@@ -154,7 +158,8 @@ def _example(kind: type[Query]) -> str:
 def _run(kind: type[Query], given: dict[str, Any]) -> None:
     from skyband.cli.output import format_of
 
-    window = window_of(*(given[n] for n in ("window", "count", "slide", "lateness", "offset")))
+    parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since")
+    window = window_of(*(given[name] for name in parts))
     options = mapping_of("--option", given["option"] or ())
     query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)
     given["alerts"] = _kinds(given["alerts"] or ())

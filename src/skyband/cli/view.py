@@ -47,6 +47,8 @@ def plain(value: Any) -> str:
 
 def span(start: Any, end: Any) -> str:
     """A window as text; the date is shown once if both ends share it."""
+    if start is None:
+        return f"up to {plain(end)}"
     if not isinstance(start, datetime):
         return f"[{start:,}, {end:,})"
     if start.date() == end.date():

@@ -58,6 +58,9 @@ class Synopsis(ABC, Generic[Q]):
     """``admit`` may find bad rows in sealed panes, so it must see all these panes before a fold."""
     finishes: bool = False
     """``fold`` with ``final=True`` returns finished answers, more cheaply than ``finish``."""
+    lasting: bool = False
+    """The state outlives its panes, so it cannot be rebuilt from those that windows still cover;
+    see ``changed`` and ``resume``."""
     exact: bool = True
     """The answer always equals the query's definition."""
 

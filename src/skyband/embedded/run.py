@@ -128,7 +128,8 @@ def watch(
     """
     if only is not None:
         one_of("only", only, ("changes",))
-    return watch_board(new_board(query, on_bad, idle), source, only=only and ALERTS)
+    kinds = None if only is None else ALERTS
+    return watch_board(new_board(query, on_bad, idle), source, only=kinds)
 
 
 def watch_with(

@@ -32,7 +32,7 @@ from skyband.errors import DataError, SchemaError
 from skyband.kernels.core.arrange import arrival_numbers
 from skyband.kernels.core.scan import is_sorted
 from skyband.query.base import Query
-from skyband.window import TimeWindow
+from skyband.window import CountWindow
 
 __all__ = ["Intake", "Taken", "TimeLimits", "as_table", "place_rows", "refuse"]
 
@@ -117,7 +117,7 @@ class Intake:
         """Columns of sources that have sent only empty batches without types so far."""
         self.limits: TimeLimits | None = None
         """The times that the engine can hold; rows outside are bad. None for count windows."""
-        if isinstance(query.window, TimeWindow):
+        if not isinstance(query.window, CountWindow):
             self.limits = TimeLimits(*query.window.reach)
 
     def bind(self, source: str, schema: pa.Schema) -> None:
@@ -283,8 +283,15 @@ class Intake:
 
     def place(self, taken: Taken, groups: GroupTable, sealed: int) -> Placed:
         """Rows of a time window by pane and group, without late and unused rows."""
-        axis = self.synopsis.axes.get(taken.source)
-        return place_rows(taken, axis, self.panes, groups, sealed)
+        axis, since = self.synopsis.axes.get(taken.source), self.panes.since
+        if since is None or taken.ticks is None or not bool((taken.ticks < since).any()):
+            return place_rows(taken, axis, self.panes, groups, sealed)
+        # Rows before the landmark of a landmark window are not used.
+        kept = np.flatnonzero(taken.ticks >= since)
+        ticks = taken.ticks[kept] if len(kept) else None
+        rest = replace(taken, batch=taken.batch.take(pa.array(kept)), ticks=ticks)
+        placed = place_rows(rest, axis, self.panes, groups, sealed)
+        return replace(placed, unused=placed.unused + len(taken.ticks) - len(kept))
 
     def place_counted(
         self, taken: Taken, groups: GroupTable, clock: CountClock

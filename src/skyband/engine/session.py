@@ -28,7 +28,7 @@ from skyband.engine.peek import peek
 from skyband.engine.per_group import PerGroup
 from skyband.errors import DataError, EngineError, SchemaError, SkybandError
 from skyband.query.base import Query
-from skyband.window import CountWindow, TimeWindow
+from skyband.window import CountWindow
 
 __all__ = ["ONLY", "Session", "Summarise", "Summary", "make_synopsis"]
 
@@ -197,7 +197,7 @@ class Session:
         if not self.late_is_an_error or self.on_bad == "skip":
             return
         window, mark = self.query.window, fold.time.watermark
-        assert isinstance(window, TimeWindow)
+        assert not isinstance(window, CountWindow)
         assert mark is not None
         needed = mark + window.lateness_ticks - earliest
         said = f"{needed}" if window.integer else f"'{_duration(needed)}'"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from skyband.answers.changes import asked_changes
 from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs.places import (
     check_avro,
@@ -82,13 +84,24 @@ def _check_sinks(job: Job) -> None:
             raise QueryError(
                 f"[dead_letters] has the same path as {where}; give it a different folder"
             )
-        if sink.kind == "postgres":
+        if sink.kind == "table":
+            _check_table_sink(job, where, sink)
+        if sink.kind in ("postgres", "table"):
             other = tables.setdefault(sink["table"], where)
             if other != where:
                 raise QueryError(
                     f"{where} writes to the table {sink['table']!r}, as {other} does; give each "
                     "query a table of its own"
                 )
+
+
+def _check_table_sink(job: Job, where: str, sink: Section) -> None:
+    if job.engine == "local":
+        raise QueryError(f"{where} of kind 'table' is written by Spark: use engine = 'spark'")
+    if sink["current"] and job.changes:
+        raise QueryError(
+            f"{where} current keeps one whole window, so changes = true does not fit it"
+        )
 
 
 def check_trigger(trigger: Mapping[str, Any]) -> None:
@@ -170,12 +183,21 @@ def _check_workers(where: str, source: Section) -> None:
 def check_sink(where: str, sink: Section) -> None:
     """Raise QueryError for a sink that cannot be written to."""
     _counts(where, sink.settings)
+    if sink["changes"] is not None:
+        asked_changes(f"{where} changes", sink["changes"])
+        if not sink["changes"]:
+            raise QueryError(f"{where} changes is empty; list enter, leave or move, or remove it")
     if sink.kind == "files":
         _format(where, sink, FILES_OUT)
         folder_of(where, sink["path"])
     if sink.kind == "postgres":
         check_dsn(where, sink["dsn"], sink["dsn_env"])
         check_table(where, sink["table"])
+    if sink.kind == "table":
+        check_table(where, sink["table"], parts=3)
+        form = sink["format"] or "parquet"
+        if not re.fullmatch(r"[A-Za-z_][\w.]*", form, re.ASCII):
+            raise QueryError(f"{where} format must be the name of a format, not {form!r}")
     if sink.kind == "http":
         check_url(where, sink["url"])
         if sink["timeout"] is not None and parse_duration(sink["timeout"], f"{where} timeout") <= 0:

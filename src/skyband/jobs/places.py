@@ -65,9 +65,9 @@ def check_avro(where: str, path: str | None) -> None:
         raise QueryError(f"{where} avro_schema {path!r} must be the schema of a record")
 
 
-def check_table(where: str, table: str) -> None:
-    """Raise QueryError unless this is a plain table name."""
-    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", table, re.ASCII):
+def check_table(where: str, table: str, parts: int = 2) -> None:
+    """Raise QueryError unless this is a plain table name of at most so many parts."""
+    if not re.fullmatch(rf"[A-Za-z_]\w*(\.[A-Za-z_]\w*){{0,{parts - 1}}}", table, re.ASCII):
         raise QueryError(f"{where} table must be a plain name, or schema.name, not {table!r}")
 
 

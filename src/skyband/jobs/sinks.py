@@ -4,6 +4,7 @@
 |----------|----------------------------------------------------------------|------------------|
 | files    | one file per query, run and batch, renamed when it is complete | each window once |
 | postgres | a ledger by run in the transaction that writes the rows        | each window once |
+| table    | whole windows replace those of the same end                    | each window once |
 | kafka    | locally a transaction that holds the batch's number            | each window once |
 | kafka    | on Spark its own writer                                        | at least once    |
 | http     | a message per window, repeated until it is accepted            | at least once    |

@@ -1,4 +1,4 @@
-"""Sinks that only Spark can write to: its Kafka writer and its console."""
+"""Sinks that only Spark can write to: its Kafka writer, its tables and its console."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from pyspark.sql import functions as F  # noqa: N812 - as every Spark program ha
 
 from skyband.jobs.batches import SparkRows
 from skyband.jobs.job import Section
+from skyband.jobs.table import Table
 
 __all__ = ["Console", "Kafka", "make_sink"]
 
 
-def make_sink(section: Section, where: str, query: str) -> Console | Kafka:
+def make_sink(section: Section, where: str, query: str) -> Console | Kafka | Table:
     """A sink of a kind that is written by Spark."""
+    if section.kind == "table":
+        return Table(where, section, query)
     if section.kind == "kafka":
         return Kafka(where, section)
     return Console(where, section["rows"] or 20)

@@ -10,6 +10,7 @@ from typing import ClassVar
 from skyband.errors import QueryError
 from skyband.query.base import ADDED, Query
 from skyband.query.checks import TIES, column, number, one_of
+from skyband.window import DecayWindow
 
 __all__ = ["TopK"]
 
@@ -41,12 +42,18 @@ class TopK(Query):
     delta: float = 1.0
     ties: str = field(default="rank", metadata=ADDED)
 
+    @property
+    def extra_columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("decayed",) if isinstance(self.window, DecayWindow) else ()
+
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
-        return (self.id, self.score, self.time)
+        return (self.id, self.score, *self.extra_columns, self.time)
 
     @property
     def tied_by(self) -> str | None:
-        return self.score if self.ties == "share" else None
+        if self.ties != "share":
+            return None
+        return "decayed" if isinstance(self.window, DecayWindow) else self.score
 
     @property
     def expressions(self) -> tuple[str, ...]:
@@ -59,6 +66,11 @@ class TopK(Query):
         one_of("ties", self.ties, TIES)
         number("epsilon", self.epsilon, 0.0, math.inf)
         number("delta", self.delta, 0.0, 1.0, open_low=True)
+        if isinstance(self.window, DecayWindow) and not self.largest:
+            raise QueryError(
+                "over a DecayWindow scores shrink towards 0, so the smallest cannot be ranked; "
+                "leave out largest=False"
+            )
         if self.algorithm == "pabf" and self.epsilon == 0:
             raise QueryError(
                 "pabf is approximate and needs epsilon > 0; set epsilon, or use algorithm=None"

@@ -18,13 +18,17 @@ from __future__ import annotations
 
 import logging
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.utils import is_remote
 
 from skyband.spark.plan import SHIFT_MS
 from skyband.spark.summarise import COUNTS
@@ -83,6 +87,22 @@ class Progress(StreamingQueryListener):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queries: dict[str, dict[str, float]] = {}
+        if is_remote():
+            session = SparkSession.getActiveSession()
+            threading.Thread(target=self._let_exit, args=(session,), daemon=True).start()
+
+    def _let_exit(self, session: Any) -> None:
+        """Remove the listener when the main thread ends.
+
+        Spark Connect reads events in a thread that would keep the process from exiting otherwise.
+        """
+        threading.main_thread().join()
+        session = session or SparkSession.getActiveSession()
+        if session is not None:
+            # Spark warns that its thread ends, which is what is wanted here.
+            warnings.filterwarnings("ignore", message="StreamingQueryListenerBus")
+            with suppress(Exception):  # the session may have been stopped
+                session.streams.removeListener(self)
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
         """Set the query's totals to 0."""

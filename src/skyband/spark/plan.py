@@ -25,9 +25,9 @@ from skyband.engine.summary_session import SummarySession
 from skyband.errors import EngineError
 from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
-from skyband.window import CountWindow, TimeWindow
+from skyband.window import CountWindow, EventWindow
 
-__all__ = ["BUCKETS", "SHIFT_MS", "Plan", "check_window"]
+__all__ = ["BUCKETS", "SHIFT_MS", "Plan", "buckets_of", "check_window", "state_keys"]
 
 BUCKETS = 16
 """State keys that the groups are spread over; a key costs one or two milliseconds per batch."""
@@ -73,12 +73,17 @@ class Plan:
 
     @property
     def buckets(self) -> int:
-        return BUCKETS if self.query.groups else 1
+        return buckets_of(self.query)
 
     @property
-    def window(self) -> TimeWindow:
+    def keys(self) -> int:
+        """How many state keys there are."""
+        return state_keys(self.query, self.shards)
+
+    @property
+    def window(self) -> EventWindow:
         window = self.query.window
-        assert isinstance(window, TimeWindow)
+        assert isinstance(window, EventWindow)
         return window
 
     @property
@@ -91,7 +96,7 @@ class Plan:
     def intake(self) -> Intake:
         """A reader of rows, bound to every source."""
         kind, name = self.query.kind, registry.choose(self.query)
-        if name not in registry.algorithms(kind):
+        if name not in registry.algorithms(kind, self.query.window.sort):
             registry.register(kind, name, *self.registered)
         intake = Intake(self.query, make_synopsis(self.query))
         if self.streaming:
@@ -166,6 +171,16 @@ class Plan:
         )
 
 
+def buckets_of(query: Query) -> int:
+    """How many buckets the groups of a query are spread over."""
+    return BUCKETS if query.groups else 1
+
+
+def state_keys(query: Query, shards: int | None = None) -> int:
+    """How many state keys a query has."""
+    return buckets_of(query) * (shards or 1)
+
+
 def check_window(query: Query, streaming: bool) -> None:
     """Raise EngineError for a window that Spark's watermark cannot serve."""
     window = query.window
@@ -175,7 +190,10 @@ def check_window(query: Query, streaming: bool) -> None:
             "TimeWindow of integers over that column (time=, one unit counts as a millisecond), or "
             "use the embedded engine"
         )
-    assert isinstance(window, TimeWindow)
+    if not window.panes.sized:
+        raise EngineError(
+            f"a {type(window).__name__} cannot be answered on Spark yet; use the embedded engine"
+        )
     if not streaming or window.integer:
         return
     panes = window.panes

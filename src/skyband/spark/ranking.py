@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from functools import reduce
 from typing import Any
 
@@ -21,7 +23,7 @@ from skyband.spark.letters import Carried
 from skyband.spark.plan import SHIFT_MS, Plan, check_window
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
 from skyband.spark.promises import PROMISE
-from skyband.spark.requirements import check_session
+from skyband.spark.requirements import advise_partitions, check_session
 from skyband.spark.schemas import arrow_schema
 from skyband.spark.stages import (
     GIVEN_DDL,
@@ -50,6 +52,7 @@ def ranked(df_or_mapping: Any, query: Query, **settings: Any) -> Any:
     check_session(session, plan.streaming)
     if not plan.streaming:
         return _batch(frames, plan)
+    advise_partitions(session, plan.keys)
     return given(frames, plan).mapInArrow(unpacker(plan.output), spark_schema(plan.output))
 
 
@@ -126,9 +129,10 @@ def _check_names(plan: Plan) -> None:
 
 
 def _check_no_watermark(frame: Any) -> None:
-    jdf = getattr(frame, "_jdf", None)
-    text = "" if jdf is None else jdf.queryExecution().analyzed().toString()
-    if "EventTimeWatermark" in text:
+    told = io.StringIO()
+    with redirect_stdout(told):
+        frame.explain(True)  # all that a session on another machine tells of a plan
+    if "EventTimeWatermark" in told.getvalue():
         raise EngineError(
             "the DataFrame already has a watermark, and Spark allows only one; remove "
             "withWatermark: the window's lateness= says how late rows may be"
