@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from skyband.embedded.monitor import Monitor
     from skyband.embedded.run import rank, watch
     from skyband.embedded.sources import Source
+    from skyband.engine.explain import explain
 
 __all__ = [
     "Answer",
@@ -51,6 +52,7 @@ __all__ = [
     "TimeWindow",
     "TopK",
     "UncertainTopK",
+    "explain",
     "rank",
     "watch",
 ]
@@ -61,6 +63,7 @@ _ENGINES = {
     "Answer": "skyband.answers.answer",
     "Monitor": "skyband.embedded.monitor",
     "Source": "skyband.embedded.sources",
+    "explain": "skyband.engine.explain",
     "rank": "skyband.embedded.run",
     "watch": "skyband.embedded.run",
 }

@@ -30,6 +30,7 @@ from skyband.spark.plan import Plan
 from skyband.spark.processor import BOARD_ANSWERED_DDL, BoardProcessor
 from skyband.spark.requirements import check_session
 from skyband.spark.summarise import NOTHING
+from skyband.spark.worker_read import WorkerRead
 
 __all__ = ["board_plan_of", "ranked_board", "split_board"]
 
@@ -110,7 +111,7 @@ def _check_types(plan: Plan) -> None:
 
 
 def _packed(frame: Any, board: BoardPlan, source: str) -> Any:
-    carried = getattr(frame, "carried", NOTHING)
+    carried = frame.carried if isinstance(frame, WorkerRead) else NOTHING
     names = dict.fromkeys([*board.schemas[source].names, *carried.names])
     chosen = frame.select(*(f"`{name}`" for name in names))
     return chosen.mapInArrow(board_summariser(board, source, carried), BOARD_PACKED_DDL)
