@@ -27,6 +27,7 @@ from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
+    from skyband.embedded.live import live
     from skyband.embedded.monitor import Monitor
     from skyband.embedded.run import rank, watch
     from skyband.embedded.sources import Source
@@ -53,6 +54,7 @@ __all__ = [
     "TopK",
     "UncertainTopK",
     "explain",
+    "live",
     "rank",
     "watch",
 ]
@@ -64,6 +66,7 @@ _ENGINES = {
     "Monitor": "skyband.embedded.monitor",
     "Source": "skyband.embedded.sources",
     "explain": "skyband.engine.explain",
+    "live": "skyband.embedded.live",
     "rank": "skyband.embedded.run",
     "watch": "skyband.embedded.run",
 }
