@@ -18,7 +18,7 @@ TWO    := -n 2 --dist worksteal
 SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-spark setup-test hooks demo bench test test-core test-nojit test-spark \
+.PHONY: help setup setup-demo setup-spark setup-test hooks demo spark-demo bench test test-core test-nojit test-spark \
         slow-nojit docs-test slow cluster fuzz mutants lowest wheel check format clean
 
 help:  ## List the targets
@@ -35,13 +35,17 @@ $(VENV)/.stamp-demo: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[cli]'
 	@touch $@
 
+$(VENV)/.stamp-spark-demo: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[cli,spark]'
+	@touch $@ $(VENV)/.stamp-demo
+
 $(VENV)/.stamp-dev: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.stamp-demo
 
 $(VENV)/.stamp-spark: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev,spark]'
-	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo
+	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo $(VENV)/.stamp-spark-demo
 
 setup: $(VENV)/.stamp-dev  ## Make .venv with all that development needs, Spark excepted
 setup-demo: $(VENV)/.stamp-demo  ## Make .venv with the command line only
@@ -59,6 +63,11 @@ setup-test:
 
 demo: setup-demo  ## Watch a ranking move over a generated stream of network flows
 	@$(BIN)/python -m skyband demo
+
+spark-demo: $(VENV)/.stamp-spark-demo  ## Watch a ranking move over a generated stream on Spark (needs Java 17)
+	@folder=$$(mktemp -d) && cp examples/spark_demo.toml $$folder/job.toml && \
+	$(BIN)/python -m skyband pipeline $$folder/job.toml --seconds 60; \
+	code=$$?; rm -rf $$folder; exit $$code
 
 bench: setup  ## Measure beside numpy and DuckDB; choose with BENCH_ARGS="topk ..."
 	$(BIN)/python -m skyband bench $(BENCH_ARGS)

@@ -19,12 +19,15 @@ from pyspark.sql import functions as F  # noqa: N812 - as every Spark program ha
 
 from skyband.data.ipc import table_from
 from skyband.errors import SkybandError
+from skyband.jobs.report import newest_window
 from skyband.jobs.rows import Sink, written
 from skyband.spark.ranking import spark_schema
 from skyband.spark.stages import unpacker
 
 __all__ = ["SparkRows", "Writer"]
 
+_SHOWN = 1 << 20
+"""Bytes of answers per batch up to which the newest window is kept for showing."""
 _AT_ONCE = 64 << 20
 """Bytes that the driver fetches at once; larger results are fetched partition by partition."""
 
@@ -74,6 +77,9 @@ class Writer:
         self.claim = claim
         self.problem: Exception | None = None
         """The error that stopped the job, if a sink raised it."""
+        self.newest: pa.Table | None = None
+        """The newest window that was written, if ``follow`` is set."""
+        self.follow = False
 
     def __call__(self, given: Any, batch: int) -> None:
         """Write one batch."""
@@ -87,8 +93,16 @@ class Writer:
             self.claim()
             for sink, column, schema in self.targets:
                 self._write(sink, batch, SparkRows(given, column, schema, int(found[column])))
+            self._note(SparkRows(given, "payload", self.targets[0][2], int(found["payload"])))
         finally:
             given.unpersist()
+
+    def _note(self, rows: SparkRows) -> None:
+        """Keep the newest window, for those who look at the job."""
+        if self.follow and rows and rows.nbytes <= _SHOWN:
+            found = pa.concat_tables(rows.tables())
+            if found.num_rows:
+                self.newest = newest_window(found)
 
     def _write(self, sink: Sink[SparkRows], batch: int, rows: SparkRows) -> None:
         try:
