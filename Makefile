@@ -18,7 +18,7 @@ TWO    := -n 2 --dist worksteal
 SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-spark setup-test hooks demo spark-demo bench test test-core test-nojit test-spark \
+.PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-nojit test-spark \
         slow-nojit docs-test slow cluster fuzz mutants lowest wheel check format clean
 
 help:  ## List the targets
@@ -39,16 +39,21 @@ $(VENV)/.stamp-spark-demo: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[cli,spark]'
 	@touch $@ $(VENV)/.stamp-demo
 
+$(VENV)/.stamp-board: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[cli,serve]'
+	@touch $@ $(VENV)/.stamp-demo
+
 $(VENV)/.stamp-dev: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev]'
-	@touch $@ $(VENV)/.stamp-demo
+	@touch $@ $(VENV)/.stamp-demo $(VENV)/.stamp-board
 
 $(VENV)/.stamp-spark: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev,spark]'
-	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo $(VENV)/.stamp-spark-demo
+	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo $(VENV)/.stamp-board $(VENV)/.stamp-spark-demo
 
 setup: $(VENV)/.stamp-dev  ## Make .venv with all that development needs, Spark excepted
 setup-demo: $(VENV)/.stamp-demo  ## Make .venv with the command line only
+setup-board: $(VENV)/.stamp-board  ## Make .venv with the command line and the board in a browser
 setup-spark: $(VENV)/.stamp-spark  ## Make .venv with development tools and Spark
 
 hooks: setup  ## Let git run the checks at every commit and push (pre-commit)
@@ -68,6 +73,12 @@ spark-demo: $(VENV)/.stamp-spark-demo  ## Watch a ranking move over a generated 
 	@folder=$$(mktemp -d) && cp examples/spark_demo.toml $$folder/job.toml && \
 	$(BIN)/python -m skyband pipeline $$folder/job.toml --seconds 60; \
 	code=$$?; rm -rf $$folder; exit $$code
+
+board: setup-board  ## Watch the same in a browser, as a board of several queries
+	@$(BIN)/python -m skyband serve --demo --open
+
+screenshots: setup  ## Make the pictures of the board in docs/serve, with the system's Chromium
+	PYTHONPATH=tests $(BIN)/python -m support.screenshots docs/serve
 
 bench: setup  ## Measure beside numpy and DuckDB; choose with BENCH_ARGS="topk ..."
 	$(BIN)/python -m skyband bench $(BENCH_ARGS)
@@ -124,7 +135,7 @@ $(LOWEST)/.stamp: pyproject.toml .ci/lowest.py
 	@touch $@
 
 # dev and the extras that it takes in. Kernels are compiled anew, so they get a cache of their own.
-LOWEST_EXTRAS := dev bench cli plots postgres
+LOWEST_EXTRAS := dev bench cli plots postgres serve
 
 lowest: $(LOWEST)/.stamp  ## Run the core tests with the lowest versions that pyproject.toml allows
 	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest $(TWO) $(CORE) tests $(PYTEST_ARGS)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.jobs import parse_job, problems_of, run_job
+from skyband.jobs import explain, parse_job, problems_of, run_job
 from skyband.jobs.job import Section
 from skyband.jobs.local.checkpoint import Checkpoint, read_lines
 from skyband.jobs.local.run import LocalJob, run_local
@@ -464,3 +464,47 @@ def test_a_generated_stream_can_be_read_again(tmp_path: Path) -> None:
     assert two is not None
     assert two[0]["n"].to_pylist() == [5, 6, 7, 8, 9]
     assert rate.again(one[1], two[1]).equals(two[0])
+
+
+def test_a_sink_may_ask_for_what_enters_or_leaves(tmp_path: Path) -> None:
+    made = rows(1)
+    written(tmp_path, made)
+    told = job(tmp_path)
+    told["queries"]["busiest"]["sink"]["changes"] = ["enter", "leave"]
+    assert "give   changes to files" in explain(parse_job(told))
+    run_job(parse_job(told))
+    wanted = [
+        {"window_start": a.start, "window_end": a.end} | row
+        for a in sb.watch(made[0], query_of("busiest"), only="changes")
+        for row in a.changes.to_pylist()
+    ]
+    found = pq.read_table(tmp_path / "out" / "busiest").sort_by("window_end")
+    assert found.to_pylist() == wanted
+    names = ["window_start", "window_end", "change", "flow", "from_rank", "to_rank", "bytes", "ts"]
+    assert list(wanted[0]) == names
+    assert "rank" in out(tmp_path, "talkers")[0]
+    for wrong in ([], ["arrive"]):
+        told["queries"]["busiest"]["sink"]["changes"] = wrong
+        with pytest.raises(sb.QueryError, match=r"\[queries.busiest.sink\] changes"):
+            parse_job(told)
+
+
+def test_postgres_holds_each_window_once(tmp_path: Path, dsn: str) -> None:
+    import psycopg
+
+    written(tmp_path, rows(2))
+    told = job(tmp_path)
+    for name, query in told["queries"].items():
+        query["sink"] = {"kind": "postgres", "table": f"local_{name}", "dsn": dsn}
+    running = LocalJob(parse_job(told))
+    steps = running.steps(lambda: False)
+    for _ in range(3):
+        next(steps)
+    steps.close()  # as after a crash: the batches are answered once more
+    assert run_local(parse_job(told)).replayed == 3
+    with psycopg.connect(dsn) as connection:
+        for name in QUERIES:
+            found = connection.execute(
+                f"SELECT * FROM local_{name} ORDER BY window_end, rank"
+            ).fetchall()
+            assert found == [tuple(row.values()) for row in wanted(tmp_path, name)]

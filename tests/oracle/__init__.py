@@ -8,6 +8,7 @@ rows, times are integers (timestamps are microseconds since the epoch).
     where.py       which rows count
     expressions.py columns that are computed from others
     order.py       the one total order of rows
+    unsized.py     the same for windows without a size: decay and landmark
     topk.py  frequency.py  uncertain.py  fused.py  skyline.py     live rows -> answer
     changes.py     what changed from one answer to the next
     driver.py      batches in, every answer out
@@ -23,6 +24,7 @@ from oracle.order import in_row_order
 from oracle.skyline import dominates, join, skyline, skyline_join
 from oracle.topk import topk
 from oracle.uncertain import uncertain, uncertain_by_worlds
+from oracle.unsized import DecayWindow, LandmarkWindow
 from oracle.where import counts
 from oracle.windows import (
     BAD,
@@ -49,6 +51,8 @@ __all__ = [
     "SUMS",
     "Answer",
     "CountWindow",
+    "DecayWindow",
+    "LandmarkWindow",
     "Live",
     "Push",
     "Row",

@@ -13,6 +13,15 @@ from oracle.fused import fused
 from oracle.skyline import skyline, skyline_join
 from oracle.topk import topk
 from oracle.uncertain import uncertain
+from oracle.unsized import (
+    DecayWindow,
+    LandmarkWindow,
+    decayed_hitters,
+    decayed_topk,
+    live_rows,
+    unsized_windows,
+    weight_at,
+)
 from oracle.where import counts
 from oracle.windows import (
     FILTERED,
@@ -48,7 +57,8 @@ ONLY_FOR_ALGORITHMS = (
 
 @dataclass
 class Answer:
-    start: int
+    start: int | None
+    """None for a window that has no start."""
     end: int
     table: list[Row]
     """Columns start with window_start, window_end, the `by` columns and, except skylines, rank."""
@@ -164,14 +174,18 @@ def peek_timed(
     if watermark is None:
         return None
     end = cut_up_to(watermark, *shape)
+    given = [a for a in run.answers if ended or (a.push is not None and a.push < len(batches))]
+    before = given[-1].table if given else []
+    if isinstance(window, (DecayWindow, LandmarkWindow)):
+        inside = live_rows(events_of(pushes, settings), window, end)
+        rows = [event["row"] for event in inside]
+        return answer(kind, Live(window.since, end, rows), before, None, settings, window)
     start = cut_from(end - (window.size if last is None else last), *shape)
     rows = [
         event["row"] | {SOURCE: event["source"]}
         for event in events_of(pushes, settings)
         if start <= event["time"] < end and not is_unused(event["time"], *shape)
     ]
-    given = [a for a in run.answers if ended or (a.push is not None and a.push < len(batches))]
-    before = given[-1].table if given else []
     return answer(kind, Live(start, end, rows), before, None, settings)
 
 
@@ -225,10 +239,15 @@ def over_time_windows(
     before: list[Row] = []
     shape = (window.size, window.step, window.offset)
     others = [event["time"] for event in events_of(pushes, settings, left_out=True)]
-    for start, end, inside in time_windows(events_of(pushes, settings), "time", *shape, others):
+    events = events_of(pushes, settings)
+    if isinstance(window, (DecayWindow, LandmarkWindow)):
+        windows = unsized_windows(events, window, others)
+    else:
+        windows = time_windows(events, "time", *shape, others)
+    for start, end, inside in windows:
         live = Live(start, end, [event["row"] | {SOURCE: event["source"]} for event in inside])
         number = next((n for n, push in enumerate(pushes) if reaches(push, end)), None)
-        run.answers.append(answer(kind, live, before, number, settings))
+        run.answers.append(answer(kind, live, before, number, settings, window))
         before = run.answers[-1].table
     return run
 
@@ -242,8 +261,17 @@ def split_rows(
         is_join = kind == "SkylineJoin"
         sources = [settings["left"], settings["right"]] if is_join else list(settings["streams"])
     shape = (window.size, window.step, window.offset)
-    lateness = window.lateness
-    return list(late_rows(batches, settings["time"], *shape, lateness=lateness, sources=sources))
+    asked = {"lateness": window.lateness, "sources": sources}
+    pushes = list(late_rows(batches, settings["time"], *shape, **asked))
+    since = getattr(window, "since", None)
+    if since is not None:
+        for push in pushes:  # rows before the landmark are unused, late or not
+            rows = [*push.taken.get(None, []), *push.late.get(None, [])]
+            early = [row for row in rows if row[settings["time"]] < since]
+            push.unused = {None: early}
+            for part in (push.taken, push.late):
+                part[None] = [r for r in part.get(None, []) if r[settings["time"]] >= since]
+    return pushes
 
 
 def events_of(
@@ -293,17 +321,38 @@ def arrivals_of(batches: Sequence[Any]) -> tuple[list[Row], int]:
     return arrivals, len(rows) - len(arrivals)
 
 
-def evaluate(kind: str, live: Live, settings: Settings) -> list[Row]:
+def evaluate(kind: str, live: Live, settings: Settings, window: Any = None) -> list[Row]:
     """The answer's table for one window: the definition, group by group."""
     by = settings.get("by", ())
-    window = {"window_start": live.start, "window_end": live.end}
+    edges = {"window_start": live.start, "window_end": live.end}
     has_ranks = kind not in ("Skyline", "SkylineJoin")
     table = []
+    asked = {name: value for name, value in settings.items() if name != "ties"}
+    tied_by = settings.get("score", "count") if settings.get("ties") == "share" else None
     for group, rows in groups(live.rows, by):
-        for rank, row in enumerate(definition(kind, rows, settings), 1):
+        if isinstance(window, DecayWindow):
+            answer = decayed(kind, rows, live.end, window, asked)
+            tied_by = tied_by and ("count" if kind == "HeavyHitters" else "decayed")
+        else:
+            answer = definition(kind, rows, asked)
+        rank, before = 0, None
+        for place, row in enumerate(answer, 1):
+            if tied_by is None or place == 1 or row[tied_by] != before:
+                rank, before = place, None if tied_by is None else row[tied_by]
             ranked = {"rank": rank} if has_ranks else {}
-            table.append(window | dict(zip(by, group, strict=True)) | ranked | row)
+            table.append(edges | dict(zip(by, group, strict=True)) | ranked | row)
     return table
+
+
+def decayed(
+    kind: str, rows: list[Row], end: int, window: DecayWindow, settings: Settings
+) -> list[Row]:
+    """From one group's rows to its answer at an end of a decay window."""
+    if kind == "HeavyHitters":
+        asked = {n: settings.get(n) for n in ("k", "item", "time", "weight")}
+        return decayed_hitters(rows, end, window, **asked)
+    asked = {n: settings.get(n) for n in ("k", "score", "time", "id")}
+    return decayed_topk(rows, end, window.half_life, **asked)
 
 
 def definition(kind: str, rows: list[Row], settings: Settings) -> list[Row]:
@@ -333,15 +382,24 @@ def plain(row: Row) -> Row:
 
 
 def answer(
-    kind: str, live: Live, before: list[Row], push: int | None, settings: Settings
+    kind: str,
+    live: Live,
+    before: list[Row],
+    push: int | None,
+    settings: Settings,
+    window: Any = None,
 ) -> Answer:
     """The answer for one window; `before` is the table of the previous answer."""
-    table = evaluate(kind, live, settings)
+    table = evaluate(kind, live, settings, window)
     keys = key_columns(kind, settings, [*before, *table])
     log = changes(before, table, settings.get("by", ()), keys)
     weight = settings.get("weight")
-    total = sum(1 if weight is None else row[weight] for row in live.rows)
-    return Answer(live.start, live.end, table, log, total, push)
+    weights = [1 if weight is None else row[weight] for row in live.rows]
+    if isinstance(window, DecayWindow):
+        times = [row[settings["time"]] for row in live.rows]
+        faded = [weight_at(live.end, time, window.half_life) for time in times]
+        weights = [one * other for one, other in zip(weights, faded, strict=True)]
+    return Answer(live.start, live.end, table, log, sum(weights), push)
 
 
 def key_columns(kind: str, settings: Settings, table: list[Row]) -> list[str]:
@@ -351,7 +409,7 @@ def key_columns(kind: str, settings: Settings, table: list[Row]) -> list[str]:
         return [item] if isinstance(item, str) else list(item)
     if settings.get("id") is not None:
         return [settings["id"]]
-    computed = ("window_start", "window_end", "rank", "topk_probability")
+    computed = ("window_start", "window_end", "rank", "topk_probability", "decayed")
     columns = list(table[0]) if table else []
     return [column for column in columns if column not in (*computed, *settings.get("by", ()))]
 

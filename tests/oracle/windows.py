@@ -40,7 +40,7 @@ class CountWindow:
 class Live(NamedTuple):
     """A window that is answered, and the rows in it."""
 
-    start: int
+    start: int | None
     end: int
     rows: list[Row]
 

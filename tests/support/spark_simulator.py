@@ -73,7 +73,7 @@ def plan_of(
     *,
     shards: int = 1,
     on_bad: str = "raise",
-    changes: bool = False,
+    changes: Any = False,
     streaming: bool = True,
     bounds: bool = False,
 ) -> Plan:

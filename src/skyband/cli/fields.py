@@ -25,7 +25,7 @@ import typer
 from skyband import registry
 from skyband.errors import QueryError
 from skyband.query import Query
-from skyband.window import CountWindow, TimeWindow, Window
+from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
 __all__ = ["field_parameters", "mapping_of", "query_of", "verb_of", "window_of"]
 
@@ -54,6 +54,7 @@ HELP = {
     "stream": "Column with the name of a row's stream.",
     "streams": "Names of the streams.",
     "threshold": "Least probability at which a row is returned (pt-k).",
+    "ties": "rank, or share: equal scores or counts share a rank.",
     "time": "Column with the event time.",
     "value": "Column with the value that a stream reports, or an expression.",
     "where": "Rows that count: columns and their values; text in double quotes is no number.",
@@ -101,12 +102,15 @@ def window_of(
     slide: str | None,
     lateness: str | None,
     offset: str | None,
+    half_life: str | None = None,
+    since: str | None = None,
 ) -> Window:
     """The window that the options of a command describe."""
-    if (size is None) == (count is None):
+    if [size, count, half_life, since].count(None) != 3:
         raise QueryError(
             "give the window: either --window '10 minutes' (of time) or --count 100000 (of rows); "
-            "--slide sets how often it is answered"
+            "--slide sets how often it is answered. Or give --half-life '30 minutes' for rows that "
+            "decay, or --since 2026-01-01 (or --since first) for all rows from then on"
         )
     step = None if slide is None else _duration(slide)
     if count is not None:
@@ -118,9 +122,26 @@ def window_of(
             return CountWindow(count, slide=step)  # type: ignore[arg-type]
     extras = {"lateness": lateness, "offset": offset}
     given = {name: _duration(text) for name, text in extras.items() if text is not None}
+    if half_life is not None:
+        with _named("--half-life"):
+            return DecayWindow(_duration(half_life), slide=_slide(step), **given)
+    if since is not None:
+        with _named("--since"):
+            return LandmarkWindow(_slide(step), _since(since), **given)
     assert size is not None
     with _named("--window"):
         return TimeWindow(_duration(size), slide=step, **given)
+
+
+def _slide(step: int | str | None) -> int | str:
+    if step is None:
+        raise QueryError("give --slide: it sets how often the window is answered")
+    return step
+
+
+def _since(text: str) -> int | str | None:
+    """The landmark: a moment, an integer, or None for "first", the first row."""
+    return None if text == "first" else _duration(text)
 
 
 @contextmanager
@@ -129,7 +150,8 @@ def _named(size: str) -> Iterator[None]:
     try:
         yield
     except QueryError as problem:
-        parts = {"size": size, "slide": "--slide", "lateness": "--lateness", "offset": "--offset"}
+        parts = {"size": size, "half_life": size, "since": size}
+        parts |= {name: f"--{name}" for name in ("slide", "lateness", "offset")}
         said = re.sub(r"^(\w+)\b", lambda m: parts.get(m[1], m[1]), str(problem))
         raise QueryError(said) from None
 

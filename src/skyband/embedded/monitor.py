@@ -106,7 +106,8 @@ class Monitor:
         session = self.board.sessions[asked]
         window = session.query.window
         size = None if last is None else window.ticks(last, "last")
-        if size is not None and not 0 < size <= window.panes.size:
+        sized = window.panes.sized
+        if size is not None and sized and not 0 < size <= window.panes.size:
             raise QueryError(f"last must be positive and at most the window's size, not {last!r}")
         with session.named():
             return Answer(replace(session.peek(size), name=asked), 0)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.answers.answer import Answer, Answers
+from skyband.answers.changes import ALERTS, Kinds
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
 from skyband.embedded.monitor import new_board
@@ -21,6 +22,7 @@ from skyband.engine.session import Session
 from skyband.errors import DataError
 from skyband.query import Query
 from skyband.query.board import Board
+from skyband.query.checks import one_of
 from skyband.window import CountWindow, Duration
 
 __all__ = ["rank", "rank_board", "rank_with", "watch", "watch_board", "watch_with"]
@@ -114,25 +116,38 @@ def watch(
     query: Query | Board,
     on_bad: str = "raise",
     idle: Duration | float | None = None,
+    only: str | None = None,
 ) -> Iterator[Answer]:
     """Yield answers as they become due, over any source; a finite source is flushed at its end.
+
+    ``only="changes"`` yields only the answers in which something entered or left. ``changes`` of
+    such an answer lists just that, followed by the other columns of each row.
 
     Of a board, the answers of one batch come query by query, each query's by window;
     ``Answer.name`` tells whose they are.
     """
-    return watch_board(new_board(query, on_bad, idle), source)
+    if only is not None:
+        one_of("only", only, ("changes",))
+    kinds = None if only is None else ALERTS
+    return watch_board(new_board(query, on_bad, idle), source, only=kinds)
 
 
-def watch_with(session: Session, source: Any, progress: Progress | None = None) -> Iterator[Answer]:
+def watch_with(
+    session: Session, source: Any, progress: Progress | None = None, only: Kinds | None = None
+) -> Iterator[Answer]:
     """Like ``watch``, with a new session from the caller."""
-    return watch_board(BoardSession({None: session}), source, progress)
+    return watch_board(BoardSession({None: session}), source, progress, only)
 
 
 def watch_board(
-    board: BoardSession, source: Any, progress: Progress | None = None
+    board: BoardSession, source: Any, progress: Progress | None = None, only: Kinds | None = None
 ) -> Iterator[Answer]:
-    """Like ``watch``, with a new board session from the caller."""
-    return (answer for answers in _run(source, board, progress) for answer in answers.views())
+    """Like ``watch``, with a new board session from the caller.
+
+    ``only`` gives the answers with changes of these kinds.
+    """
+    for answers in _run(source, board, progress):
+        yield from answers.views() if only is None else answers.alerts(only)
 
 
 def _run(source: Any, board: BoardSession, progress: Progress | None) -> Iterator[Answers]:

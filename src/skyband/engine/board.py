@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,15 +11,18 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
+from skyband.data.memo import one_batch
 from skyband.engine.intake import as_table
 from skyband.engine.moves import Move, make_moves
 from skyband.engine.session import ONLY, Session
+from skyband.engine.sharing import Family, families
 from skyband.errors import SchemaError
 from skyband.query.base import Query
 
 __all__ = ["BoardSession"]
 
 Name = str | None
+Moves = Iterable[tuple[Name, Move | None]]
 
 
 class BoardSession:
@@ -31,6 +35,16 @@ class BoardSession:
         self.sessions = dict(sessions)
         for name, session in self.sessions.items():
             session.name = name
+        self._families = {
+            names[0]: Family([self.sessions[name] for name in names])
+            for names in families(self.queries)
+        }
+        """Queries that share their summaries, under the name of the first."""
+        self._leader = {
+            session.name: first
+            for first, each in self._families.items()
+            for session in each.sessions
+        }
         self.rows_in = 0
         """Rows read; each once, however many queries read it."""
 
@@ -95,18 +109,39 @@ class BoardSession:
 
     def push_each(self, batches: Mapping[Name, Any]) -> list[Answers]:
         """Like ``push``, with a batch for each query, which must all hold the same rows."""
-        tables = _Tables()
+        tables = _Tables(self._needed if len(self.sessions) > 1 else None)
         given = {name: tables.of(data) for name, data in batches.items()}
-        found = self._moved(
-            {n: partial(self.sessions[n].pushing, data) for n, data in given.items()}
-        )
+        with one_batch() if len(self.sessions) > 1 else nullcontext():
+            found = self._moved(partial(self._pushing, given))
         self.rows_in += sum(tables.rows.values())
         return found
+
+    def _needed(self, source: str, schema: pa.Schema) -> set[str]:
+        """The columns that the queries need of a source."""
+        readers = [s for s in self.sessions.values() if source in (s.query.sources or (ONLY,))]
+        return {name for session in readers for name in session.intake.needed(source, schema)}
+
+    def _pushing(self, given: Mapping[Name, Any]) -> Moves:
+        """Read the batch of each query; those of a family that have the same one read it once."""
+        for name, data in given.items():
+            first = self._leader.get(name)
+            if first is None or isinstance(data, Mapping) or not self._same(first, given):
+                with self.sessions[name].named():
+                    yield name, self.sessions[name].pushing(data)
+            elif name == first:
+                family = self._families[first]
+                for session, move in zip(family.sessions, family.pushing(data), strict=True):
+                    yield session.name, move
+
+    def _same(self, first: Name, given: Mapping[Name, Any]) -> bool:
+        """Whether all queries of a family were given the same batch."""
+        names = [session.name for session in self._families[first].sessions]
+        return all(given.get(name) is given.get(first) for name in names)
 
     def end(self, source: str) -> list[Answers]:
         """One of several sources is exhausted, so it no longer holds the watermark back."""
         waiting = self._waiting(source)
-        return self._moved({name: partial(s.ending, source) for name, s in waiting.items()})
+        return self._moved(lambda: ((name, s.ending(source)) for name, s in waiting.items()))
 
     def awaits(self, source: str) -> bool:
         """Whether a source still holds back a watermark."""
@@ -123,7 +158,7 @@ class BoardSession:
 
     def flush(self) -> list[Answers]:
         """End the stream: answer all windows up to the first window end after the last row."""
-        return self._moved({name: session.flushing for name, session in self.sessions.items()})
+        return self._moved(lambda: ((name, s.flushing()) for name, s in self.sessions.items()))
 
     def refuse_bad(self, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows; row numbers are those of the table."""
@@ -134,16 +169,13 @@ class BoardSession:
                         session.bind(ONLY, table.schema)
                     session.refuse_bad(table)
 
-    def _moved(self, planned: Mapping[Name, Callable[[], Move | None]]) -> list[Answers]:
+    def _moved(self, plan: Callable[[], Moves]) -> list[Answers]:
+        """Make the moves of a plan, all or none; return the answers in the order of the board."""
         new = [session for session in self.sessions.values() if session.fold is None]
         try:
-            moves: dict[Name, Move] = {}
-            for name, plan in planned.items():
-                with self.sessions[name].named():
-                    move = plan()
-                if move is not None:
-                    moves[name] = move
-            found = make_moves(list(moves.values()))
+            planned = dict(plan())
+            moves = {n: planned[n] for n in self.sessions if planned.get(n) is not None}
+            found = make_moves([move for move in moves.values() if move is not None])
         except BaseException:
             if not self.alone:
                 for session in new:
@@ -174,9 +206,13 @@ class BoardSession:
 
 
 class _Tables:
-    """Batches as tables, each converted once, and the rows read from each source."""
+    """Batches as tables, each converted once, and the rows read from each source.
 
-    def __init__(self) -> None:
+    ``needed`` tells which columns to keep; None keeps all.
+    """
+
+    def __init__(self, needed: Callable[[str, pa.Schema], set[str]] | None) -> None:
+        self.needed = needed
         self.rows: dict[str, int] = {}
         self._made: dict[int, pa.Table] = {}
 
@@ -189,6 +225,12 @@ class _Tables:
     def _table(self, source: str, batch: Any) -> pa.Table:
         table = self._made.get(id(batch))
         if table is None:
-            table = self._made[id(batch)] = as_table(batch)
+            table = as_table(batch)
+            if self.needed is not None and any(c.num_chunks > 1 for c in table.columns):
+                # Each query would join the pieces of its columns again.
+                wanted = self.needed(source, table.schema)
+                kept = [i for i, name in enumerate(table.column_names) if name in wanted]
+                table = table.select(kept).combine_chunks()
+            self._made[id(batch)] = table
         self.rows[source] = max(table.num_rows, self.rows.get(source, 0))
         return table

@@ -29,7 +29,7 @@ from skyband.data.packing import under
 from skyband.engine.clocks import CountClock, TimeClock
 from skyband.engine.groups import LiveGroups
 from skyband.engine.open_panes import OpenPanes
-from skyband.engine.window_totals import Totals
+from skyband.engine.window_totals import totals_for
 from skyband.query.base import Query
 from skyband.window import CountWindow
 
@@ -78,7 +78,7 @@ class Fold:
         self.time = TimeClock(self.panes, getattr(query.window, "lateness_ticks", 0), sources)
         self.count = CountClock(self.panes)
         self.open = OpenPanes(synopsis.combine)
-        self.totals = Totals(self.panes, self.counting)
+        self.totals = totals_for(self.panes, self.counting)
         self.before: dict[int, pa.Table] = {}
         """The last table of each group (key 0 if all groups share windows)."""
         self.windows_out = 0
@@ -209,8 +209,7 @@ class Fold:
 
     def _finished(self, finished: Runs | None, windows: Windows) -> Answers:
         runs = None if finished is None else finished.ordered(windows.ranks)
-        ends = self.panes.end_of(windows.number)
-        starts = ends - self.panes.size
+        ends, starts = self.panes.end_of(windows.number), self.panes.start_of(windows.number)
         edges = (np.maximum(starts, 0) if self.counting else starts), ends
         totals = self.totals.of(windows)
         self.totals.expire(windows, self.count.counts)

@@ -7,8 +7,9 @@ summarised elsewhere, so a ``SummarySession`` takes summaries and is given the w
 from __future__ import annotations
 
 import time as wall_clock
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answers.answer import Answers
 from skyband.contract.rows import Faults
+from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
 from skyband.engine.fold import Fold, Step
@@ -26,13 +28,28 @@ from skyband.engine.peek import peek
 from skyband.engine.per_group import PerGroup
 from skyband.errors import DataError, EngineError, SchemaError, SkybandError
 from skyband.query.base import Query
-from skyband.window import CountWindow, TimeWindow
+from skyband.window import CountWindow
 
-__all__ = ["ONLY", "Session", "make_synopsis"]
+__all__ = ["ONLY", "Session", "Summarise", "Summary", "make_synopsis"]
 
 ONLY = ""
 """The name of the source if there is only one."""
 COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered")
+
+
+@dataclass
+class Summary:
+    """The summaries of a batch's rows, and counts of the rows left out."""
+
+    runs: Runs | None = None
+    late: int = 0
+    unused: int = 0
+    earliest_late: int = 0
+    """The least time among the late rows."""
+
+
+Summarise = Callable[[Taken, Fold, int], Summary]
+"""From rows that were read, a fold and its first open pane to summaries of the fold's panes."""
 
 
 def make_synopsis(query: Query) -> Synopsis[Any]:
@@ -80,13 +97,23 @@ class Session:
 
     def pushing(self, data: Any) -> Move | None:
         """Read a batch as ``push`` does; rows are taken when the move is made."""
-        batches = {source: as_table(batch) for source, batch in self._by_source(data).items()}
-        read = [self.intake.read(*each, self.in_order) for each in batches.items()]
-        taken = [each for each in read if each is not None]
+        taken = self.reading(self.by_source(data))
+        self.refuse(taken)
+        return (
+            Move(self, self.start(), partial(self.taking, taken, self._summary)) if taken else None
+        )
+
+    def reading(self, batches: Mapping[str, Any]) -> list[Taken]:
+        """The good and bad rows of batches, by source; none for batches that say nothing."""
+        tables = {source: as_table(batch) for source, batch in batches.items()}
+        read = [self.intake.read(*each, self.in_order) for each in tables.items()]
+        return [each for each in read if each is not None]
+
+    def refuse(self, taken: list[Taken]) -> None:
+        """Raise DataError for bad rows, unless they are to be skipped."""
         for each in taken:
             if each.faults is not None and self.on_bad == "raise":
                 refuse(each.faults)
-        return Move(self, self.start(), partial(self._take, taken)) if taken else None
 
     def end(self, source: str) -> Answers | None:
         """One of several sources is exhausted, so it no longer holds the watermark back."""
@@ -125,12 +152,15 @@ class Session:
         seen = {} if self.fold is None else self.fold.time.seen
         return min(sources, key=lambda name: (seen.get(name) is not None, seen.get(name) or 0))
 
-    def _take(self, taken: list[Taken], fold: Fold) -> Step | None:
+    def taking(self, taken: list[Taken], summarise: Summarise, fold: Fold) -> Step | None:
+        """Take the rows that were read; ``summarise`` turns them into summaries of open panes."""
         for each in taken:
             self.rows["rows_in"] += each.rows_in
             self.rows["rows_bad"] += 0 if each.faults is None else each.faults.count
             self.rows["rows_filtered"] += each.filtered
-        return self._count(fold, taken[0]) if fold.counting else self._clock(fold, taken)
+        if fold.counting:
+            return self._count(fold, taken[0])
+        return self._clock(fold, taken, summarise)
 
     def _count(self, fold: Fold, taken: Taken) -> Step | None:
         placed, groups, before = self.intake.place_counted(taken, fold.groups, fold.count)
@@ -139,16 +169,21 @@ class Session:
             fold.take(self.synopsis.summarise(placed.rows))
         return fold.begin_counts(groups, before)
 
-    def _clock(self, fold: Fold, taken: list[Taken]) -> Step | None:
+    def _summary(self, taken: Taken, fold: Fold, sealed: int) -> Summary:
+        placed = self.intake.place(taken, fold.groups, sealed)
+        runs = None if placed.rows is None else self.synopsis.summarise(placed.rows)
+        return Summary(runs, placed.late, placed.unused, placed.earliest_late)
+
+    def _clock(self, fold: Fold, taken: list[Taken], summarise: Summarise) -> Step | None:
         sealed = fold.time.sealed
         now = wall_clock.monotonic() if self.idle is not None else 0.0
         for each in taken:
-            placed = self.intake.place(each, fold.groups, sealed)
-            if placed.late:
-                self._late(fold, placed.late, placed.earliest_late, each.source)
-            self.rows["rows_unused"] += placed.unused
-            if placed.rows is not None:
-                fold.take(self.synopsis.summarise(placed.rows))
+            found = summarise(each, fold, sealed)
+            if found.late:
+                self._late(fold, found.late, found.earliest_late, each.source)
+            self.rows["rows_unused"] += found.unused
+            if found.runs is not None:
+                fold.take(found.runs)
             if each.greatest is not None:
                 fold.time.observe(each.source, each.greatest)
                 self._heard[each.source] = now
@@ -162,7 +197,7 @@ class Session:
         if not self.late_is_an_error or self.on_bad == "skip":
             return
         window, mark = self.query.window, fold.time.watermark
-        assert isinstance(window, TimeWindow)
+        assert not isinstance(window, CountWindow)
         assert mark is not None
         needed = mark + window.lateness_ticks - earliest
         said = f"{needed}" if window.integer else f"'{_duration(needed)}'"
@@ -184,7 +219,8 @@ class Session:
             refuse(faults)
         self.rows["rows_bad"] += faults.count
 
-    def _by_source(self, data: Any) -> dict[str, Any]:
+    def by_source(self, data: Any) -> dict[str, Any]:
+        """The batches by source; raises SchemaError if the query cannot read them."""
         several = isinstance(data, Mapping)
         self.query.check_sources(data if several else None, whole=False)
         if self.several is not None and several != self.several:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from skyband.answers.changes import asked_changes
 from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs.places import (
     check_avro,
@@ -182,6 +183,10 @@ def _check_workers(where: str, source: Section) -> None:
 def check_sink(where: str, sink: Section) -> None:
     """Raise QueryError for a sink that cannot be written to."""
     _counts(where, sink.settings)
+    if sink["changes"] is not None:
+        asked_changes(f"{where} changes", sink["changes"])
+        if not sink["changes"]:
+            raise QueryError(f"{where} changes is empty; list enter, leave or move, or remove it")
     if sink.kind == "files":
         _format(where, sink, FILES_OUT)
         folder_of(where, sink["path"])

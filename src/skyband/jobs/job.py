@@ -9,7 +9,7 @@ from typing import Any
 from skyband.jobs.checks import read_by_workers
 from skyband.query import Query
 from skyband.spark.plan import buckets_of
-from skyband.window import TimeWindow
+from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 
 __all__ = ["Job", "Section", "explain"]
 
@@ -49,11 +49,19 @@ class Job:
     changes: bool = False
     master: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
+    serve: Mapping[str, Any] = field(default_factory=dict)
+    history: int = 1_000
+    """How many windows of each query ``skyband serve`` keeps; ``[serve] history`` is the same."""
 
     @property
     def asked(self) -> Query | Mapping[str, Query]:
         """What a monitor is asked: the only query, or all of them by name."""
         return next(iter(self.queries.values())) if self.alone else self.queries
+
+    def changes_of(self, query: str) -> bool | tuple[str, ...]:
+        """The changes that a query's sink is given: some kinds, all of them, or none."""
+        asked = self.sinks[query]["changes"]
+        return self.changes if asked is None else tuple(asked)
 
     def where(self, query: str, part: str = "") -> str:
         """How messages name a part of a query: ``[query.window]``, ``[queries.NAME.sink]``."""
@@ -91,19 +99,28 @@ def explain(job: Job) -> str:
     return "\n".join(lines)
 
 
+def _over(window: TimeWindow | DecayWindow | LandmarkWindow) -> str:
+    if isinstance(window, DecayWindow):
+        return f"half-life {window.half_life} every {window.slide}"
+    if isinstance(window, LandmarkWindow):
+        return f"since {window.since or 'the first row'} every {window.slide}"
+    return f"window {window.size} every {window.slide or window.size}"
+
+
 def _explain_query(job: Job, name: str) -> list[str]:
     query, window = job.queries[name], job.queries[name].window
-    assert isinstance(window, TimeWindow)
+    assert not isinstance(window, CountWindow)
     lines = [
         f"  query  {query.kind} by {query.algorithm or 'the algorithm that measures best'}, "
-        f"window {window.size} every {window.slide or window.size}, lateness {window.lateness}"
+        f"{_over(window)}, lateness {window.lateness}"
         + (f", by {', '.join(query.groups)}" if query.groups else ""),
         f"  panes  {window.panes.per_window} per window, {window.panes.per_slide} per slide; "
         f"summaries are made where the rows are",
     ]
     if job.engine != "local":
         lines.append(f"  split  {buckets_of(query)} bucket(s) x {job.shards or 1} shard(s)")
-    lines.append(f"  give   {'changes' if job.changes else 'tables'} to {_told(job.sinks[name])}")
+    given = "changes" if job.changes_of(name) else "tables"
+    lines.append(f"  give   {given} to {_told(job.sinks[name])}")
     return lines
 
 

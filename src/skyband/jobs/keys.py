@@ -6,9 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["DEAD_LETTERS", "ENGINES", "JOB", "METRICS", "SINKS", "SOURCES", "TRIGGER", "Keys"]
+__all__ = [
+    "DEAD_LETTERS",
+    "ENGINES",
+    "JOB",
+    "METRICS",
+    "SERVE",
+    "SINKS",
+    "SOURCES",
+    "TRIGGER",
+    "Keys",
+]
 
-_NAMES = {str: "text", int: "a whole number", bool: "true or false", dict: "a table"}
+_NAMES = {
+    str: "text",
+    int: "a whole number",
+    bool: "true or false",
+    dict: "a table",
+    list: "a list",
+}
 
 
 @dataclass(frozen=True)
@@ -45,6 +61,8 @@ JOB = Keys(
         "query": dict,
         "queries": dict,
         "sink": dict,
+        "serve": dict,
+        "history": int,
         "source": dict,
         "sources": dict,
         "trigger": dict,
@@ -58,6 +76,7 @@ JOB = Keys(
     },
 )
 TRIGGER = Keys(optional={"every": str, "once": bool, "close": bool})
+SERVE = Keys(optional={"history": int})
 METRICS = Keys({"port": int}, {"host": str})
 
 _VALUES: dict[str, type] = {
@@ -92,7 +111,7 @@ SOURCES = {
     "rate": Keys({"columns": dict}, {"rows_per_second": int, "rows_per_batch": int}),
     "socket": Keys({"host": str, "port": int}, _VALUES, ("avro_schema",)),
 }
-SINKS = {
+_SINKS = {
     "console": Keys(optional={"rows": int}),
     "files": Keys({"path": str}, {"format": str}, ("path",)),
     "http": Keys(
@@ -106,4 +125,9 @@ SINKS = {
         {"table": str}, {"path": str, "format": str, "current": bool, "options": dict}, ("path",)
     ),
 }
-DEAD_LETTERS = {name: SINKS[name] for name in ("console", "files", "kafka")}
+SINKS = {
+    name: Keys(keys.needed, {**keys.optional, "changes": list}, keys.paths)
+    for name, keys in _SINKS.items()
+}
+"""A sink may ask for some kinds of changes, with their rows, instead of whole answers."""
+DEAD_LETTERS = {name: _SINKS[name] for name in ("console", "files", "kafka")}

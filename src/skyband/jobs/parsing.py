@@ -12,11 +12,21 @@ from typing import Any, TypeVar
 from skyband.errors import QueryError, SchemaError
 from skyband.jobs.checks import check_job, check_query, check_sink, check_source, check_trigger
 from skyband.jobs.job import Job, Section
-from skyband.jobs.keys import DEAD_LETTERS, ENGINES, JOB, METRICS, SINKS, SOURCES, TRIGGER, Keys
+from skyband.jobs.keys import (
+    DEAD_LETTERS,
+    ENGINES,
+    JOB,
+    METRICS,
+    SERVE,
+    SINKS,
+    SOURCES,
+    TRIGGER,
+    Keys,
+)
 from skyband.query import Query
 from skyband.query.base import KINDS
-from skyband.query.checks import one_of
-from skyband.window import TimeWindow
+from skyband.query.checks import count, one_of
+from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
 __all__ = ["Problem", "load_job", "parse_job", "problems_of"]
 
@@ -32,14 +42,14 @@ class Problem:
     text: str
 
 
-def load_job(path: str | Path, engine: str | None = None) -> Job:
+def load_job(path: str | Path, engine: str | None = None, default: str | None = None) -> Job:
     """Load a job from a TOML file; relative paths in it start at the file's folder.
 
-    ``engine`` overrides the engine that the file names.
+    ``engine`` overrides the engine that the file names, and ``default`` is used if it names none.
     """
     told, _ = _read(Path(path))
     try:
-        return parse_job(told | ({} if engine is None else {"engine": engine}), Path(path).parent)
+        return parse_job(_with_engine(told, engine, default), Path(path).parent)
     except QueryError as problem:
         raise QueryError(f"{path}: {problem}") from None
 
@@ -57,7 +67,7 @@ def problems_of(path: str | Path, engine: str | None = None) -> list[Problem]:
     """Everything that is wrong with a job file, in the order of its lines."""
     told, text = _read(Path(path))
     parsing = _Parsing(Path(path).parent)
-    parsing.job(told | ({} if engine is None else {"engine": engine}))
+    parsing.job(_with_engine(told, engine))
     lines = text.splitlines()
     found = {Problem(_line(lines, where, problem), problem) for where, problem in parsing.problems}
     return sorted(found, key=lambda each: (each.line, each.text))
@@ -74,6 +84,13 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
         return tomllib.loads(text), text
     except tomllib.TOMLDecodeError as problem:
         raise QueryError(f"{path} is not TOML: {problem}") from None
+
+
+def _with_engine(
+    told: Mapping[str, Any], engine: str | None, default: str | None = None
+) -> dict[str, Any]:
+    chosen = engine or told.get("engine", default)
+    return dict(told) if chosen is None else {**told, "engine": chosen}
 
 
 class _Parsing:
@@ -94,6 +111,10 @@ class _Parsing:
         trigger = told.get("trigger", {})
         if self._keys(TRIGGER, "[trigger]", "trigger", trigger):
             self.attempt("trigger", lambda: check_trigger(trigger))
+        if self._keys(SERVE, "[serve]", "serve", told.get("serve", {})):
+            kept = told.get("serve", {}).get("history")
+            self.attempt("serve", lambda: count("[serve] history", kept, optional=True))
+        self.attempt("", lambda: count("history", told.get("history"), optional=True))
         if "metrics" in told:
             self._keys(METRICS, "[metrics]", "metrics", told["metrics"])
         self.attempt("", lambda: one_of("on_bad", told.get("on_bad", "skip"), ("skip", "raise")))
@@ -224,19 +245,39 @@ def _query(table: str, told: Any) -> Query:
         raise QueryError(
             f"[{table}] has no key {unknown[0]!r}; {kind} has {', '.join(sorted(known))}"
         )
-    window = settings.get("window")
-    if not isinstance(window, Mapping):
-        raise QueryError(f"[{table}.window] is missing; give at least its size")
-    names = ("size", "slide", "lateness", "offset")
-    wrong = sorted(set(window) - set(names))
-    if wrong or "size" not in window:
-        problem = f"has no key {wrong[0]!r}" if wrong else "needs a size"
-        raise QueryError(f"[{table}.window] {problem}; its keys are {', '.join(names)}")
+    window = _window(f"[{table}.window]", settings.get("window"))
     try:
-        return cls(**(settings | {"window": TimeWindow(**window)}))
+        return cls(**(settings | {"window": window}))
     except TypeError as problem:
         told_so = str(problem).rsplit(") ", 1)[-1].replace("__init__", kind)
         raise QueryError(f"[{table}] {told_so}") from None
+
+
+def _window(where: str, told: Any) -> Window:
+    """A window with a size in time or rows, with a half-life, or since some moment."""
+    if not isinstance(told, Mapping):
+        raise QueryError(f"{where} is missing; give at least its size")
+    kinds: dict[str, Any] = {"half_life": DecayWindow, "since": LandmarkWindow, "size": TimeWindow}
+    if "count" in told:
+        return _count_window(where, told)
+    first = next((name for name in kinds if name in told), "size")
+    names = (first, "slide", "lateness", "offset")
+    wrong = sorted(set(told) - set(names))
+    needed = [name for name in names[: 1 if first == "size" else 2] if name not in told]
+    if wrong or needed:
+        problem = f"has no key {wrong[0]!r}" if wrong else f"needs a {needed[0]}"
+        other = " (or half_life or since in place of size)" if first == "size" else ""
+        raise QueryError(f"{where} {problem}; its keys are {', '.join(names)}{other}")
+    given = {n: None if n == "since" and v == "first" else v for n, v in told.items()}
+    found: Window = kinds[first](**given)
+    return found
+
+
+def _count_window(where: str, told: Mapping[str, Any]) -> Window:
+    wrong = sorted(set(told) - {"count", "slide"})
+    if wrong:
+        raise QueryError(f"{where} has no key {wrong[0]!r}; its keys are count, slide")
+    return CountWindow(told["count"], told.get("slide"))
 
 
 def _path(value: str, folder: Path | None) -> str:

@@ -231,7 +231,7 @@ def _start(job: Job, session: Any) -> Running:
     shown = {name: frame.drop(*carried[name].hidden) for name, frame in frames.items()}
     ((name, query),) = job.queries.items()
     answered = name
-    plan = plan_of(shown, query, job.shards, job.on_bad, job.changes)
+    plan = plan_of(shown, query, job.shards, job.on_bad, job.changes_of(name))
     plan = replace(plan, letters=letters)
     check_session(session, streaming=True)
     advise_partitions(session, plan.keys)

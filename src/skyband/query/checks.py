@@ -9,7 +9,11 @@ from typing import Any
 
 from skyband.errors import QueryError
 
-__all__ = ["column", "columns", "conditions", "count", "number", "one_of", "preferences"]
+__all__ = ["TIES", "column", "columns", "conditions", "count", "number", "one_of", "preferences"]
+
+
+TIES = ("rank", "share")
+"""How equal values are ranked: every row has a rank of its own, or they share one."""
 
 
 def one_of(name: str, value: object, known: Sequence[str]) -> None:

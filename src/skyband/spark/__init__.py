@@ -9,22 +9,23 @@ Importing this package needs no Spark; calling what is in it does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from skyband.query.base import Query
+from skyband.query.board import Board
 from skyband.spark.requirements import require_packages
 
-__all__ = ["files", "rank", "session"]
+__all__ = ["files", "rank", "session", "split"]
 
 
 def rank(
     df_or_mapping: Any,
-    query: Query,
+    query: Query | Board,
     shards: int | None = None,
     on_bad: str = "raise",
-    changes: bool = False,
+    changes: bool | Sequence[str] = False,
     bounds: bool = False,
 ) -> Any:
     """Answer a query over a DataFrame, or over a mapping from stream name to DataFrame.
@@ -34,15 +35,36 @@ def rank(
     batch result with the same rows as ``sb.rank``.
 
     ``shards`` splits the query's state, ``on_bad="skip"`` leaves out bad rows, and
-    ``changes=True`` returns what entered, left or moved instead of whole tables. ``bounds=True``
+    ``changes=True`` returns what entered, left or moved instead of whole tables;
+    ``changes=["enter", "leave"]`` only these, with the other columns of each row. ``bounds=True``
     adds each answer's guarantees as columns ``exact`` (boolean) and ``bounds`` (a map from name to
     number).
+
+    A board of queries is one Spark query: one read, one exchange, one state operator. Its rows have
+    the columns ``query``, ``window_start``, ``window_end``, ``rank`` and ``answer`` (JSON text);
+    ``split`` gives each query's rows their own columns.
     """
     require_packages()
+    settings = {"shards": shards, "on_bad": on_bad, "changes": changes, "bounds": bounds}
+    if isinstance(query, Mapping):
+        from skyband.spark.boards import ranked_board
+
+        return ranked_board(df_or_mapping, query, **settings)
     from skyband.spark.ranking import ranked
 
-    settings = {"shards": shards, "on_bad": on_bad, "changes": changes, "bounds": bounds}
     return ranked(df_or_mapping, query, **settings)
+
+
+def split(batch: Any, board: Board) -> dict[str, Any]:
+    """The rows of a board, as one DataFrame per query with the query's own columns and types.
+
+    ``batch`` is what ``rank(df, board)`` gives: a batch DataFrame, or a batch in ``foreachBatch``.
+    Persist a batch before you use several of the DataFrames, or Spark computes it for each.
+    """
+    require_packages()
+    from skyband.spark.boards import split_board
+
+    return split_board(batch, board)
 
 
 def files(

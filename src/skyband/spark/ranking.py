@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import reduce
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from skyband.answers.changes import asked_changes
 from skyband.engine.intake import Intake
 from skyband.engine.session import ONLY, make_synopsis
 from skyband.errors import EngineError, SchemaError
@@ -35,7 +36,7 @@ from skyband.spark.stages import (
 from skyband.spark.summarise import NOTHING, PACKED_DDL, summariser
 from skyband.spark.worker_read import WorkerRead
 
-__all__ = ["given", "plan_of", "ranked", "spark_schema"]
+__all__ = ["frames_of", "given", "plan_of", "ranked", "spark_schema", "union"]
 
 NONE: Mapping[str, Carried] = {}
 
@@ -45,7 +46,7 @@ def ranked(df_or_mapping: Any, query: Query, **settings: Any) -> Any:
 
     ``settings`` are those of ``plan_of``.
     """
-    frames = _frames(df_or_mapping, query)
+    frames = frames_of(df_or_mapping, query)
     plan = plan_of(frames, query, **settings)
     session = next(iter(frames.values())).sparkSession
     check_session(session, plan.streaming)
@@ -66,7 +67,7 @@ def given(frames: Mapping[str, Any], plan: Plan, carried: Mapping[str, Carried] 
     for name, frame in frames.items():
         packed = _packed(frame, plan, name, carried.get(name, NOTHING))
         marked.append(metrics.observe_rows(packed, label, name).withWatermark("seen", delay))
-    return _stepped(_union(marked), plan, label)
+    return _stepped(union(marked), plan, label)
 
 
 def plan_of(
@@ -74,7 +75,7 @@ def plan_of(
     query: Query,
     shards: int | None = None,
     on_bad: str = "raise",
-    changes: bool = False,
+    changes: bool | Sequence[str] = False,
     bounds: bool = False,
 ) -> Plan:
     """Bind the query to these DataFrames; raises if Spark cannot answer it."""
@@ -95,12 +96,14 @@ def plan_of(
     for name, frame in frames.items():
         intake.bind(name, arrow_schema(frame.schema))
     schemas = {name: schema.remove_metadata() for name, schema in intake.bound.items()}
-    plan = Plan(query, schemas, shards or 1, on_bad, changes, is_streaming, bounds)
+    asked = asked_changes("changes", changes)
+    plan = Plan(query, schemas, shards or 1, on_bad, asked, is_streaming, bounds)
     _check_names(plan)
     return plan
 
 
-def _frames(given: Any, query: Query) -> dict[str, Any]:
+def frames_of(given: Any, query: Query) -> dict[str, Any]:
+    """The DataFrames that a query reads, by source."""
     check_query(query)
     several = isinstance(given, Mapping)
     query.check_sources(given if several else None)
@@ -153,12 +156,13 @@ def _packed(frame: Any, plan: Plan, source: str, carried: Carried = NOTHING) -> 
     return chosen.mapInArrow(summariser(plan, source, carried), PACKED_DDL)
 
 
-def _union(packed: Iterable[Any]) -> Any:
+def union(packed: Iterable[Any]) -> Any:
+    """The rows of several DataFrames with the same columns."""
     return reduce(lambda one, other: one.unionByName(other), packed)
 
 
 def _batch(frames: Mapping[str, Any], plan: Plan) -> Any:
-    packed = _union(_packed(frame, plan, name) for name, frame in frames.items())
+    packed = union(_packed(frame, plan, name) for name, frame in frames.items())
     pieces = packed.groupBy("bucket", "shard").applyInArrow(batch_folder(plan), PIECE_DDL)
     return pieces.repartition(1).mapInArrow(batch_finisher(plan), spark_schema(plan.output))
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.answers.answer import Answer
+from skyband.answers.changes import Kinds
 from skyband.embedded.monitor import Monitor
 from skyband.jobs.job import Job
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
@@ -161,7 +162,7 @@ class LocalJob:
             answers = self.monitor.push(dict(tables) if only is None else only)
         for name, sink in self.sinks.items():
             mine = [answer for answer in answers if answer.name in (None, name)]
-            written(sink, batch.number, self._rows(mine))
+            written(sink, batch.number, self._rows(name, mine))
             for answer in reversed(mine):
                 if answer.table.num_rows:
                     self.progress.newest[name] = answer
@@ -197,12 +198,15 @@ class LocalJob:
 
     # Rows --------------------------------------------------------------------------------------
 
-    def _rows(self, answers: list[Answer]) -> TableRows:
+    def _rows(self, query: str, answers: list[Answer]) -> TableRows:
         """What a query's sink is given: the tables of its answers, or the changes."""
-        if not self.job.changes:
+        asked = self.job.changes_of(query)
+        if not asked:
             tables = [answer.table for answer in answers]
         else:
-            tables = [_changes(answer) for answer in answers]
+            kinds = None if isinstance(asked, bool) else asked
+            found = (_changes(answer, kinds) for answer in answers)
+            tables = [table for table in found if table.num_rows]
         schema = tables[0].schema if tables else pa.schema([])
         return TableRows(tables, schema)
 
@@ -254,9 +258,9 @@ class LocalJob:
         self.progress.saving += self._cost
 
 
-def _changes(answer: Answer) -> pa.Table:
-    """The changes of an answer, with the edges of its window."""
-    found = answer.changes
+def _changes(answer: Answer, kinds: Kinds | None) -> pa.Table:
+    """The changes of an answer, with the edges of its window; of some kinds, with their rows."""
+    found = answer.changes if kinds is None else answer.alerts(kinds)
     edges = {
         name: pa.array([value] * found.num_rows, answer.table.schema.field(name).type)
         for name, value in (("window_start", answer.start), ("window_end", answer.end))
