@@ -14,11 +14,13 @@ from pyspark.errors import StreamingQueryException
 from skyband.errors import EngineError
 from skyband.jobs.batches import Writer
 from skyband.jobs.job import Job
+from skyband.jobs.listed import Listed
 from skyband.jobs.reading import packages_of, read_source
 from skyband.jobs.report import Report, Tell
 from skyband.jobs.sinks import make_sink
 from skyband.jobs.stopping import Stop
 from skyband.spark.checkpoint import Claim
+from skyband.spark.file_source import Files
 from skyband.spark.letters import LETTERS
 from skyband.spark.metrics import Progress, log, read_progress, serve
 from skyband.spark.plan import state_keys
@@ -243,7 +245,9 @@ def _start(job: Job, session: Any) -> Running:
         dead = make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")
         dead.open(claim.run)
     sink.open(claim.run)
-    writer = Writer(sink, plan.output, dead, LETTERS, claim.confirm)
+    files = {i: each for i, each in enumerate(frames) if isinstance(frames[each], Files)}
+    listed = Listed(f"{job.checkpoint}/answers", files)
+    writer = Writer(sink, plan.output, dead, LETTERS, claim.confirm, listed.gone, job.on_bad)
     metrics = Metrics(job, session) if job.metrics else None
     try:
         claim.prepare()
