@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from skyband.embedded.monitor import Monitor
     from skyband.embedded.run import rank, watch
     from skyband.embedded.sources import Source
+    from skyband.engine.explain import explain
 
 __all__ = [
     "Answer",
@@ -52,6 +53,7 @@ __all__ = [
     "TimeWindow",
     "TopK",
     "UncertainTopK",
+    "explain",
     "live",
     "rank",
     "watch",
@@ -63,6 +65,7 @@ _ENGINES = {
     "Answer": "skyband.answers.answer",
     "Monitor": "skyband.embedded.monitor",
     "Source": "skyband.embedded.sources",
+    "explain": "skyband.engine.explain",
     "live": "skyband.embedded.live",
     "rank": "skyband.embedded.run",
     "watch": "skyband.embedded.run",
