@@ -68,7 +68,7 @@ def _option(name: str, kind: Any, default: Any, *flags: str, **info: Any) -> ins
 
 def _sources() -> inspect.Parameter:
     info = typer.Argument(
-        help="Files, folders or globs (Parquet, CSV, JSON lines, Arrow IPC) in order of time; "
+        help="Files, folders or globs (Parquet, CSV, JSON lines, Arrow IPC); "
         "- for standard input; NAME=PATH for a query over several streams.",
         metavar="SOURCE",
         show_default=False,
@@ -115,6 +115,8 @@ def _common(kind: type[Query]) -> list[inspect.Parameter]:
                 help="Stop at bad or late rows, or skip and count them."),
         _option("engine", Engine, Engine.local, "--engine", **run,
                 help="Run in this process, or on Spark."),
+        _option("threads", number, None, "--threads", **run, show_default=False,
+                help="Threads that read and summarise. Default: all cores of this process."),
         _option("master", text, None, "--master", **run, show_default=False,
                 help="Spark's master, such as 'local[4]' or 'spark://host:7077'."),
     ]  # fmt: skip
@@ -171,10 +173,18 @@ def _source(query: Query, words: list[str]) -> Any:
         found: dict[str, list[Any]] = {}
         for name, _, path in named:
             found.setdefault(name, []).append(_readable(path))
-        return {name: paths[0] if len(paths) == 1 else paths for name, paths in found.items()}
+        return {name: _together(paths) for name, paths in found.items()}
     query.check_sources(None, example=" ".join(f"{name}=PATH" for name in query.sources))
-    paths = [_readable(word) for word in words]
-    return paths[0] if len(paths) == 1 else paths
+    return _together([_readable(word) for word in words])
+
+
+def _together(paths: list[Any]) -> Any:
+    """Several paths as one source; a shell that expands a pattern sorts 10 before 2."""
+    from skyband.embedded.sources import Files
+
+    if len(paths) == 1:
+        return paths[0]
+    return Files(tuple(paths)) if all(isinstance(path, str) for path in paths) else paths
 
 
 def _readable(word: str) -> Any:
@@ -193,7 +203,7 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     from skyband.embedded.monitor import new_session
     from skyband.embedded.run import rank_with
 
-    session = new_session(query, given["on_bad"].value)
+    session = new_session(query, given["on_bad"].value, None, given["threads"])
     began = time.perf_counter()
     with _progress(source) as progress:
         if given["changes"] or given["limit"]:
@@ -249,7 +259,7 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         raise QueryError(
             "--watch writes answers as they come, which Parquet does not allow; use --format json"
         )
-    session = new_session(query, given["on_bad"].value)
+    session = new_session(query, given["on_bad"].value, None, given["threads"])
     answers = islice(watch_with(session, source), given["limit"])
     began = time.perf_counter()
     if shape is Format.table and given["output"] is None:
@@ -307,10 +317,10 @@ def _rows_of(source: Any) -> int | None:
     """How many rows the files hold, if all are Parquet; otherwise None."""
     import pyarrow.parquet as pq
 
-    from skyband.embedded.sources import paths_of
+    from skyband.embedded.sources import Files, paths_of
 
     sources = source.values() if isinstance(source, Mapping) else [source]
-    words = [w for each in sources for w in (each if isinstance(each, list) else [each])]
+    words = [w for each in sources for w in (each.words if isinstance(each, Files) else [each])]
     if not all(isinstance(word, str) for word in words):
         return None
     paths = [path for word in words for path in paths_of(word)]

@@ -10,6 +10,7 @@ import numpy as np
 from skyband.answers.answer import Answer, Answers
 from skyband.data.packing import pack, schema_from_array, schema_to_array, under, unpack
 from skyband.engine.session import Session
+from skyband.engine.workers import thread_count
 from skyband.errors import EngineError, QueryError
 from skyband.query import Query, from_spec
 from skyband.query.base import check_query
@@ -21,18 +22,22 @@ SNAPSHOT_VERSION = 1
 
 
 def new_session(
-    query: Query, on_bad: str = "raise", idle: Duration | float | None = None
+    query: Query,
+    on_bad: str = "raise",
+    idle: Duration | float | None = None,
+    threads: int | None = None,
 ) -> Session:
     """A session of a query, after checking the user's arguments."""
     check_query(query, on_bad)
-    return Session(query, on_bad, _seconds(idle))
+    return Session(query, on_bad, _seconds(idle), threads=thread_count(threads))
 
 
 class Monitor:
     """Answers one query over rows that are pushed to it.
 
     An error leaves it as it was before the push. A snapshot can be taken at any time and restored
-    in another process, which continues as if nothing had happened.
+    in another process, which continues as if nothing had happened. Large batches are summarised by
+    ``threads`` threads, None for all cores that this process may use; answers do not depend on it.
 
     >>> import pyarrow as pa, skyband as sb
     >>> query = sb.TopK(k=1, score="score", id="id", window=sb.CountWindow(3, slide=2))
@@ -43,9 +48,13 @@ class Monitor:
     """
 
     def __init__(
-        self, query: Query, on_bad: str = "raise", idle: Duration | float | None = None
+        self,
+        query: Query,
+        on_bad: str = "raise",
+        idle: Duration | float | None = None,
+        threads: int | None = None,
     ) -> None:
-        self.session = new_session(query, on_bad, idle)
+        self.session = new_session(query, on_bad, idle, threads)
 
     @property
     def query(self) -> Query:
@@ -99,7 +108,7 @@ class Monitor:
         return pack(header, schemas | {f"fold/{name}": value for name, value in arrays.items()})
 
     @classmethod
-    def restore(cls, blob: bytes, **given: Any) -> Monitor:
+    def restore(cls, blob: bytes, threads: int | None = None, **given: Any) -> Monitor:
         """Rebuild a monitor from a snapshot.
 
         A snapshot cannot hold functions. If the query's ``combine`` is a function, pass the same
@@ -113,7 +122,8 @@ class Monitor:
                 f"the snapshot has version {header.get('snapshot')}, but this Skyband reads "
                 f"version {SNAPSHOT_VERSION}; restore it with the Skyband version that wrote it"
             )
-        monitor = cls(from_spec(header["query"], **given), header["on_bad"], header["idle"])
+        query = from_spec(header["query"], **given)
+        monitor = cls(query, header["on_bad"], header["idle"], threads)
         for i, source in enumerate(header["sources"]):
             monitor.session.bind(source, schema_from_array(arrays[f"schema{i}"]))
         monitor.session.restore(header, under(arrays, "fold/"))

@@ -13,9 +13,16 @@ from skyband.answers.answer import Answer, Answers
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
 from skyband.embedded.monitor import new_session
-from skyband.embedded.sources import Source, batches_of, is_table, sorted_by
+from skyband.embedded.sources import (
+    Reading,
+    Source,
+    batches_of,
+    is_files,
+    is_table,
+    sorted_by,
+)
 from skyband.engine.intake import as_table
-from skyband.engine.session import Session
+from skyband.engine.session import ONLY, OutOfOrder, Session
 from skyband.errors import DataError
 from skyband.query import Query
 from skyband.window import CountWindow, Duration
@@ -24,6 +31,7 @@ __all__ = ["rank", "rank_with", "watch", "watch_with"]
 
 Progress = Callable[[int], None]
 Step = Callable[[], Answers | None]
+Read = Callable[[Any, str | None], Iterator[Any]]
 
 _MOST_ROWS = 1 << 22
 """Rows per push: large, because each push costs a few hundred microseconds in Python."""
@@ -38,12 +46,15 @@ def rank(
     query: Query,
     on_bad: str = "raise",
     progress: Progress | None = None,
+    threads: int | None = None,
 ) -> pa.Table:
     """Every answer of a query over a finite source, as one table.
 
-    A single table is sorted by time first. With a path or an iterable, a row that comes too late
-    raises DataError, which names the lateness that would accept it. ``progress`` is called with the
-    number of rows read so far.
+    Over a time window, a single table is sorted by time first, and files are read in the order of
+    their times: by Parquet's statistics, otherwise by name, and sorted if that is not enough. With
+    an iterable, a row that comes too late raises DataError, which names the lateness that would
+    accept it. ``progress`` is called with the number of rows read so far. ``threads`` read and
+    summarise, None for all cores that this process may use; answers do not depend on it.
 
     >>> import skyband as sb
     >>> flows = pa.table({"flow": ["a", "b", "c"], "bytes": [10, 30, 20]})
@@ -51,13 +62,20 @@ def rank(
     >>> sb.rank(flows, query)["flow"].to_pylist()
     ['b', 'c']
     """
-    return rank_with(new_session(query, on_bad), source, progress)
+    return rank_with(new_session(query, on_bad, None, threads), source, progress)
 
 
 def rank_with(session: Session, source: Any, progress: Progress | None = None) -> pa.Table:
     """Like ``rank``, with a new session from the caller, who can then read its stats."""
     query = session.query
-    tables = [answers.table for answers in _run(source, session, progress) if len(answers.table)]
+    session.late_is_sorted = _all_files(source)
+    try:
+        tables = _tables(source, session, progress)
+    except OutOfOrder:
+        # Statistics could not tell. Nothing was returned yet, so sort the files and start again.
+        session.restart()
+        session.late_is_sorted = False
+        tables = _tables(source, session, progress, late=True)
     schema = session.schema
     table = (
         pa.concat_tables([t.cast(schema) if t.schema != schema else t for t in tables])
@@ -74,14 +92,32 @@ def rank_with(session: Session, source: Any, progress: Progress | None = None) -
     return table
 
 
+def _tables(
+    source: Any, session: Session, progress: Progress | None, late: bool = False
+) -> list[pa.Table]:
+    found = _run(source, session, progress, sorts=True, late=late)
+    return [answers.table for answers in found if len(answers.table)]
+
+
+def _all_files(source: Any) -> bool:
+    """Whether a source, or each of several, is files, which can be read again."""
+    sources = source.values() if isinstance(source, Mapping) else [source]
+    return all(is_files(each) or is_table(each) for each in sources)
+
+
 def watch(
     source: Source | Mapping[str, Source],
     query: Query,
     on_bad: str = "raise",
     idle: Duration | float | None = None,
+    threads: int | None = None,
 ) -> Iterator[Answer]:
-    """Yield answers as they become due, over any source; a finite source is flushed at its end."""
-    return watch_with(new_session(query, on_bad, idle), source)
+    """Yield answers as they become due, over any source; a finite source is flushed at its end.
+
+    Files are read in the order of their times, but a file that is out of order by itself is not
+    sorted: a row that comes too late raises DataError. ``threads`` as for ``rank``.
+    """
+    return watch_with(new_session(query, on_bad, idle, threads), source)
 
 
 def watch_with(session: Session, source: Any, progress: Progress | None = None) -> Iterator[Answer]:
@@ -89,14 +125,22 @@ def watch_with(session: Session, source: Any, progress: Progress | None = None) 
     return (answer for answers in _run(source, session, progress) for answer in answers.views())
 
 
-def _run(source: Any, session: Session, progress: Progress | None) -> Iterator[Answers]:
+def _run(
+    source: Any,
+    session: Session,
+    progress: Progress | None,
+    sorts: bool = False,
+    late: bool = False,
+) -> Iterator[Answers]:
     several = isinstance(source, Mapping)
     session.query.check_sources(source if several else None)
     # Tables are sorted first, so nothing in them is late.
     session.in_order = all(is_table(each) for each in (source.values() if several else [source]))
     session.late_is_an_error = not session.in_order
+    read_one = partial(_batches, session, sorts=sorts, late=late)
     read = 0
-    for step in _several(source, session) if several else _single(source, session):
+    steps = _several(source, session, read_one) if several else _single(source, session, read_one)
+    for step in steps:
         try:
             answers = step()
         except DataError:
@@ -112,17 +156,17 @@ def _run(source: Any, session: Session, progress: Progress | None) -> Iterator[A
             progress(read)
 
 
-def _single(source: Any, session: Session) -> Iterator[Step]:
+def _single(source: Any, session: Session, read: Read) -> Iterator[Step]:
     """Push every batch, then flush."""
-    for batch in _batches(source, session.query, None):
+    for batch in read(source, None):
         yield partial(session.push, batch)
     yield session.flush
 
 
-def _several(sources: Mapping[str, Any], session: Session) -> Iterator[Step]:
+def _several(sources: Mapping[str, Any], session: Session, read: Read) -> Iterator[Step]:
     """Push batches, always from the source that is furthest behind; end exhausted sources."""
     query = session.query
-    streams = {name: _batches(source, query, name) for name, source in sources.items()}
+    streams = {name: read(source, name) for name, source in sources.items()}
     ended = [name for name in query.sources if name not in streams]
     while streams:
         name = session.furthest_behind(list(streams))
@@ -139,16 +183,24 @@ def _several(sources: Mapping[str, Any], session: Session) -> Iterator[Step]:
     yield session.flush
 
 
-def _batches(source: Any, query: Query, name: str | None) -> Iterator[Any]:
+def _batches(
+    session: Session, source: Any, name: str | None, sorts: bool, late: bool
+) -> Iterator[Any]:
     """The batches of a source; a table is sorted by time and cut into pieces."""
+    query = session.query
     if not is_table(source):
-        yield from batches_of(source)
+        time = None if isinstance(query.window, CountWindow) else query.time_of(name)
+        needed = partial(session.needed, name or ONLY)
+        threads = session.workers.threads
+        yield from batches_of(source, Reading(needed, threads, time, query.window, sorts, late))
         return
-    table = _in_time(as_table(source), query, name)
-    if not table.num_rows:
-        yield table  # so that its columns are known
-    for batch in table.to_batches(max_chunksize=_piece_rows(query)):
-        yield pa.Table.from_batches([batch])
+    whole = as_table(source)
+    yield whole.slice(0, 0)  # so that its columns are known
+    names = session.needed(name or ONLY, whole.schema)
+    table = _in_time(whole if names is None else whole.select(names), query, name)
+    rows = _piece_rows(query)
+    for start in range(0, table.num_rows, rows):
+        yield table.slice(start, rows)
 
 
 def _in_time(table: pa.Table, query: Query, source: str | None) -> pa.Table:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from skyband import registry
@@ -22,15 +23,22 @@ from skyband.engine.fold import Fold
 from skyband.engine.intake import Intake, Taken, as_table, refuse
 from skyband.engine.peek import peek
 from skyband.engine.per_group import PerGroup
+from skyband.engine.placement import Placed
+from skyband.engine.workers import Workers
 from skyband.errors import DataError, EngineError, SchemaError
 from skyband.query.base import Query
-from skyband.window import CountWindow, TimeWindow
+from skyband.window import CountWindow, TimeWindow, duration_text
 
-__all__ = ["ONLY", "Session", "make_synopsis"]
+__all__ = ["ONLY", "OutOfOrder", "Session", "make_synopsis"]
 
 ONLY = ""
 """The name of the source if there is only one."""
+_ALONE = Workers()
 COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused")
+
+
+class OutOfOrder(Exception):  # noqa: N818  no error: the reader sorts the source and starts again
+    """A row came too late in a source that can be sorted."""
 
 
 def make_synopsis(query: Query) -> Synopsis[Any]:
@@ -51,12 +59,16 @@ class Session:
         on_bad: str = "raise",
         idle: float | None = None,
         intake: Intake | None = None,
+        threads: int = 1,
     ) -> None:
         self.query = query
+        self.workers = Workers(threads)
         self.on_bad = on_bad
         self.idle = idle
         """Seconds after which a silent source stops holding the watermark back; None for never."""
         self.late_is_an_error = False
+        self.late_is_sorted = False
+        """Whether a late row raises ``OutOfOrder``, whatever ``on_bad``, to sort its source."""
         self.in_order = False
         """Whether all batches are known to be in order of time."""
         self.intake = Intake(query, make_synopsis(query)) if intake is None else intake
@@ -73,10 +85,13 @@ class Session:
     def push(self, data: Any) -> Answers | None:
         """Take a batch, or a mapping from source to batch; return the answers that are due."""
         batches = {source: as_table(batch) for source, batch in self._by_source(data).items()}
-        read = [self.intake.read(*each, self.in_order) for each in batches.items()]
-        taken = [each for each in read if each is not None]
+        read = {name: self.intake.read(name, t, self.in_order) for name, t in batches.items()}
+        taken = [each for chunks in read.values() for each in chunks]
         if not taken:
             return None
+        for source, chunks in read.items():
+            if len(chunks) > 1 and self.on_bad == "raise" and any(c.faults for c in chunks):
+                self.intake.refuse_bad(source, batches[source])  # with the row numbers of the batch
         fold = self.start()
         with self._wholly(fold):
             for each in taken:
@@ -84,7 +99,7 @@ class Session:
                 if each.faults is not None:
                     self._judge(each.faults)
             if fold.counting:
-                return self._count(fold, taken[0])
+                return self._count(fold, taken)
             return self._clock(fold, taken)
 
     def end(self, source: str) -> Answers | None:
@@ -117,45 +132,55 @@ class Session:
         seen = {} if self.fold is None else self.fold.time.seen
         return min(sources, key=lambda name: (seen.get(name) is not None, seen.get(name) or 0))
 
-    def _count(self, fold: Fold, taken: Taken) -> Answers | None:
-        placed, groups, before = self.intake.place_counted(taken, fold.groups, fold.count)
-        self.rows["rows_unused"] += placed.unused
-        if placed.rows is not None:
-            fold.take(self.synopsis.summarise(placed.rows))
-        return fold.advance_counts(groups, before)
+    def _count(self, fold: Fold, taken: list[Taken]) -> Answers | None:
+        known = fold.count.counts.copy()
+        placed = [self.intake.place_counted(each, fold.groups, fold.count) for each in taken]
+        self._summarise(fold, placed)
+        before = np.zeros_like(fold.count.counts)
+        before[: len(known)] = known
+        groups = np.flatnonzero(before != fold.count.counts)
+        return fold.advance_counts(groups, before[groups])
 
     def _clock(self, fold: Fold, taken: list[Taken]) -> Answers | None:
         sealed = fold.time.sealed
         now = wall_clock.monotonic() if self.idle is not None else 0.0
+        placed = []
         for each in taken:
-            placed = self.intake.place(each, fold.groups, sealed)
-            if placed.late:
-                self._late(fold, placed.late, placed.earliest_late, each.source)
-            self.rows["rows_unused"] += placed.unused
-            if placed.rows is not None:
-                fold.take(self.synopsis.summarise(placed.rows))
+            placed.append(self.intake.place(each, fold.groups, sealed))
+            if placed[-1].late:
+                self._late(fold, placed[-1].late, placed[-1].earliest_late, each.source)
             if each.greatest is not None:
                 fold.time.observe(each.source, each.greatest)
                 self._heard[each.source] = now
+        self._summarise(fold, placed)
         if self.idle is not None:
             self._drop_idle(fold, now)
         watermark = fold.time.mark()
         return None if watermark is None else fold.advance(watermark)
 
+    def _summarise(self, fold: Fold, placed: list[Placed]) -> None:
+        self.rows["rows_unused"] += sum(each.unused for each in placed)
+        rows = [each.rows for each in placed if each.rows is not None]
+        workers = self.workers if self.synopsis.parallel else _ALONE
+        for summary in workers.map(self.synopsis.summarise, rows):
+            fold.take(summary)
+
     def _late(self, fold: Fold, count: int, earliest: int, source: str) -> None:
         self.rows["rows_late"] += count
+        if self.late_is_sorted:
+            raise OutOfOrder
         if not self.late_is_an_error or self.on_bad == "skip":
             return
         window, mark = self.query.window, fold.time.watermark
         assert isinstance(window, TimeWindow)
         assert mark is not None
         needed = mark + window.lateness_ticks - earliest
-        said = f"{needed}" if window.integer else f"'{_duration(needed)}'"
+        said = f"{needed}" if window.integer else f"'{duration_text(needed)}'"
         where = f" of source {source!r}" if source else ""
         raise DataError(
-            f"{count:,} row{'s' if count != 1 else ''}{where} came too late: their panes were "
-            f"already sealed. A window with lateness={said} would take them; on_bad='skip' counts "
-            "them and goes on; a single table is sorted for you"
+            f"{count:,} row{'s' if count != 1 else ''}{where} came too late: the source is out of "
+            f"order, and their panes were already sealed. A window with lateness={said} would take "
+            "them; on_bad='skip' counts them and goes on; rank sorts a table and files for you"
         )
 
     def _drop_idle(self, fold: Fold, now: float) -> None:
@@ -209,9 +234,20 @@ class Session:
         names = query.answer_names(seen)
         return pa.schema([(name, known.get(name, pa.null())) for name in names])
 
+    def needed(self, source: str, schema: pa.Schema) -> tuple[str, ...] | None:
+        """The columns to read of a file with this schema; None for all of them."""
+        return self.intake.needed(source, schema)
+
+    def restart(self) -> None:
+        """Forget all rows and columns, to read a source again from its beginning."""
+        self.intake = Intake(self.query, make_synopsis(self.query))
+        self.synopsis = self.intake.synopsis
+        self.fold, self.several = None, None
+        self.rows = dict.fromkeys(COUNTS, 0)
+
     def refuse_bad(self, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows; row numbers are those of the table."""
-        self.intake.refuse_bad(table)
+        self.intake.refuse_bad(ONLY, table)
 
     def start(self, sources: Sequence[str] = ()) -> Fold:
         """The fold, made at the first call, when columns are known.
@@ -263,10 +299,3 @@ class Session:
         self.late_is_an_error = header["raise_late"]
         if header["fold"] is not None:
             self.start().restore(header["fold"], arrays)
-
-
-def _duration(microseconds: int) -> str:
-    for unit, size in (("seconds", 1_000_000), ("ms", 1_000)):
-        if microseconds % size == 0:
-            return f"{microseconds // size} {unit}"
-    return f"{microseconds} us"
