@@ -104,6 +104,8 @@ class Intake:
         self.panes = query.window.panes
         self.synopsis = synopsis
         self.bound: dict[str, pa.Schema] = {}
+        self._last: dict[str, pa.Schema] = {}
+        """The last schema of each source that was found to match."""
         self.untyped: dict[str, pa.Schema] = {}
         """Columns of sources that have sent only empty batches without types so far."""
         self.limits: TimeLimits | None = None
@@ -113,6 +115,12 @@ class Intake:
 
     def bind(self, source: str, schema: pa.Schema) -> None:
         """Check the columns of a source. Later batches must match its first schema."""
+        if schema == self._last.get(source):
+            return
+        self._bind(source, schema)
+        self._last[source] = schema
+
+    def _bind(self, source: str, schema: pa.Schema) -> None:
         if source not in self.bound:
             for name in self.query.groups:
                 if schema.get_field_index(name) < 0:

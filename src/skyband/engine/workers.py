@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from skyband.errors import QueryError
 
@@ -22,7 +22,7 @@ def cores() -> int:
     return os.cpu_count() or 1  # macOS and Windows
 
 
-def thread_count(threads: int | None) -> int:
+def thread_count(threads: Any) -> int:
     """The number of threads that a user asks for; None means all cores."""
     if threads is None:
         return cores()
