@@ -244,11 +244,11 @@ def _push_times(query: sb.Query, rows: int) -> tuple[float, float]:
 # Memory -------------------------------------------------------------------------------------------
 
 _READ_ONCE = """
-import resource, sys, skyband as sb
+import re, sys, skyband as sb
 window = sb.TimeWindow("10 minutes", slide="1 minute")
 query = sb.TopK(k=10, score="bytes", id="flow", time="ts", window=window)
 sb.rank(sys.argv[1], query)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024)
 """
 
 

@@ -10,6 +10,7 @@ from skyband import query
 from skyband.cli.demo import add_demo
 from skyband.cli.pipelines import add_pipelines
 from skyband.cli.verbs import add_verb
+from skyband.cli.warm import add_warm
 from skyband.cli.work import add_work
 
 __all__ = ["app"]
@@ -50,3 +51,4 @@ for _kind in dict.fromkeys((*_FIRST, *query.KINDS)):
     add_verb(app, query.KINDS[_kind])
 add_pipelines(app)
 add_work(app)
+add_warm(app)

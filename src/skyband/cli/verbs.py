@@ -189,11 +189,11 @@ def _together(paths: list[Any]) -> Any:
 
 def _readable(word: str) -> Any:
     """A path that exists, or the batches of standard input."""
-    from skyband.cli.stdin import STDIN, stdin_batches
+    from skyband.cli.stdin import STDIN, Stdin
     from skyband.embedded.sources import paths_of
 
     if word == STDIN:
-        return stdin_batches()
+        return Stdin()
     paths_of(word)
     return word
 
@@ -205,6 +205,11 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
 
     session = new_session(query, given["on_bad"].value, None, given["threads"])
     began = time.perf_counter()
+    if _flows(query, source, shape) and not (given["changes"] or given["limit"]):
+        with writer(shape, given["output"]) as out:
+            _write_all(session, source, out)
+        _report(session, time.perf_counter() - began, out, given["output"])
+        return
     with _progress(source) as progress:
         if given["changes"] or given["limit"]:
             table = _collected(session, source, progress, given)
@@ -214,6 +219,25 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     with writer(shape, given["output"]) as out:
         out.write(table)
     _report(session, took, out, given["output"])
+
+
+def _flows(query: Query, source: Any, shape: Format) -> bool:
+    """Whether answers are written as windows end: lines, from standard input, in their order."""
+    from skyband.cli.stdin import Stdin
+    from skyband.window import CountWindow
+
+    mixed = isinstance(query.window, CountWindow) and query.groups
+    return isinstance(source, Stdin) and shape in (Format.json, Format.csv) and not mixed
+
+
+def _write_all(session: Session, source: Any, out: Writer) -> None:
+    from skyband.embedded.run import tables_with
+
+    with _progress(source) as progress:
+        for table in tables_with(session, source, progress):
+            out.write(table)
+    if not out.rows:
+        out.write(session.schema.empty_table())
 
 
 def _collected(

@@ -27,7 +27,7 @@ from skyband.errors import DataError
 from skyband.query import Query
 from skyband.window import CountWindow, Duration
 
-__all__ = ["rank", "rank_with", "watch", "watch_with"]
+__all__ = ["rank", "rank_with", "tables_with", "watch", "watch_with"]
 
 Progress = Callable[[int], None]
 Step = Callable[[], Answers | None]
@@ -90,6 +90,13 @@ def rank_with(session: Session, source: Any, progress: Progress | None = None) -
         )
         table = table.take(pa.array(order))
     return table
+
+
+def tables_with(
+    session: Session, source: Any, progress: Progress | None = None
+) -> Iterator[pa.Table]:
+    """Like ``watch_with``, but all answers of a push in one table."""
+    return (answers.table for answers in _run(source, session, progress))
 
 
 def _tables(

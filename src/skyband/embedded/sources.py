@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -44,6 +45,7 @@ __all__ = [
     "READERS",
     "Batches",
     "Files",
+    "OwnReader",
     "Reading",
     "Source",
     "batches_of",
@@ -112,6 +114,14 @@ class Reading:
         return read
 
 
+class OwnReader(ABC):
+    """A source that reads for itself, such as standard input."""
+
+    @abstractmethod
+    def batches(self, reading: Reading) -> Batches:
+        """The batches, if possible of only the columns that the reading needs."""
+
+
 _PLAIN = Reading()
 
 
@@ -138,6 +148,8 @@ def batches_of(source: Any, reading: Reading = _PLAIN) -> Batches:
         yield source.schema.empty_table()  # so that the columns are known at once
         for batch in source:
             yield pa.Table.from_batches([batch])
+    elif isinstance(source, OwnReader):
+        yield from source.batches(reading)
     elif isinstance(source, Iterable):
         for each in source:
             yield from batches_of(each, reading)
