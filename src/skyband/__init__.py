@@ -23,7 +23,7 @@ from skyband.query import (
     TopK,
     UncertainTopK,
 )
-from skyband.window import CountWindow, TimeWindow
+from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
@@ -35,9 +35,11 @@ __all__ = [
     "Answer",
     "CountWindow",
     "DataError",
+    "DecayWindow",
     "EngineError",
     "FusedTopK",
     "HeavyHitters",
+    "LandmarkWindow",
     "Monitor",
     "Query",
     "QueryError",

@@ -1,18 +1,20 @@
-"""``rank`` and ``watch``: run a query over a source in this process."""
+"""``rank`` and ``watch``: run a query or a board of queries over a source in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from itertools import chain, zip_longest
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.answers.answer import Answer, Answers
+from skyband.answers.changes import ALERTS, Kinds
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
-from skyband.embedded.monitor import new_session
+from skyband.embedded.monitor import new_board
 from skyband.embedded.sources import (
     Reading,
     Source,
@@ -21,17 +23,21 @@ from skyband.embedded.sources import (
     is_table,
     sorted_by,
 )
+from skyband.engine.board import BoardSession
 from skyband.engine.intake import as_table
 from skyband.engine.session import ONLY, OutOfOrder, Session
 from skyband.errors import DataError
 from skyband.query import Query
+from skyband.query.board import Board
+from skyband.query.checks import one_of
 from skyband.window import CountWindow, Duration
 
-__all__ = ["rank", "rank_with", "tables_with", "watch", "watch_with"]
+__all__ = ["rank", "rank_board", "rank_with", "tables_with", "watch", "watch_board", "watch_with"]
 
 Progress = Callable[[int], None]
-Step = Callable[[], Answers | None]
-Read = Callable[[Any, str | None], Iterator[Any]]
+Step = Callable[[], list[Answers]]
+Read = Callable[[Any, str | None], Iterator[dict[str | None, Any]]]
+Sources: TypeAlias = "Source | Mapping[str, Source]"
 
 _MOST_ROWS = 1 << 22
 """Rows per push: large, because each push costs a few hundred microseconds in Python."""
@@ -41,42 +47,90 @@ _MOST_ANSWERS = 1 << 19
 """Answers per push: arrays above 32 MB are returned to the system and paged in again each time."""
 
 
+@overload
 def rank(
-    source: Source | Mapping[str, Source],
+    source: Sources,
     query: Query,
     on_bad: str = "raise",
     progress: Progress | None = None,
     threads: int | None = None,
-) -> pa.Table:
+) -> pa.Table: ...
+
+
+@overload
+def rank(
+    source: Sources,
+    query: Board,
+    on_bad: str = "raise",
+    progress: Progress | None = None,
+    threads: int | None = None,
+) -> dict[str, pa.Table]: ...
+
+
+def rank(
+    source: Sources,
+    query: Query | Board,
+    on_bad: str = "raise",
+    progress: Progress | None = None,
+    threads: int | None = None,
+) -> pa.Table | dict[str, pa.Table]:
     """Every answer of a query over a finite source, as one table.
 
-    Over a time window, a single table is sorted by time first, and files are read in the order of
-    their times: by Parquet's statistics, otherwise by name, and sorted if that is not enough. With
-    an iterable, a row that comes too late raises DataError, which names the lateness that would
-    accept it. ``progress`` is called with the number of rows read so far. ``threads`` read and
-    summarise, None for all cores that this process may use; answers do not depend on it.
+    For a board of queries, a dict with one table per query; the source is read once for all of
+    them. Over a time window, a single table is sorted by time first, and files are read in the
+    order of their times: by Parquet's statistics, otherwise by name, and sorted if that is not
+    enough. With an iterable, a row that comes too late raises DataError, which names the lateness
+    that would accept it. ``progress`` is called with the number of rows read so far. ``threads``
+    read and summarise, None for all cores that this process may use; answers do not depend on it.
 
     >>> import skyband as sb
     >>> flows = pa.table({"flow": ["a", "b", "c"], "bytes": [10, 30, 20]})
     >>> query = sb.TopK(k=2, score="bytes", id="flow", window=sb.CountWindow(3))
     >>> sb.rank(flows, query)["flow"].to_pylist()
     ['b', 'c']
+    >>> sb.rank(flows, {"busiest": query})["busiest"]["flow"].to_pylist()
+    ['b', 'c']
     """
-    return rank_with(new_session(query, on_bad, None, threads), source, progress)
+    board = new_board(query, on_bad, None, threads)
+    tables = rank_board(board, source, progress)
+    return tables[None] if board.alone else {str(name): table for name, table in tables.items()}
 
 
 def rank_with(session: Session, source: Any, progress: Progress | None = None) -> pa.Table:
     """Like ``rank``, with a new session from the caller, who can then read its stats."""
-    query = session.query
-    session.late_is_sorted = _all_files(source)
+    return rank_board(BoardSession({None: session}), source, progress)[None]
+
+
+def rank_board(
+    board: BoardSession, source: Any, progress: Progress | None = None
+) -> dict[str | None, pa.Table]:
+    """Like ``rank``, with a new board session from the caller."""
+    for session in board.sessions.values():
+        session.late_is_sorted = _all_files(source)
     try:
-        tables = _tables(source, session, progress)
+        found = _collected(source, board, progress)
     except OutOfOrder:
         # Statistics could not tell. Nothing was returned yet, so sort the files and start again.
-        session.restart()
-        session.late_is_sorted = False
-        tables = _tables(source, session, progress, late=True)
-    schema = session.schema
+        board.restart()
+        for session in board.sessions.values():
+            session.late_is_sorted = False
+        found = _collected(source, board, progress, late=True)
+    return {name: _table(board.sessions[name], tables) for name, tables in found.items()}
+
+
+def _collected(
+    source: Any, board: BoardSession, progress: Progress | None, late: bool = False
+) -> dict[str | None, list[pa.Table]]:
+    found: dict[str | None, list[pa.Table]] = {name: [] for name in board.sessions}
+    for answers in _run(source, board, progress, sorts=True, late=late):
+        if len(answers.table):
+            found[answers.name].append(answers.table)
+    return found
+
+
+def _table(session: Session, tables: list[pa.Table]) -> pa.Table:
+    """The answers of all pushes as one table, in the order of windows."""
+    query, schema = session.query, session.schema
     table = (
         pa.concat_tables([t.cast(schema) if t.schema != schema else t for t in tables])
         if tables
@@ -96,14 +150,8 @@ def tables_with(
     session: Session, source: Any, progress: Progress | None = None
 ) -> Iterator[pa.Table]:
     """Like ``watch_with``, but all answers of a push in one table."""
-    return (answers.table for answers in _run(source, session, progress))
-
-
-def _tables(
-    source: Any, session: Session, progress: Progress | None, late: bool = False
-) -> list[pa.Table]:
-    found = _run(source, session, progress, sorts=True, late=late)
-    return [answers.table for answers in found if len(answers.table)]
+    board = BoardSession({None: session})
+    return (answers.table for answers in _run(source, board, progress))
 
 
 def _all_files(source: Any) -> bool:
@@ -113,111 +161,168 @@ def _all_files(source: Any) -> bool:
 
 
 def watch(
-    source: Source | Mapping[str, Source],
-    query: Query,
+    source: Sources,
+    query: Query | Board,
     on_bad: str = "raise",
     idle: Duration | float | None = None,
+    only: str | None = None,
     threads: int | None = None,
 ) -> Iterator[Answer]:
     """Yield answers as they become due, over any source; a finite source is flushed at its end.
 
+    ``only="changes"`` yields only the answers in which something entered or left. ``changes`` of
+    such an answer lists just that, followed by the other columns of each row.
+
+    Of a board, the answers of one batch come query by query, each query's by window;
+    ``Answer.name`` tells whose they are.
+
     Files are read in the order of their times, but a file that is out of order by itself is not
     sorted: a row that comes too late raises DataError. ``threads`` as for ``rank``.
     """
-    return watch_with(new_session(query, on_bad, idle, threads), source)
+    if only is not None:
+        one_of("only", only, ("changes",))
+    kinds = None if only is None else ALERTS
+    return watch_board(new_board(query, on_bad, idle, threads), source, only=kinds)
 
 
-def watch_with(session: Session, source: Any, progress: Progress | None = None) -> Iterator[Answer]:
+def watch_with(
+    session: Session, source: Any, progress: Progress | None = None, only: Kinds | None = None
+) -> Iterator[Answer]:
     """Like ``watch``, with a new session from the caller."""
-    return (answer for answers in _run(source, session, progress) for answer in answers.views())
+    return watch_board(BoardSession({None: session}), source, progress, only)
+
+
+def watch_board(
+    board: BoardSession, source: Any, progress: Progress | None = None, only: Kinds | None = None
+) -> Iterator[Answer]:
+    """Like ``watch``, with a new board session from the caller.
+
+    ``only`` gives the answers with changes of these kinds.
+    """
+    for answers in _run(source, board, progress):
+        yield from answers.views() if only is None else answers.alerts(only)
 
 
 def _run(
     source: Any,
-    session: Session,
+    board: BoardSession,
     progress: Progress | None,
     sorts: bool = False,
     late: bool = False,
 ) -> Iterator[Answers]:
     several = isinstance(source, Mapping)
-    session.query.check_sources(source if several else None)
+    board.check_sources(source if several else None)
     # Tables are sorted first, so nothing in them is late.
-    session.in_order = all(is_table(each) for each in (source.values() if several else [source]))
-    session.late_is_an_error = not session.in_order
-    read_one = partial(_batches, session, sorts=sorts, late=late)
+    in_order = all(is_table(each) for each in (source.values() if several else [source]))
+    for session in board.sessions.values():
+        session.in_order, session.late_is_an_error = in_order, not in_order
     read = 0
-    steps = _several(source, session, read_one) if several else _single(source, session, read_one)
-    for step in steps:
+    read_one = partial(_batches, board, sorts, late)
+    for step in (_several if several else _single)(source, board, read_one):
         try:
-            answers = step()
+            found = step()
         except DataError:
             if is_table(source):
                 # The piece was cut from a table, which may have been sorted: check the whole table
                 # again, so that the error names its row numbers.
-                session.refuse_bad(as_table(source))
+                board.refuse_bad(as_table(source))
             raise
-        if answers is not None and len(answers):
-            yield answers
-        if progress is not None and session.rows["rows_in"] > read:
-            read = session.rows["rows_in"]
+        yield from found
+        if progress is not None and board.rows_in > read:
+            read = board.rows_in
             progress(read)
 
 
-def _single(source: Any, session: Session, read: Read) -> Iterator[Step]:
+def _single(source: Any, board: BoardSession, read: Read) -> Iterator[Step]:
     """Push every batch, then flush."""
-    for batch in read(source, None):
-        yield partial(session.push, batch)
-    yield session.flush
+    for batches in read(source, None):
+        yield partial(board.push_each, batches)
+    yield board.flush
 
 
-def _several(sources: Mapping[str, Any], session: Session, read: Read) -> Iterator[Step]:
+def _several(sources: Mapping[str, Any], board: BoardSession, read: Read) -> Iterator[Step]:
     """Push batches, always from the source that is furthest behind; end exhausted sources."""
-    query = session.query
     streams = {name: read(source, name) for name, source in sources.items()}
-    ended = [name for name in query.sources if name not in streams]
+    named = [source for session in board.sessions.values() for source in session.query.sources]
+    ended = [name for name in dict.fromkeys(named) if name not in streams]
     while streams:
-        name = session.furthest_behind(list(streams))
-        batch = next(streams[name], None)
-        if batch is None:
+        name = board.furthest_behind(list(streams))
+        batches = next(streams[name], None)
+        if batches is None:
             del streams[name]
             ended.append(name)
         else:
-            yield partial(session.push, {name: batch})
-        if session.bound:
-            for gone in ended:
-                yield partial(session.end, gone)
-            ended = []
-    yield session.flush
+            yield partial(board.push_each, {q: {name: batch} for q, batch in batches.items()})
+        for gone in ended:
+            if board.awaits(gone):
+                yield partial(board.end, gone)
+    yield board.flush
 
 
 def _batches(
-    session: Session, source: Any, name: str | None, sorts: bool, late: bool
-) -> Iterator[Any]:
-    """The batches of a source; a table is sorted by time and cut into pieces."""
-    query = session.query
-    if not is_table(source):
-        time = None if isinstance(query.window, CountWindow) else query.time_of(name)
-        needed = partial(session.needed, name or ONLY)
-        threads = session.workers.threads
-        yield from batches_of(source, Reading(needed, threads, time, query.window, sorts, late))
+    board: BoardSession, sorts: bool, late: bool, source: Any, name: str | None
+) -> Iterator[dict[str | None, Any]]:
+    """The batches of a source, for each query that reads it.
+
+    A table is sorted by time and cut into pieces. If queries ask for different orders of a table or
+    of files, each gets its own; the batches of all of them are pushed side by side.
+    """
+    queries = {q: query for q, query in board.queries.items() if name in (None, *query.sources)}
+    if not (is_table(source) or is_files(source)):
+        reading = Reading(partial(_needed, board, queries, name), _threads(board))
+        for batch in batches_of(source, reading):
+            yield dict.fromkeys(queries, batch)
         return
-    whole = as_table(source)
-    yield whole.slice(0, 0)  # so that its columns are known
-    names = session.needed(name or ONLY, whole.schema)
-    table = _in_time(whole if names is None else whole.select(names), query, name)
-    rows = _piece_rows(query)
-    for start in range(0, table.num_rows, rows):
+    orders: dict[str | None, list[str | None]] = {}
+    for each, query in queries.items():
+        orders.setdefault(_order(query, name), []).append(each)
+    streams = []
+    for time, names in orders.items():
+        needed = partial(_needed, board, names, name)
+        window = queries[names[0]].window
+        reading = Reading(needed, _threads(board), time, window, sorts, late)
+        rows = min(_piece_rows(query) for query in queries.values())
+        found = _pieces(source, reading, rows) if is_table(source) else batches_of(source, reading)
+        streams.append(found)
+    for found in zip_longest(*streams):
+        sides = zip(orders.values(), found, strict=True)
+        yield {each: piece for names, piece in sides if piece is not None for each in names}
+
+
+def _threads(board: BoardSession) -> int:
+    return next(iter(board.sessions.values())).workers.threads
+
+
+def _needed(
+    board: BoardSession, names: Iterable[str | None], source: str | None, schema: pa.Schema
+) -> tuple[str, ...] | None:
+    """The columns that some queries of a board need of a source; None for all of them."""
+    each = [board.sessions[name].needed(source or ONLY, schema) for name in names]
+    known = [columns for columns in each if columns is not None]
+    return tuple(dict.fromkeys(chain(*known))) if len(known) == len(each) else None
+
+
+def _order(query: Query, source: str | None) -> str | None:
+    """The column by which a query's rows are sorted; None for the order of arrival."""
+    return None if isinstance(query.window, CountWindow) else query.time_of(source)
+
+
+def _pieces(source: Any, reading: Reading, rows: int) -> Iterator[pa.Table]:
+    """A table with the needed columns, in order of time, in pieces of so many rows."""
+    table = as_table(source)
+    names = reading.needed(table.schema)
+    table = _in_time(table if names is None else table.select(names), reading)
+    for start in range(0, max(table.num_rows, 1), rows):
         yield table.slice(start, rows)
 
 
-def _in_time(table: pa.Table, query: Query, source: str | None) -> pa.Table:
-    """The table sorted by time, if the query has a time window."""
-    if isinstance(query.window, CountWindow) or not table.num_rows:
-        return table
-    name = query.time_of(source)
-    if name is None or table.schema.get_field_index(name) < 0:  # missing, or ambiguous
-        return table
-    axis = TimeAxis(name, table.schema.field(name).type, query.window)
+def _in_time(table: pa.Table, reading: Reading) -> pa.Table:
+    """The table sorted by time, if the reading asks for it."""
+    name, window = reading.time, reading.window
+    if not table.num_rows or name is None or table.schema.get_field_index(name) < 0:
+        return table  # in the last case the column is missing, or ambiguous
+    assert window is not None
+    axis = TimeAxis(name, table.schema.field(name).type, window)
     return sorted_by(table, name, axis.ticks)
 
 

@@ -39,7 +39,7 @@ from skyband.embedded.time_order import (
 )
 from skyband.engine.intake import as_table
 from skyband.errors import SchemaError
-from skyband.window import TimeWindow, Window
+from skyband.window import Window
 
 __all__ = [
     "READERS",
@@ -182,7 +182,7 @@ def paths_of(source: str | Path) -> list[Path]:
 
 def _files(paths: Sequence[Path], reading: Reading) -> Batches:
     """The batches of files: by time over a time window, otherwise in the order of their names."""
-    if not (isinstance(reading.window, TimeWindow) and reading.time is not None):
+    if reading.time is None:
         return _in_turn(paths, reading)
     if reading.late:
         return _sorted(paths, reading)

@@ -7,8 +7,10 @@ summarised elsewhere, so a ``SummarySession`` takes summaries and is given the w
 from __future__ import annotations
 
 import time as wall_clock
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,24 +19,40 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answers.answer import Answers
 from skyband.contract.rows import Faults
+from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
-from skyband.engine.fold import Fold
+from skyband.engine.fold import Fold, Step
 from skyband.engine.intake import Intake, Taken, as_table, refuse
+from skyband.engine.moves import Move, make_moves
 from skyband.engine.peek import peek
 from skyband.engine.per_group import PerGroup
 from skyband.engine.placement import Placed
 from skyband.engine.workers import Workers
-from skyband.errors import DataError, EngineError, SchemaError
+from skyband.errors import DataError, EngineError, SchemaError, SkybandError
 from skyband.query.base import Query
-from skyband.window import CountWindow, TimeWindow, duration_text
+from skyband.window import CountWindow, duration_text
 
-__all__ = ["ONLY", "OutOfOrder", "Session", "make_synopsis"]
+__all__ = ["ONLY", "OutOfOrder", "Session", "Summarise", "Summary", "make_synopsis"]
 
 ONLY = ""
 """The name of the source if there is only one."""
-_ALONE = Workers()
-COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused")
+COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered")
+
+
+@dataclass
+class Summary:
+    """The summaries of a batch's rows, and counts of the rows left out."""
+
+    runs: Runs | None = None
+    late: int = 0
+    unused: int = 0
+    earliest_late: int = 0
+    """The least time among the late rows."""
+
+
+Summarise = Callable[[Sequence[Taken], Fold, int], list[Summary]]
+"""From chunks of rows, a fold and its first open pane to summaries of the fold's panes."""
 
 
 class OutOfOrder(Exception):  # noqa: N818  no error: the reader sorts the source and starts again
@@ -59,10 +77,10 @@ class Session:
         on_bad: str = "raise",
         idle: float | None = None,
         intake: Intake | None = None,
-        threads: int = 1,
+        workers: Workers | None = None,
     ) -> None:
         self.query = query
-        self.workers = Workers(threads)
+        self.workers = Workers() if workers is None else workers
         self.on_bad = on_bad
         self.idle = idle
         """Seconds after which a silent source stops holding the watermark back; None for never."""
@@ -77,6 +95,8 @@ class Session:
         """None until the columns of a source are known."""
         self.several: bool | None = None
         """Whether batches come as a mapping of sources; None until the first push."""
+        self.name: str | None = None
+        """The query's name on a board."""
         self.rows = dict.fromkeys(COUNTS, 0)
         self._heard: dict[str, float] = {}
 
@@ -84,42 +104,63 @@ class Session:
 
     def push(self, data: Any) -> Answers | None:
         """Take a batch, or a mapping from source to batch; return the answers that are due."""
-        batches = {source: as_table(batch) for source, batch in self._by_source(data).items()}
-        read = {name: self.intake.read(name, t, self.in_order) for name, t in batches.items()}
-        taken = [each for chunks in read.values() for each in chunks]
-        if not taken:
-            return None
-        for source, chunks in read.items():
+        return self._made(self.pushing(data))
+
+    def pushing(self, data: Any) -> Move | None:
+        """Read a batch as ``push`` does; rows are taken when the move is made."""
+        taken = self.reading(self.by_source(data))
+        self.refuse(taken)
+        return (
+            Move(self, self.start(), partial(self.taking, taken, self._summaries))
+            if taken
+            else None
+        )
+
+    def reading(self, batches: Mapping[str, Any]) -> list[Taken]:
+        """The good and bad rows of batches, by source and chunk; none where a batch says nothing.
+
+        If a batch of several chunks has bad rows, they are refused here, by their row numbers.
+        """
+        found: list[Taken] = []
+        for source, batch in batches.items():
+            table = as_table(batch)
+            chunks = self.intake.read(source, table, self.in_order)
             if len(chunks) > 1 and self.on_bad == "raise" and any(c.faults for c in chunks):
-                self.intake.refuse_bad(source, batches[source])  # with the row numbers of the batch
-        fold = self.start()
-        with self._wholly(fold):
-            for each in taken:
-                self.rows["rows_in"] += each.rows_in
-                if each.faults is not None:
-                    self._judge(each.faults)
-            if fold.counting:
-                return self._count(fold, taken)
-            return self._clock(fold, taken)
+                self.intake.refuse_bad(source, table)
+            found += chunks
+        return found
+
+    def refuse(self, taken: list[Taken]) -> None:
+        """Raise DataError for bad rows, unless they are to be skipped."""
+        for each in taken:
+            if each.faults is not None and self.on_bad == "raise":
+                refuse(each.faults)
 
     def end(self, source: str) -> Answers | None:
         """One of several sources is exhausted, so it no longer holds the watermark back."""
-        if self.fold is None:
-            return None
-        with self._wholly(self.fold):
-            self.fold.time.ignored.add(source)
-            watermark = self.fold.time.mark()
-            return None if watermark is None else self.fold.advance(watermark)
+        return self._made(self.ending(source))
+
+    def ending(self, source: str) -> Move | None:
+        """The move of ``end``."""
+        self.intake.end(source)
+        return None if self.fold is None else Move(self, self.fold, partial(_ended, source))
 
     def flush(self) -> Answers | None:
         """End the stream: answer all windows up to the first window end after the last row."""
+        return self._made(self.flushing())
+
+    def flushing(self) -> Move | None:
+        """The move of ``flush``."""
         if self.fold is None or self.fold.counting:
             return None
         watermark = self.fold.time.final()
         if watermark is None:
             return None
-        with self._wholly(self.fold):
-            return self.fold.advance(watermark)
+        return Move(self, self.fold, lambda fold: fold.begin(watermark))
+
+    @staticmethod
+    def _made(move: Move | None) -> Answers | None:
+        return None if move is None else make_moves([move])[0]
 
     def peek(self, last: int | None) -> Answers:
         """The answer as of now, over sealed panes; only over the last ``last`` ticks if given."""
@@ -132,38 +173,65 @@ class Session:
         seen = {} if self.fold is None else self.fold.time.seen
         return min(sources, key=lambda name: (seen.get(name) is not None, seen.get(name) or 0))
 
-    def _count(self, fold: Fold, taken: list[Taken]) -> Answers | None:
+    def taking(self, taken: list[Taken], summarise: Summarise, fold: Fold) -> Step | None:
+        """Take the rows that were read; ``summarise`` turns them into summaries of open panes."""
+        for each in taken:
+            self.rows["rows_in"] += each.rows_in
+            self.rows["rows_bad"] += 0 if each.faults is None else each.faults.count
+            self.rows["rows_filtered"] += each.filtered
+        if fold.counting:
+            return self._count(fold, taken)
+        return self._clock(fold, taken, summarise)
+
+    def _count(self, fold: Fold, taken: list[Taken]) -> Step | None:
         known = fold.count.counts.copy()
         placed = [self.intake.place_counted(each, fold.groups, fold.count) for each in taken]
-        self._summarise(fold, placed)
+        self._take(fold, self._summarised(placed))
         before = np.zeros_like(fold.count.counts)
         before[: len(known)] = known
         groups = np.flatnonzero(before != fold.count.counts)
-        return fold.advance_counts(groups, before[groups])
+        return fold.begin_counts(groups, before[groups])
 
-    def _clock(self, fold: Fold, taken: list[Taken]) -> Answers | None:
-        sealed = fold.time.sealed
+    def _summaries(self, taken: Sequence[Taken], fold: Fold, sealed: int) -> list[Summary]:
+        return self._summarised([self.intake.place(each, fold.groups, sealed) for each in taken])
+
+    def _summarised(self, placed: Sequence[Placed]) -> list[Summary]:
+        """The summaries of placed rows, by several threads if the algorithm allows it."""
+        some = [each.rows for each in placed if each.rows is not None]
+        if self.synopsis.parallel:
+            runs = iter(self.workers.map(self.synopsis.summarise, some))
+        else:
+            runs = map(self.synopsis.summarise, some)
+        return [
+            Summary(
+                None if each.rows is None else next(runs),
+                each.late,
+                each.unused,
+                each.earliest_late,
+            )
+            for each in placed
+        ]
+
+    def _take(self, fold: Fold, summaries: Sequence[Summary]) -> None:
+        for each in summaries:
+            self.rows["rows_unused"] += each.unused
+            if each.runs is not None:
+                fold.take(each.runs)
+
+    def _clock(self, fold: Fold, taken: list[Taken], summarise: Summarise) -> Step | None:
         now = wall_clock.monotonic() if self.idle is not None else 0.0
-        placed = []
-        for each in taken:
-            placed.append(self.intake.place(each, fold.groups, sealed))
-            if placed[-1].late:
-                self._late(fold, placed[-1].late, placed[-1].earliest_late, each.source)
+        found = summarise(taken, fold, fold.time.sealed)
+        for each, summary in zip(taken, found, strict=True):
+            if summary.late:
+                self._late(fold, summary.late, summary.earliest_late, each.source)
             if each.greatest is not None:
                 fold.time.observe(each.source, each.greatest)
                 self._heard[each.source] = now
-        self._summarise(fold, placed)
+        self._take(fold, found)
         if self.idle is not None:
             self._drop_idle(fold, now)
         watermark = fold.time.mark()
-        return None if watermark is None else fold.advance(watermark)
-
-    def _summarise(self, fold: Fold, placed: list[Placed]) -> None:
-        self.rows["rows_unused"] += sum(each.unused for each in placed)
-        rows = [each.rows for each in placed if each.rows is not None]
-        workers = self.workers if self.synopsis.parallel else _ALONE
-        for summary in workers.map(self.synopsis.summarise, rows):
-            fold.take(summary)
+        return None if watermark is None else fold.begin(watermark)
 
     def _late(self, fold: Fold, count: int, earliest: int, source: str) -> None:
         self.rows["rows_late"] += count
@@ -172,7 +240,7 @@ class Session:
         if not self.late_is_an_error or self.on_bad == "skip":
             return
         window, mark = self.query.window, fold.time.watermark
-        assert isinstance(window, TimeWindow)
+        assert not isinstance(window, CountWindow)
         assert mark is not None
         needed = mark + window.lateness_ticks - earliest
         said = f"{needed}" if window.integer else f"'{duration_text(needed)}'"
@@ -194,7 +262,8 @@ class Session:
             refuse(faults)
         self.rows["rows_bad"] += faults.count
 
-    def _by_source(self, data: Any) -> dict[str, Any]:
+    def by_source(self, data: Any) -> dict[str, Any]:
+        """The batches by source; raises SchemaError if the query cannot read them."""
         several = isinstance(data, Mapping)
         self.query.check_sources(data if several else None, whole=False)
         if self.several is not None and several != self.several:
@@ -235,14 +304,21 @@ class Session:
         return pa.schema([(name, known.get(name, pa.null())) for name in names])
 
     def needed(self, source: str, schema: pa.Schema) -> tuple[str, ...] | None:
-        """The columns to read of a file with this schema; None for all of them."""
-        return self.intake.needed(source, schema)
+        """The columns to read of a file with this schema; None for all of them.
+
+        If a column is missing, all are read, so that the message can list them.
+        """
+        known = self.intake.bound.get(source)
+        try:
+            names = self.intake.needed(source, schema) if known is None else tuple(known.names)
+        except SchemaError:
+            return None
+        there = all(schema.get_field_index(name) >= 0 for name in names)
+        return tuple(dict.fromkeys(names)) if there else None
 
     def restart(self) -> None:
         """Forget all rows and columns, to read a source again from its beginning."""
-        self.intake = Intake(self.query, make_synopsis(self.query))
-        self.synopsis = self.intake.synopsis
-        self.fold, self.several = None, None
+        self.reset()
         self.rows = dict.fromkeys(COUNTS, 0)
 
     def refuse_bad(self, table: pa.Table) -> None:
@@ -261,16 +337,21 @@ class Session:
             self.fold = Fold(self.query, self.synopsis, groups, self._judge, sources)
         return self.fold
 
+    def reset(self) -> None:
+        """Forget the columns of the sources; only for a session that has taken no rows."""
+        self.intake = Intake(self.query, make_synopsis(self.query))
+        self.synopsis = self.intake.synopsis
+        self.fold, self.several = None, None
+
     @contextmanager
-    def _wholly(self, fold: Fold) -> Iterator[None]:
-        """Undo all changes if an error occurs."""
-        mark, rows = fold.mark(), dict(self.rows)
+    def named(self) -> Iterator[None]:
+        """Begin the messages of errors with the query's name, if it has one."""
         try:
             yield
-        except BaseException:
-            fold.rewind(mark)
-            self.rows = rows
-            raise
+        except SkybandError as error:
+            if self.name is None:
+                raise
+            raise type(error)(f"query {self.name!r}: {error}") from error
 
     # State -------------------------------------------------------------------------------------
 
@@ -295,7 +376,13 @@ class Session:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Restore a snapshot; its sources must already be bound."""
-        self.several, self.rows = header["several"], dict(header["rows"])
+        self.several, self.rows = header["several"], {**self.rows, **header["rows"]}
         self.late_is_an_error = header["raise_late"]
         if header["fold"] is not None:
             self.start().restore(header["fold"], arrays)
+
+
+def _ended(source: str, fold: Fold) -> Step | None:
+    fold.time.ignored.add(source)
+    watermark = fold.time.mark()
+    return None if watermark is None else fold.begin(watermark)

@@ -38,6 +38,7 @@ class Exact(FrequencySynopsis):
 
     many_groups = True
     shortens = True
+    shares_summaries = True
     saved_parts = (("", "counts"),)
     counts: WindowCounts
 

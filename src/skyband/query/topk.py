@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from skyband.errors import QueryError
-from skyband.query.base import Query
-from skyband.query.checks import column, number
+from skyband.query.base import ADDED, Query
+from skyband.query.checks import TIES, column, number, one_of
+from skyband.window import DecayWindow
 
 __all__ = ["TopK"]
 
@@ -20,6 +21,7 @@ class TopK(Query):
 
     ``epsilon`` is how far a returned score may be from the true score of its rank, and ``delta``
     the probability of staying within it. With the default ``epsilon`` of 0 the answer is exact.
+    ``ties="share"`` gives equal scores the same rank: 1, 2, 2, 4.
 
     >>> import skyband as sb
     >>> sb.TopK(k=10, score="bytes", id="flow", time="ts", window=sb.TimeWindow("10 minutes")).k
@@ -38,16 +40,37 @@ class TopK(Query):
     largest: bool = True
     epsilon: float = 0.0
     delta: float = 1.0
+    ties: str = field(default="rank", metadata=ADDED)
+
+    @property
+    def extra_columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("decayed",) if isinstance(self.window, DecayWindow) else ()
 
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
-        return (self.id, self.score, self.time)
+        return (self.id, self.score, *self.extra_columns, self.time)
+
+    @property
+    def tied_by(self) -> str | None:
+        if self.ties != "share":
+            return None
+        return "decayed" if isinstance(self.window, DecayWindow) else self.score
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        return (self.score,)
 
     def _validate(self) -> None:
         column("score", self.score)
         column("id", self.id, optional=True)
         column("time", self.time, optional=True)
+        one_of("ties", self.ties, TIES)
         number("epsilon", self.epsilon, 0.0, math.inf)
         number("delta", self.delta, 0.0, 1.0, open_low=True)
+        if isinstance(self.window, DecayWindow) and not self.largest:
+            raise QueryError(
+                "over a DecayWindow scores shrink towards 0, so the smallest cannot be ranked; "
+                "leave out largest=False"
+            )
         if self.algorithm == "pabf" and self.epsilon == 0:
             raise QueryError(
                 "pabf is approximate and needs epsilon > 0; set epsilon, or use algorithm=None"

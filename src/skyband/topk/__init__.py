@@ -13,4 +13,4 @@ def choose(query: TopK) -> str:
     A query with ``epsilon`` could use "pabf", but in our measurements the exact algorithm is faster
     (docs/decisions/0006-pabf-levels.md), so an approximate answer would save no time.
     """
-    return "skyband"
+    return "skyband" if query.window.sort == "sized" else query.window.sort

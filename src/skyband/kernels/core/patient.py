@@ -43,7 +43,7 @@ def _announce(kernel: Any) -> None:
     folder = cache_folder()
     name = f"{kernel.py_func.__module__.removeprefix('skyband.kernels.')}.{kernel.py_func.__name__}"
     kept = "kept on this machine" if folder else "not kept, because no folder can be written"
-    print(
+    print(  # noqa: T201  on a terminal only
         f"skyband: compiling {name} and others that this query needs for the first time; they are "
         f"{kept}. `skyband warm` compiles all of them ahead",
         file=sys.stderr,

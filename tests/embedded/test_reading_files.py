@@ -50,14 +50,14 @@ def write(table: pa.Table, path: Path, rows: int = 40) -> Path:
 def seen(source: Any, query: sb.Query, monkeypatch: pytest.MonkeyPatch) -> list[pa.Table]:
     """The batches with rows that a query is given."""
     found: list[pa.Table] = []
-    push = Session.push
+    push = Session.pushing
 
     def spy(self: Session, data: Any) -> Any:
         found.append(data)
         return push(self, data)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Session, "push", spy)
+        patched.setattr(Session, "pushing", spy)
         sb.rank(source, query)
     return [table for table in found if table.num_rows]
 
@@ -449,3 +449,30 @@ def test_threads_are_validated(threads: Any) -> None:
     for call in calls:
         with pytest.raises(sb.QueryError, match="threads must be a positive integer"):
             call()
+
+
+# Boards -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_a_board_reads_files_as_its_queries_alone_do(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = {
+        "time": QUERY,
+        "more": sb.TopK(k=5, score="score", id="id", time="ts", window=sb.TimeWindow("40 s")),
+        "count": sb.TopK(k=1, score="score", time="ts", window=sb.CountWindow(40)),
+    }
+    folder = parts(tmp_path, ending, MIXED)
+    alone = {name: sb.rank(folder, query) for name, query in board.items()}
+    assert alone["time"].to_pylist() == WANT
+    for threads in (1, 2):
+        together = sb.rank(folder, board, threads=threads)
+        assert {name: table.to_pylist() for name, table in together.items()} == {
+            name: table.to_pylist() for name, table in alone.items()
+        }
+    monkeypatch.setattr("skyband.engine.intake._SMALL_CHUNK", 1)
+    chunked = pa.concat_tables([TABLE.slice(i, 33) for i in range(0, 400, 33)])
+    two = {"time": board["time"], "more": board["more"]}
+    for name, table in sb.rank(chunked, two, threads=2).items():
+        assert table.equals(sb.rank(TABLE, two[name]))
