@@ -58,6 +58,8 @@ class Synopsis(ABC, Generic[Q]):
     """``admit`` may find bad rows in sealed panes, so it must see all these panes before a fold."""
     finishes: bool = False
     """``fold`` with ``final=True`` returns finished answers, more cheaply than ``finish``."""
+    parallel: bool = True
+    """``summarise`` reads nothing that it changes, so several threads may call it at once."""
     accumulates: bool = False
     """The state outlives its panes, so it cannot be rebuilt from those that windows still cover;
     see ``changed`` and ``resume``."""
