@@ -531,3 +531,18 @@ def test_several_queries_on_spark(spark: Any, tmp_path: Path) -> None:
     told["queries"]["busiest"]["k"] = 3
     with pytest.raises(sb.EngineError, match="query 'busiest'"):
         run(parse_job(told), spark)
+
+
+def test_letters_of_a_computed_score_and_a_filter(tmp_path: Path) -> None:
+    made = rows(1)
+    written(tmp_path, made)
+    told = job(tmp_path, dead_letters={"kind": "files", "path": str(tmp_path / "bad")})
+    told["queries"]["busiest"] |= {"score": "bytes / flow", "where": {"flow": [0, 1, 2]}}
+    run_job(parse_job(told))
+    texts = [path.read_text() for path in (tmp_path / "bad").iterdir()]
+    letters = [json.loads(line) for text in texts for line in text.splitlines()]
+    flows = made[0]["flow"].to_pylist()
+    assert len(letters) == flows.count(0) > 5
+    reason = "busiest: column 'bytes / flow': the score is not a number (nan)"
+    assert {letter["reason"] for letter in letters} == {reason}
+    assert all(json.loads(letter["record"])["flow"] == 0 for letter in letters)

@@ -176,11 +176,6 @@ class Intake:
             check_somewhere(self.query, source, known, self.absent)
         return Asked(self.query, source, schema)
 
-    def inputs(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
-        """The columns of a source that the query reads: for itself, its filter and expressions."""
-        asked = self._asked(source, schema)
-        return asked.inputs(self.synopsis.columns(source, asked.wide(schema)))
-
     def end(self, source: str) -> None:
         """A source sends nothing more; raises SchemaError if no source has a ``where`` column."""
         if source not in self.bound:
@@ -200,7 +195,7 @@ class Intake:
         """
         if table.num_rows:
             return False
-        names = self.inputs(source, table.schema)
+        names = self.needed(source, table.schema)
         check_names(source, table.schema, names)
         if not any(pa.types.is_null(table.schema.field(name).type) for name in names):
             return False
