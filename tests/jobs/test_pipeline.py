@@ -106,6 +106,8 @@ class TestRefused:
             ({"query": {"window": None}}, r"\[query.window\] is missing"),
             ({"query": {"window": {"slide": 3}}}, "needs a size"),
             ({"query": {"window": {"size": 3, "hop": 1}}}, "no key 'hop'"),
+            ({"query": {"window": {"half_life": 3}}}, "needs a slide"),
+            ({"query": {"window": {"since": 3, "size": 3, "slide": 1}}}, "no key 'size'"),
             ({"trigger": {"every": "1 s"}}, "either every or once"),
             ({"trigger": {"once": None, "every": "soon"}}, "not understood"),
             ({"metrics": {}}, "needs 'port'"),
@@ -159,6 +161,20 @@ class TestRefused:
         with pytest.raises(sb.QueryError, match=message):
             check_ready(told)
         check_ready(parse_job(job(engine="spark", source=source | {"reader": "spark"})))
+
+    def test_windows_without_a_size(self) -> None:
+        for written, window in (
+            ('{ half_life = "30 m", slide = "1 m" }', sb.DecayWindow("30 m", slide="1 m")),
+            ('{ since = 2026-01-01T00:00:00Z, slide = "1 m" }',
+             sb.LandmarkWindow("1 m", "2026-01-01")),
+            ('{ since = "first", slide = "1 m", lateness = "1 s" }',
+             sb.LandmarkWindow("1 m", lateness="1 s")),
+        ):  # fmt: skip
+            told = job(query={"window": None})
+            told["query"]["window"] = tomllib.loads(f"window = {written}")["window"]
+            found = parse_job(told)
+            assert next(iter(found.queries.values())).window == window
+            assert " every 1 m, lateness" in explain(found)
 
     def test_a_query_of_several_streams_wants_several_sources(self) -> None:
         told = job(query=None)

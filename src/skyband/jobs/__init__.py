@@ -20,7 +20,7 @@ from typing import Any
 
 from skyband.jobs.checks import check_ready
 from skyband.jobs.job import Job, explain
-from skyband.jobs.parsing import Problem, load_job, parse_job, problems_of
+from skyband.jobs.parsing import Problem, load_board, load_job, parse_job, problems_of
 from skyband.jobs.report import Tell
 from skyband.spark.requirements import require_packages
 
@@ -29,6 +29,7 @@ __all__ = [
     "Problem",
     "check_ready",
     "explain",
+    "load_board",
     "load_job",
     "parse_job",
     "problems_of",

@@ -28,7 +28,7 @@ from skyband.jobs.stopping import Stop
 from skyband.spark.letters import refuse
 from skyband.window import parse_duration
 
-__all__ = ["LocalJob", "Progress", "run_local"]
+__all__ = ["LocalJob", "Progress", "rows_for", "run_local"]
 
 _SAVE_EVERY = 10.0
 """Seconds between snapshots."""
@@ -162,7 +162,7 @@ class LocalJob:
             answers = self.monitor.push(dict(tables) if only is None else only)
         for name, sink in self.sinks.items():
             mine = [answer for answer in answers if answer.name in (None, name)]
-            written(sink, batch.number, self._rows(name, mine))
+            written(sink, batch.number, rows_for(self.job, name, mine))
             for answer in reversed(mine):
                 if answer.table.num_rows:
                     self.progress.newest[name] = answer
@@ -197,18 +197,6 @@ class LocalJob:
             time.sleep(min(_LOOK, seconds))
 
     # Rows --------------------------------------------------------------------------------------
-
-    def _rows(self, query: str, answers: list[Answer]) -> TableRows:
-        """What a query's sink is given: the tables of its answers, or the changes."""
-        asked = self.job.changes_of(query)
-        if not asked:
-            tables = [answer.table for answer in answers]
-        else:
-            kinds = None if isinstance(asked, bool) else asked
-            found = (_changes(answer, kinds) for answer in answers)
-            tables = [table for table in found if table.num_rows]
-        schema = tables[0].schema if tables else pa.schema([])
-        return TableRows(tables, schema)
 
     def _bad(self) -> dict[str, int]:
         """Bad rows so far, by query."""
@@ -256,6 +244,19 @@ class LocalJob:
         self._cost = self._saved - began
         self.progress.saves += 1
         self.progress.saving += self._cost
+
+
+def rows_for(job: Job, query: str, answers: list[Answer]) -> TableRows:
+    """What a query's sink is given: the tables of its answers, or the changes."""
+    asked = job.changes_of(query)
+    if not asked:
+        tables = [answer.table for answer in answers]
+    else:
+        kinds = None if isinstance(asked, bool) else asked
+        found = (_changes(answer, kinds) for answer in answers)
+        tables = [table for table in found if table.num_rows]
+    schema = tables[0].schema if tables else pa.schema([])
+    return TableRows(tables, schema)
 
 
 def _changes(answer: Answer, kinds: Kinds | None) -> pa.Table:
