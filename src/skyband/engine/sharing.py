@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -167,18 +166,18 @@ class Family:
         return self._summariser
 
 
-@dataclass
 class Shared:
-    """The summaries of one batch over shared panes, made when the first session asks."""
+    """The summaries of one chunk over shared panes, made when the first session asks for them."""
 
-    family: Family
-    taken: Taken
-    _made: tuple[Runs, Ints, GroupTable] | None = None
+    def __init__(self, family: Family, taken: Taken) -> None:
+        self.family = family
+        self.taken = taken
+        self._made: tuple[Runs, Ints, GroupTable] | None = None
 
     def of(self, session: Session, taken: Taken, fold: Fold, sealed: int) -> Summary:
         """The summaries that a session takes: in its own panes, with its own group codes."""
         made = self.made()
-        if made is None:
+        if made is None or taken.ticks is None:
             return Summary()
         runs, starts, groups = made
         panes = fold.panes
@@ -200,14 +199,12 @@ class Shared:
         return found
 
     def made(self) -> tuple[Runs, Ints, GroupTable] | None:
-        """The summaries, where each pane starts, and the groups; None without rows."""
-        if self._made is None and self.taken.ticks is not None:
-            family, taken = self.family, self.taken
-            assert taken.ticks is not None
-            base = family.base
+        """The summaries, where each pane starts, and the groups' codes; None without rows."""
+        family, taken = self.family, self.taken
+        if self._made is None and taken.ticks is not None:
+            base, summariser = family.base, family.summariser()
             panes = Cuts(family.panes, taken.ticks) if base is None else family.panes[base]
-            groups = GroupTable(family.sessions[0].query.groups, taken.batch.schema)
-            summariser = family.summariser()
+            groups = GroupTable(family.queries[0].groups, taken.batch.schema)
             placed = place_rows(taken, summariser.axes[ONLY], panes, groups, NEVER)
             assert placed.rows is not None
             runs = summariser.summarise(placed.rows)
