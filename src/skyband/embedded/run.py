@@ -285,8 +285,8 @@ def _batches(
         rows = min(_piece_rows(query) for query in queries.values())
         found = _pieces(source, reading, rows) if is_table(source) else batches_of(source, reading)
         streams.append(found)
-    for found in zip_longest(*streams):
-        sides = zip(orders.values(), found, strict=True)
+    for side_by_side in zip_longest(*streams):
+        sides = zip(orders.values(), side_by_side, strict=True)
         yield {each: piece for names, piece in sides if piece is not None for each in names}
 
 
