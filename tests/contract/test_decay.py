@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.query import from_spec
 
 SECOND = 1_000_000
 START = 1_767_225_600 * SECOND  # 2026-01-01
@@ -111,7 +112,7 @@ def test_an_item_that_comes_back() -> None:
     """It was forgotten after 20 half-lives: what it weighed then is its error."""
     rows = table([0, 20 * SECOND, 21 * SECOND, 40 * SECOND], item=["a", "b", "b", "a"])
     got = sb.rank(rows, hitters(sb.DecayWindow("1 s", slide="1 s"))).to_pylist()
-    by_end = {row["window_end"].second: [] for row in got}
+    by_end: dict[int, list[Any]] = {row["window_end"].second: [] for row in got}
     for row in got:
         by_end[row["window_end"].second].append((row["item"], row["count"], row["error"]))
     assert by_end[21] == [("b", 0.5, 0.0)]  # a has had no row since 21 s before
@@ -220,7 +221,8 @@ def test_refusals() -> None:
         hitters(window, cells=3)
     with pytest.raises(sb.QueryError, match="a DecayWindow needs time="):
         sb.TopK(k=1, score="x", window=window)
-    for wrong in ({"half_life": 0}, {"half_life": "1 s", "slide": 5}, {"lateness": -1}):
+    mistakes: list[dict[str, Any]] = [{"half_life": 0}, {"half_life": "1 s"}, {"lateness": -1}]
+    for wrong in mistakes:
         with pytest.raises(sb.QueryError):
             sb.DecayWindow(**{"half_life": 4, "slide": 2, **wrong})
     with pytest.raises(sb.SchemaError, match="'decayed'"):
@@ -241,4 +243,4 @@ def test_spec_round_trip_and_old_fingerprints() -> None:
         "time": {"size": "1 minute", "slide": None, "lateness": 0, "offset": 0}
     }
     query = topk("90 s", "1 minute")
-    assert sb.query.from_spec(query.spec()) == query  # type: ignore[attr-defined]
+    assert from_spec(query.spec()) == query

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.query import from_spec
 
 START = dt.datetime(2026, 1, 1)
 
@@ -118,4 +119,4 @@ def test_refusals() -> None:
         monitor.peek(last="1 s")
     assert monitor.peek().table["x"].to_pylist() == [1]
     query = topk(sb.LandmarkWindow("10 s", since="2026-01-01"))
-    assert sb.query.from_spec(query.spec()) == query  # type: ignore[attr-defined]
+    assert from_spec(query.spec()) == query
