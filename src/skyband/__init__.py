@@ -27,9 +27,11 @@ from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
+    from skyband.embedded.live import live
     from skyband.embedded.monitor import Monitor
     from skyband.embedded.run import rank, watch
     from skyband.embedded.sources import Source
+    from skyband.engine.explain import explain
 
 __all__ = [
     "Answer",
@@ -51,6 +53,8 @@ __all__ = [
     "TimeWindow",
     "TopK",
     "UncertainTopK",
+    "explain",
+    "live",
     "rank",
     "watch",
 ]
@@ -61,6 +65,8 @@ _ENGINES = {
     "Answer": "skyband.answers.answer",
     "Monitor": "skyband.embedded.monitor",
     "Source": "skyband.embedded.sources",
+    "explain": "skyband.engine.explain",
+    "live": "skyband.embedded.live",
     "rank": "skyband.embedded.run",
     "watch": "skyband.embedded.run",
 }

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.query import from_spec
 
 SECOND = 1_000_000
 START = 1_767_225_600 * SECOND  # 2026-01-01
@@ -221,8 +220,12 @@ def test_refusals() -> None:
         hitters(window, cells=3)
     with pytest.raises(sb.QueryError, match="a DecayWindow needs time="):
         sb.TopK(k=1, score="x", window=window)
-    mistakes: list[dict[str, Any]] = [{"half_life": 0}, {"half_life": "1 s"}, {"lateness": -1}]
-    for wrong in mistakes:
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"half_life": 0},
+        {"half_life": "1 s", "slide": 5},
+        {"lateness": -1},
+    )
+    for wrong in wrongs:
         with pytest.raises(sb.QueryError):
             sb.DecayWindow(**{"half_life": 4, "slide": 2, **wrong})
     with pytest.raises(sb.SchemaError, match="'decayed'"):
@@ -243,4 +246,4 @@ def test_spec_round_trip_and_old_fingerprints() -> None:
         "time": {"size": "1 minute", "slide": None, "lateness": 0, "offset": 0}
     }
     query = topk("90 s", "1 minute")
-    assert from_spec(query.spec()) == query
+    assert sb.query.from_spec(query.spec()) == query

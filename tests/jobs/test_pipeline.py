@@ -16,6 +16,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import explain, load_job, parse_job
+from skyband.jobs.report import Report, newest_window
 from support import spark_session, streams
 
 JOB = """
@@ -210,6 +211,11 @@ def test_explain(tmp_path: Path) -> None:
     assert "secret" not in explain(secret)
 
 
+def test_the_demo_is_a_job() -> None:
+    found = load_job(Path(__file__).parents[2] / "examples" / "spark_demo.toml")
+    assert found.engine == "spark"
+
+
 def test_the_verb_explains_and_complains(tmp_path: Path) -> None:
     pytest.importorskip("typer", reason="the command line is an extra")
     (tmp_path / "job.toml").write_text(JOB)
@@ -242,11 +248,19 @@ class TestRuns:
         run(told, spark)
         spark_session.write_batches(tmp_path / "in", [*batches, broken.cast(batches[0].schema)])
         (tmp_path / "in" / "half of it.parquet").write_bytes(b"PAR1 and no more")
-        run(told, spark)
+        reports: list[Report] = []
+        run(told, spark, reports.append)
         # The bad row moves the watermark, so that all windows before it are answered.
         want, _ = spark_session.embedded(told.queries[told.name], [*batches, broken], on_bad="skip")
         got = spark.read.parquet(str(tmp_path / "out")).toArrow()
         assert spark_session.rows(got) == spark_session.rows(want)
+        last = reports[-1]
+        assert (last.rows, last.bad, last.late) == (2, 2, 0)  # the rows of the second run
+        assert last.windows > 0
+        assert last.state_bytes is not None
+        assert last.watermark == pytest.approx(1.995)
+        shown = last.answers["best"]
+        assert shown.equals(newest_window(got.sort_by([("g", "ascending"), ("rank", "ascending")])))
         letters = spark.read.json(str(tmp_path / "bad")).orderBy("record").collect()
         assert [row.record and json.loads(row.record)["id"] for row in letters] == [None, "z"]
         assert letters[0].file.endswith("half of it.parquet")

@@ -57,7 +57,7 @@ def dominators(row: Row, others: list[Row]) -> int:
         ),
         max_size=14,
     ),
-    st.integers(1, 3),
+    st.integers(1, 6),
 )
 def test_candidates_are_the_rows_with_few_dominators(
     merges: list[tuple[list[list[int]], int]], k: int
@@ -144,7 +144,7 @@ def test_a_bucket_whose_rows_are_gone_is_dropped() -> None:
 
 
 def bucket_sizes(state: Candidates) -> list[int]:
-    sizes = (state.cut[:-1] - state.cut[1:]).tolist()
+    sizes: list[int] = (state.cut[:-1] - state.cut[1:]).tolist()
     while sizes and sizes[-1] == 0:
         sizes.pop()
     return sizes

@@ -361,11 +361,13 @@ def definition(kind: str, rows: list[Row], settings: Settings) -> list[Row]:
     if kind in ("TopK", "UncertainTopK"):
         define = topk if kind == "TopK" else uncertain
         return define(rows, **asked, later=ARRIVAL if ARRIVAL in rows[0] else None)
-    asked.pop("time", None)
+    time = asked.pop("time", None)
     if kind == "HeavyHitters":
         return heavy_hitters(rows, **asked)
     if kind == "FusedTopK":  # from several sources, the stream is the source
-        return fused([{settings["stream"]: row.get(SOURCE)} | row for row in rows], **asked)
+        later = ARRIVAL if ARRIVAL in rows[0] else time
+        marked = [{settings["stream"]: row.get(SOURCE)} | row for row in rows]
+        return fused(marked, **asked, later=later)
     if kind == "Skyline":
         return skyline([plain(row) for row in rows], settings["prefer"])
     if kind == "SkylineJoin":

@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from skyband import query
+from skyband.cli.boards import add_board
 from skyband.cli.demo import add_demo
 from skyband.cli.drafts import add_drafts
 from skyband.cli.pipelines import add_pipelines
 from skyband.cli.serving import add_serving
 from skyband.cli.verbs import add_verb
+from skyband.cli.warm import add_warm
 from skyband.cli.work import add_work
 
 __all__ = ["app"]
@@ -50,7 +52,9 @@ add_demo(app)
 _FIRST = ("TopK", "HeavyHitters", "UncertainTopK", "FusedTopK", "Skyline", "SkylineJoin")
 for _kind in dict.fromkeys((*_FIRST, *query.KINDS)):
     add_verb(app, query.KINDS[_kind])
+add_board(app)
 add_pipelines(app)
 add_drafts(app)
 add_serving(app)
 add_work(app)
+add_warm(app)

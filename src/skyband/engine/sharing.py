@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -117,21 +116,36 @@ class Family:
                 sources = session.by_source(table)
         with leader.named():
             taken = leader.reading(sources)
-        if not taken or not self._fits(taken[0]):
+        if not taken or not all(self._fits(each) for each in taken):
             return [session.pushing(table) for session in self.sessions]
         for session in self.sessions[1:]:
             with session.named():
                 session.bind(ONLY, table.schema)
         with leader.named():
             leader.refuse(taken)
-        shared = Shared(self, taken[0])
+        shared = [Shared(self, each) for each in taken]
         return [
             Move(
                 session,
                 session.start(),
-                partial(session.taking, taken, partial(shared.of, session)),
+                partial(session.taking, taken, partial(self._summaries, shared, session)),
             )
             for session in self.sessions
+        ]
+
+    def _summaries(
+        self,
+        shared: Sequence[Shared],
+        session: Session,
+        taken: Sequence[Taken],
+        fold: Fold,
+        sealed: int,
+    ) -> list[Summary]:
+        """The summaries of each chunk that a session takes."""
+        if self.summariser().parallel:
+            session.workers.map(Shared.made, shared)
+        return [
+            each.of(session, rows, fold, sealed) for each, rows in zip(shared, taken, strict=True)
         ]
 
     def _fits(self, taken: Taken) -> bool:
@@ -152,19 +166,20 @@ class Family:
         return self._summariser
 
 
-@dataclass
 class Shared:
-    """The summaries of one batch over shared panes, made when the first session asks."""
+    """The summaries of one chunk over shared panes, made when the first session asks for them."""
 
-    family: Family
-    taken: Taken
-    _made: tuple[Runs, Ints, GroupTable] | None = None
+    def __init__(self, family: Family, taken: Taken) -> None:
+        self.family = family
+        self.taken = taken
+        self._made: tuple[Runs, Ints, GroupTable] | None = None
 
     def of(self, session: Session, taken: Taken, fold: Fold, sealed: int) -> Summary:
         """The summaries that a session takes: in its own panes, with its own group codes."""
-        if taken.ticks is None:
+        made = self.made()
+        if made is None or taken.ticks is None:
             return Summary()
-        runs, starts, groups = self._summaries()
+        runs, starts, groups = made
         panes = fold.panes
         pane = np.asarray(panes.pane_of(starts))
         used = panes.used(pane)
@@ -183,14 +198,13 @@ class Shared:
         found.runs = synopsis.combine(runs) if runs.repeats.any() else synopsis.narrowed(runs)
         return found
 
-    def _summaries(self) -> tuple[Runs, Ints, GroupTable]:
-        if self._made is None:
-            family, taken = self.family, self.taken
-            assert taken.ticks is not None
-            base = family.base
+    def made(self) -> tuple[Runs, Ints, GroupTable] | None:
+        """The summaries, where each pane starts, and the groups' codes; None without rows."""
+        family, taken = self.family, self.taken
+        if self._made is None and taken.ticks is not None:
+            base, summariser = family.base, family.summariser()
             panes = Cuts(family.panes, taken.ticks) if base is None else family.panes[base]
-            groups = GroupTable(family.sessions[0].query.groups, taken.batch.schema)
-            summariser = family.summariser()
+            groups = GroupTable(family.queries[0].groups, taken.batch.schema)
             placed = place_rows(taken, summariser.axes[ONLY], panes, groups, NEVER)
             assert placed.rows is not None
             runs = summariser.summarise(placed.rows)

@@ -8,6 +8,7 @@ sorted by id here, so that kernels can break these ties by position and need not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,7 +58,7 @@ class TopKSynopsis(Synopsis[TopK]):
         names = named(self.query.id, self.query.score, self.query.time)
         return pa.schema([pa.field(n, output_type(self.schema.field(n).type)) for n in names])
 
-    @property
+    @cached_property
     def _payload(self) -> tuple[str, ...]:
         """Answer columns that cannot be recovered from key and tie."""
         query = self.query
