@@ -282,8 +282,8 @@ def _batches(
         window = queries[names[0]].window
         reading = Reading(needed, _threads(board), time, window, sorts, late)
         rows = min(_piece_rows(query) for query in queries.values())
-        found = _pieces(source, reading, rows) if is_table(source) else batches_of(source, reading)
-        streams.append(found)
+        one = _pieces(source, reading, rows) if is_table(source) else batches_of(source, reading)
+        streams.append(one)
     for found in zip_longest(*streams):
         sides = zip(orders.values(), found, strict=True)
         yield {each: piece for names, piece in sides if piece is not None for each in names}
