@@ -19,9 +19,9 @@ WINDOW = oracle.TimeWindow(40, 5)
 ROWS = 8_000
 
 MEANING = {
-    "TopK": {"id", "time", "by", "largest"},
-    "HeavyHitters": {"time", "weight", "by"},
-    "UncertainTopK": {"id", "time", "by", "semantics", "threshold"},
+    "TopK": {"id", "time", "by", "largest", "keep"},
+    "HeavyHitters": {"time", "weight", "by", "keep"},
+    "UncertainTopK": {"id", "time", "by", "semantics", "threshold", "keep"},
     "FusedTopK": {"stream", "combine", "bounds", "time", "by", "recurrences"},
     "Skyline": {"id", "time", "by"},
     "SkylineJoin": {"time"},

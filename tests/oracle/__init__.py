@@ -17,7 +17,7 @@ from oracle.compare import SUMS, difference
 from oracle.driver import Answer, Run, answers, interleave, peeks
 from oracle.frequency import heavy_hitters
 from oracle.fused import fused
-from oracle.order import in_row_order
+from oracle.order import KEPT, in_row_order
 from oracle.skyline import dominates, join, skyline, skyline_join
 from oracle.topk import topk
 from oracle.uncertain import uncertain, uncertain_by_worlds
@@ -41,6 +41,7 @@ from oracle.windows import (
 
 __all__ = [
     "BAD",
+    "KEPT",
     "SUMS",
     "Answer",
     "CountWindow",

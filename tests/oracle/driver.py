@@ -280,9 +280,10 @@ def definition(kind: str, rows: list[Row], settings: Settings) -> list[Row]:
     if kind in ("TopK", "UncertainTopK"):
         define = topk if kind == "TopK" else uncertain
         return define(rows, **asked, later=ARRIVAL if ARRIVAL in rows[0] else None)
-    asked.pop("time", None)
+    time = asked.pop("time", None)
     if kind == "HeavyHitters":
-        return heavy_hitters(rows, **asked)
+        later = ARRIVAL if ARRIVAL in rows[0] else time
+        return heavy_hitters(rows, **asked, later=later)
     if kind == "FusedTopK":  # from several sources, the stream is the source
         return fused([{settings["stream"]: row.get(SOURCE)} | row for row in rows], **asked)
     if kind == "Skyline":
@@ -313,13 +314,13 @@ def answer(
 
 
 def key_columns(kind: str, settings: Settings, table: list[Row]) -> list[str]:
-    """What identifies a row of an answer: the id or item, else all columns taken from the input."""
+    """What identifies a row: the id or item, else all columns of the input except `keep`."""
     if kind == "HeavyHitters":
         item = settings["item"]
         return [item] if isinstance(item, str) else list(item)
     if settings.get("id") is not None:
         return [settings["id"]]
-    computed = ("window_start", "window_end", "rank", "topk_probability")
+    computed = ("window_start", "window_end", "rank", "topk_probability", *settings.get("keep", ()))
     columns = list(table[0]) if table else []
     return [column for column in columns if column not in (*computed, *settings.get("by", ()))]
 

@@ -40,6 +40,7 @@ HELP = {
     "id": "Column that identifies a row.",
     "item": "Column or columns whose values are counted.",
     "k": "How many results to return.",
+    "keep": "Further columns to show of the rows in an answer.",
     "largest": "Whether larger scores rank first.",
     "left": "Name of the left source.",
     "on": "Column or columns to join on.",

@@ -33,6 +33,7 @@ from skyband.arrays import Codes, Ints, Saved, State
 from skyband.contract.checks import check_names
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Runs
+from skyband.data.arrow_store import check_keepable
 from skyband.data.flat_state import Parts, bytes_of, load, save
 from skyband.data.time_axis import TimeAxis
 from skyband.errors import EngineError, SchemaError
@@ -106,6 +107,13 @@ class Synopsis(ABC, Generic[Q]):
                     f"input column {name!r} has the name of an answer column; rename it "
                     f"(reserved: {', '.join(answer_names)})"
                 )
+        known = {*self.query.groups, *self.query.shown(schema.names)}
+        for name in self.query.kept:
+            if name in known:
+                raise SchemaError(
+                    f"keep names the column {name!r}, which the answer shows anyway; leave it out"
+                )
+            check_keepable(name, schema.field(name).type)
         return pa.schema([schema.field(name) for name in names])
 
     @property

@@ -52,7 +52,7 @@ class Exact(FrequencySynopsis):
         else:
             self.counts = PaneSums(self.item_type, query.k, self.dtype, groups)
 
-    def summarise(self, rows: Rows) -> Runs:
+    def _summarise(self, rows: Rows) -> Runs:
         weights, total = self.weighed(rows)
         raw = self.item_type.raw
         keys = rows.numpy(self.items[0]).view(np.uint64) if raw else self.hashed(rows)
@@ -62,7 +62,7 @@ class Exact(FrequencySynopsis):
         columns["count"] = counts
         return rows.runs({"items": Part(offsets, columns)}, total)
 
-    def combine(self, runs: Runs) -> Runs:
+    def _combine(self, runs: Runs) -> Runs:
         runs, raw = runs.united(), self.item_type.raw
         part = runs.parts["items"]
         keys = self.item_type.integers(part) if raw else frozen(part["hash"])
@@ -72,13 +72,13 @@ class Exact(FrequencySynopsis):
 
     # State ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         return self.counts.fold(panes, windows)
 
-    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+    def _partial(self, first: int, end: int, group: int | None) -> Runs:
         return self.counts.partial(first, end, group)
 
-    def stats(self) -> dict[str, int | float]:
+    def _stats(self) -> dict[str, int | float]:
         return self.counts.stats()
 
     def _check(self) -> None:

@@ -45,6 +45,10 @@ class Query:
     """Settings that every algorithm satisfies, even without using them. They are rejected only if
     the query names an algorithm that does not use them."""
 
+    newer: ClassVar[tuple[str, ...]] = ()
+    """Fields that version 0.1 did not have. A spec leaves them out at their defaults, so that
+    fingerprints stay the same."""
+
     _identities: ClassVar[Mapping[str, str]]
     """Of each function given, what it computed when the query was made."""
 
@@ -69,6 +73,8 @@ class Query:
             count("k", self.k)
         if hasattr(self, "by"):
             object.__setattr__(self, "by", columns("by", self.by, empty=True))
+        if hasattr(self, "keep"):
+            object.__setattr__(self, "keep", columns("keep", self.keep, empty=True))
         for each in self.time.values() if isinstance(self.time, Mapping) else (self.time,):
             column("time", each, optional=True)
         if isinstance(self.window, TimeWindow) and self.time is None:
@@ -128,6 +134,11 @@ class Query:
         return tuple(getattr(self, "by", ()))
 
     @property
+    def kept(self) -> tuple[str, ...]:
+        """Further columns of the rows in an answer, after all its other columns."""
+        return tuple(getattr(self, "keep", ()))
+
+    @property
     def key(self) -> tuple[str, ...]:
         """Answer columns that identify a row of the answer; empty if the whole row does."""
         name = getattr(self, "id", None)
@@ -140,7 +151,8 @@ class Query:
     def answer_names(self, seen: Sequence[str] = ()) -> tuple[str, ...]:
         """Names of an answer's columns, for use when their types are not known."""
         rank = RESERVED[2:] if self.ranked else ()
-        names = (*RESERVED[:2], *self.groups, *rank, *self.shown(seen), *self.extra_columns)
+        shown = (*self.shown(seen), *self.extra_columns, *self.kept)
+        names = (*RESERVED[:2], *self.groups, *rank, *shown)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property
@@ -191,6 +203,8 @@ class Query:
     def spec(self) -> dict[str, Any]:
         """The query as plain JSON values; ``from_spec`` is the inverse."""
         found = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        defaults = {f.name: f.default for f in fields(self) if f.name in self.newer}
+        found = {n: v for n, v in found.items() if n not in defaults or v != defaults[n]}
         plain = {name: _plain(name, v) for name, v in found.items() if name not in self._identities}
         functions = {
             name: {_FUNCTION: _name_of(found[name]), _IDENTITY: identity}

@@ -18,17 +18,20 @@ class HeavyHitters(Query):
 
     An item is the value of one column, or of several together. ``capacity``, ``cells``, ``ratio``
     and ``filter_bits`` are the parameters m, h, r and f of the sketches; None derives them from k.
+    ``keep`` names further columns, of any type; the answer shows them of the item's latest row.
     """
 
     kind: ClassVar[str] = "HeavyHitters"
     extra_columns: ClassVar[tuple[str, ...]] = ("count", "error")
     settings: ClassVar[tuple[str, ...]] = ("capacity", "cells", "ratio", "filter_bits")
+    newer: ClassVar[tuple[str, ...]] = ("keep",)
 
     k: int
     item: str | tuple[str, ...]
     time: str | None = None
     weight: str | None = None
     by: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
     capacity: int | None = None
     cells: int | None = None
     ratio: int | None = None

@@ -20,6 +20,7 @@ class TopK(Query):
 
     ``epsilon`` is how far a returned score may be from the true score of its rank, and ``delta``
     the probability of staying within it. With the default ``epsilon`` of 0 the answer is exact.
+    ``keep`` names further columns that the answer shows of its rows, of any type.
 
     >>> import skyband as sb
     >>> sb.TopK(k=10, score="bytes", id="flow", time="ts", window=sb.TimeWindow("10 minutes")).k
@@ -29,6 +30,7 @@ class TopK(Query):
     kind: ClassVar[str] = "TopK"
     settings: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     kept_anyway: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
+    newer: ClassVar[tuple[str, ...]] = ("keep",)
 
     k: int
     score: str
@@ -36,6 +38,7 @@ class TopK(Query):
     time: str | None = None
     by: tuple[str, ...] = ()
     largest: bool = True
+    keep: tuple[str, ...] = ()
     epsilon: float = 0.0
     delta: float = 1.0
 

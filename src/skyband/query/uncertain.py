@@ -22,10 +22,12 @@ class UncertainTopK(Query):
     ``semantics`` defines "most likely": ``pk-topk`` gives the k rows most likely to be in the top
     k, ``pt-k`` all rows whose probability of being in the top k is at least ``threshold``,
     ``u-kranks`` the most likely row of each rank, and ``u-topk`` the most likely top k as a whole.
+    ``keep`` names further columns that the answer shows of its rows, of any type.
     """
 
     kind: ClassVar[str] = "UncertainTopK"
     extra_columns: ClassVar[tuple[str, ...]] = ("topk_probability",)
+    newer: ClassVar[tuple[str, ...]] = ("keep",)
 
     k: int
     score: str
@@ -35,6 +37,7 @@ class UncertainTopK(Query):
     by: tuple[str, ...] = ()
     semantics: str = "pk-topk"
     threshold: float | None = None
+    keep: tuple[str, ...] = ()
 
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
         return (self.id, self.score, self.probability)

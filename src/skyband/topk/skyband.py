@@ -53,7 +53,8 @@ class SkybandTopK(TopKSynopsis):
         self._waiting_answered = True
 
     def start(self) -> None:
-        self.payload = payload_for({name: self.schema.field(name).type for name in self._payload})
+        types = {name: self.schema.field(name).type for name in self._payload}
+        self.payload = payload_for(types, self.query.keep)
 
     def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
         found = self.lasting.of(rows, score, tie)
