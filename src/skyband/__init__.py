@@ -27,6 +27,7 @@ from skyband.window import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
+    from skyband.answers.position import Position
     from skyband.embedded.monitor import Monitor
     from skyband.embedded.run import rank, watch
     from skyband.embedded.sources import Source
@@ -39,6 +40,7 @@ __all__ = [
     "FusedTopK",
     "HeavyHitters",
     "Monitor",
+    "Position",
     "Query",
     "QueryError",
     "SchemaError",
@@ -58,6 +60,7 @@ __all__ = [
 _ENGINES = {
     "Answer": "skyband.answers.answer",
     "Monitor": "skyband.embedded.monitor",
+    "Position": "skyband.answers.position",
     "Source": "skyband.embedded.sources",
     "rank": "skyband.embedded.run",
     "watch": "skyband.embedded.run",

@@ -116,6 +116,8 @@ register("TopK", "skyband", "skyband.topk.skyband:SkybandTopK")
 register("TopK", "mintopk", "skyband.topk.mintopk:MinTopK")
 register("TopK", "sma", "skyband.topk.sma:Sma")
 register("TopK", "pabf", "skyband.topk.pabf:Pabf", ("epsilon", "delta"), ("filter", "preselect"))
+register("TopK", "skyband-distinct", "skyband.topk.best:SkybandDistinct")
+register("TopK", "latest", "skyband.topk.latest:LatestTopK")
 
 _SKETCH = ("raw_rows",)
 _LIST, _CELLS = ("capacity",), ("capacity", "cells")

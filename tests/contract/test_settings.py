@@ -19,7 +19,7 @@ WINDOW = oracle.TimeWindow(40, 5)
 ROWS = 8_000
 
 MEANING = {
-    "TopK": {"id", "time", "by", "largest", "keep"},
+    "TopK": {"id", "time", "by", "largest", "distinct", "keep"},
     "HeavyHitters": {"time", "weight", "by", "keep"},
     "UncertainTopK": {"id", "time", "by", "semantics", "threshold", "keep"},
     "FusedTopK": {"stream", "combine", "bounds", "time", "by", "recurrences"},
@@ -51,6 +51,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
 }
 # Further settings that an algorithm or a setting needs in order to be built and show its effect.
 NEEDED: dict[str, dict[str, Any]] = {
+    **conformance.NEEDED,
     "pabf": {"epsilon": 1.0},
     "delta": {"epsilon": 1.0},
     "cells": {"capacity": 3},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from oracle.order import in_row_order
 from oracle.windows import Row
@@ -16,13 +17,32 @@ def topk(
     time: str | None = None,
     id: str | None = None,
     largest: bool = True,
+    distinct: str | None = None,
     keep: Sequence[str] = (),
     later: str | None = None,
 ) -> list[Row]:
     """The first k rows in row order: id, score and time, if the query names them, and `keep`.
 
-    `later` is the column that breaks ties: the time, unless the caller has numbered the arrivals.
+    `distinct` leaves one row of each id: the first in row order ("best"), or the latest ("latest"),
+    of equally late rows the first in row order. `later` is the column that breaks ties: the time,
+    unless the caller has numbered the arrivals.
     """
     columns = [column for column in (id, score, time, *keep) if column is not None]
-    best = in_row_order(rows, score, later=later or time, id=id, largest=largest)[:k]
+    ordered = in_row_order(rows, score, later=later or time, id=id, largest=largest)
+    if distinct is not None:
+        assert id is not None
+        chosen: dict[Any, int] = {}
+        for place in by_preference(ordered, distinct, later or time):
+            chosen.setdefault(ordered[place][id], place)
+        ordered = [ordered[place] for place in sorted(chosen.values())]
+    best = ordered[:k]
     return [{column: row[column] for column in columns} for row in best]
+
+
+def by_preference(ordered: list[Row], distinct: str, later: str | None) -> list[int]:
+    """The places of rows, given in row order: the row that counts for an id before its others."""
+    places = list(range(len(ordered)))
+    if distinct == "latest":
+        assert later is not None
+        places.sort(key=lambda place: ordered[place][later], reverse=True)
+    return places

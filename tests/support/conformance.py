@@ -89,6 +89,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "lsj": {"share_from": 0},
 }
 
+# Settings without which an algorithm does not answer.
+NEEDED: dict[str, dict[str, Any]] = {
+    "skyband-distinct": {"distinct": "best", "id": "price"},
+    "latest": {"distinct": "latest", "id": "price"},
+}
+
 Sent = streams.Stream | Mapping[str, streams.Stream]
 """One stream, or one per source."""
 

@@ -36,6 +36,7 @@ HELP = {
     "bounds": "Least and greatest value, for all streams or for each stream.",
     "combine": "How to combine the streams' values into a score: a name, or weights.",
     "delta": "Probability of staying within epsilon.",
+    "distinct": "Show each id once: best (with its best row) or latest (with its latest row).",
     "epsilon": "How far a score may be from the true score of its rank.",
     "id": "Column that identifies a row.",
     "item": "Column or columns whose values are counted.",

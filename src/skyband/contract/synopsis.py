@@ -57,6 +57,8 @@ class Synopsis(ABC, Generic[Q]):
     """A shorter window can be read from the same state (``Monitor.peek(last=...)``)."""
     admits: bool = False
     """``admit`` may find bad rows in sealed panes, so it must see all these panes before a fold."""
+    positions: bool = False
+    """``position`` knows where any live id stands (``Monitor.position``)."""
     finishes: bool = False
     """``fold`` with ``final=True`` returns finished answers, more cheaply than ``finish``."""
     exact: bool = True
@@ -189,6 +191,19 @@ class Synopsis(ABC, Generic[Q]):
         Called only if the class declares ``peeks``.
         """
         raise EngineError(f"{type(self).__name__} cannot be read between windows")
+
+    def track_positions(self) -> None:
+        """Called before all else if ``position`` may be called, for which more must be kept."""
+
+    def position(
+        self, first: int, end: int, group: int, key: Sequence[pa.Array]
+    ) -> tuple[int, Any, int] | None:
+        """The rank and value of an id over the live panes ``[first, end)``, and how many there are.
+
+        ``key`` holds the id's columns, of one row. None if the id is not live. Called only if the
+        class declares ``positions``.
+        """
+        raise EngineError(f"{type(self).__name__} does not know the position of every id")
 
     # Answers ----------------------------------------------------------------------------------
 

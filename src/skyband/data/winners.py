@@ -30,7 +30,7 @@ def winners(
     for key in keys:
         if len(rows) == count:
             break
-        mine = key[rows]
+        mine = key if len(rows) == len(key) else key[rows]
         best = np.full(count, _LEAST)
         np.maximum.at(best, own, mine)
         kept = np.flatnonzero(mine == best[own])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skyband.answers.answer import Answer, Answers
+from skyband.answers.position import Position
 from skyband.data.packing import pack, schema_from_array, schema_to_array, under, unpack
 from skyband.engine.session import Session
 from skyband.errors import EngineError, QueryError
@@ -21,11 +22,17 @@ SNAPSHOT_VERSION = 1
 
 
 def new_session(
-    query: Query, on_bad: str = "raise", idle: Duration | float | None = None
+    query: Query,
+    on_bad: str = "raise",
+    idle: Duration | float | None = None,
+    positions: bool = False,
 ) -> Session:
-    """A session of a query, after checking the user's arguments."""
+    """A session of a query, after checking the user's arguments.
+
+    ``positions`` says that the position of any id may be asked for, which can take more memory.
+    """
     check_query(query, on_bad)
-    return Session(query, on_bad, _seconds(idle))
+    return Session(query, on_bad, _seconds(idle), positions=positions)
 
 
 class Monitor:
@@ -45,7 +52,7 @@ class Monitor:
     def __init__(
         self, query: Query, on_bad: str = "raise", idle: Duration | float | None = None
     ) -> None:
-        self.session = new_session(query, on_bad, idle)
+        self.session = new_session(query, on_bad, idle, positions=True)
 
     @property
     def query(self) -> Query:
@@ -76,6 +83,23 @@ class Monitor:
         if size is not None and not 0 < size <= window.panes.size:
             raise QueryError(f"last must be positive and at most the window's size, not {last!r}")
         return Answer(self.session.peek(size), 0)
+
+    def position(self, id: Any, group: Any = ()) -> Position | None:
+        """Where an id or item stands now: its rank, its score or count, and how many there are.
+
+        It is ranked over the window that ``peek`` reads, also beyond the best k. If the query has
+        ``by``, pass the value of the group, or a tuple of values; for an item of several columns,
+        pass a tuple. Returns None for an id that is not live. Works for
+        ``HeavyHitters(algorithm="exact")`` and ``TopK(distinct=...)``.
+
+        >>> import pyarrow as pa, skyband as sb
+        >>> query = sb.TopK(k=1, score="x", id="who", distinct="best", window=sb.CountWindow(3))
+        >>> monitor = sb.Monitor(query)
+        >>> _ = monitor.push(pa.table({"who": ["ann", "bob", "ann"], "x": [3, 4, 5]}))
+        >>> monitor.position("bob")
+        Position(rank=2, value=4, of=2)
+        """
+        return self.session.position(id, group)
 
     def stats(self) -> dict[str, int | float]:
         """Rows read and left out, windows answered, state size and operation counts."""

@@ -86,6 +86,12 @@ class Query:
                 f"choose one of {', '.join(known)} or None"
             )
         self._validate()
+        if self.algorithm is not None and not self.answered_by(self.algorithm):
+            able = [name for name in known if self.answered_by(name)]
+            raise QueryError(
+                f"{self.algorithm} does not answer {self.kind} {self.variant}; use algorithm=None, "
+                f"or one of {', '.join(able)}"
+            )
         self._check_settings()
         functions = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         identities = {n: function_identity(n, v) for n, v in functions.items() if callable(v)}
@@ -95,6 +101,15 @@ class Query:
     def idle_options(cls, given: Mapping[str, Any]) -> tuple[str, ...]:
         """Options that do nothing for a query with the parameters ``given``; they are rejected."""
         return ()
+
+    def answered_by(self, algorithm: str) -> bool:
+        """Whether an algorithm of this kind of query can answer this one."""
+        return True
+
+    @property
+    def variant(self) -> str:
+        """What makes ``answered_by`` refuse an algorithm, for messages."""
+        return ""
 
     def _check_settings(self) -> None:
         chosen = registry.choose(self)

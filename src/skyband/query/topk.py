@@ -9,9 +9,12 @@ from typing import ClassVar
 
 from skyband.errors import QueryError
 from skyband.query.base import Query
-from skyband.query.checks import column, number
+from skyband.query.checks import column, number, one_of
 
-__all__ = ["TopK"]
+__all__ = ["DISTINCT", "TopK"]
+
+DISTINCT = {"best": "skyband-distinct", "latest": "latest"}
+"""The algorithm that answers each kind of ``distinct``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +23,9 @@ class TopK(Query):
 
     ``epsilon`` is how far a returned score may be from the true score of its rank, and ``delta``
     the probability of staying within it. With the default ``epsilon`` of 0 the answer is exact.
-    ``keep`` names further columns that the answer shows of its rows, of any type.
+    ``distinct`` shows each id once: ``"best"`` with the best of its live rows, ``"latest"`` with
+    the latest of them. ``keep`` names further columns that the answer shows of its rows, of any
+    type.
 
     >>> import skyband as sb
     >>> sb.TopK(k=10, score="bytes", id="flow", time="ts", window=sb.TimeWindow("10 minutes")).k
@@ -30,7 +35,7 @@ class TopK(Query):
     kind: ClassVar[str] = "TopK"
     settings: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     kept_anyway: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
-    newer: ClassVar[tuple[str, ...]] = ("keep",)
+    newer: ClassVar[tuple[str, ...]] = ("distinct", "keep")
 
     k: int
     score: str
@@ -38,6 +43,7 @@ class TopK(Query):
     time: str | None = None
     by: tuple[str, ...] = ()
     largest: bool = True
+    distinct: str | None = None
     keep: tuple[str, ...] = ()
     epsilon: float = 0.0
     delta: float = 1.0
@@ -45,12 +51,27 @@ class TopK(Query):
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
         return (self.id, self.score, self.time)
 
+    def answered_by(self, algorithm: str) -> bool:
+        for_ids = algorithm in DISTINCT.values()
+        return algorithm == DISTINCT[self.distinct] if self.distinct else not for_ids
+
+    @property
+    def variant(self) -> str:
+        return f"with distinct={self.distinct!r}"
+
     def _validate(self) -> None:
         column("score", self.score)
         column("id", self.id, optional=True)
         column("time", self.time, optional=True)
         number("epsilon", self.epsilon, 0.0, math.inf)
         number("delta", self.delta, 0.0, 1.0, open_low=True)
+        if self.distinct is not None:
+            one_of("distinct", self.distinct, tuple(DISTINCT))
+            if self.id is None:
+                raise QueryError(
+                    f"distinct={self.distinct!r} shows each id once, so it needs id=, the name of "
+                    "the column with the id"
+                )
         if self.algorithm == "pabf" and self.epsilon == 0:
             raise QueryError(
                 "pabf is approximate and needs epsilon > 0; set epsilon, or use algorithm=None"

@@ -1,8 +1,8 @@
-"""The best k rows by score: three exact algorithms and an approximate one."""
+"""The best k rows by score, or the best k ids: exact algorithms and an approximate one."""
 
 from __future__ import annotations
 
-from skyband.query.topk import TopK
+from skyband.query.topk import DISTINCT, TopK
 
 __all__ = ["choose"]
 
@@ -13,4 +13,5 @@ def choose(query: TopK) -> str:
     A query with ``epsilon`` could use "pabf", but in our measurements the exact algorithm is faster
     (docs/decisions/0006-pabf-levels.md), so an approximate answer would save no time.
     """
-    return "skyband"
+    # A spec that version 0.1 wrote has no field ``distinct``.
+    return DISTINCT.get(getattr(query, "distinct", None) or "", "skyband")

@@ -27,10 +27,11 @@ from skyband.kernels.topk.select import select_runs
 from skyband.query.topk import TopK
 from skyband.window import CountWindow
 
-__all__ = ["TopKSynopsis"]
+__all__ = ["ALL", "TopKSynopsis"]
 
 _BY_POSITION = np.zeros(0, np.int64)
-_ALL = 1 << 31
+ALL = 1 << 31
+"""The limit of a summary that holds every row."""
 
 
 class TopKSynopsis(Synopsis[TopK]):
@@ -41,7 +42,7 @@ class TopKSynopsis(Synopsis[TopK]):
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
-        self.limit = _ALL if self.keeps_all else query.k
+        self.limit = ALL if self.keeps_all else query.k
         self.counting = isinstance(query.window, CountWindow)
 
     # Columns ----------------------------------------------------------------------------------
