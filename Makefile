@@ -18,7 +18,7 @@ TWO    := -n 2 --dist worksteal
 SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-spark setup-test hooks demo bench test test-core test-nojit test-spark \
+.PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo board screenshots bench test test-core test-nojit test-spark \
         slow-nojit docs-test slow cluster fuzz mutants lowest wheel check format clean
 
 help:  ## List the targets
@@ -35,16 +35,21 @@ $(VENV)/.stamp-demo: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[cli]'
 	@touch $@
 
+$(VENV)/.stamp-board: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[cli,serve]'
+	@touch $@ $(VENV)/.stamp-demo
+
 $(VENV)/.stamp-dev: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev]'
-	@touch $@ $(VENV)/.stamp-demo
+	@touch $@ $(VENV)/.stamp-demo $(VENV)/.stamp-board
 
 $(VENV)/.stamp-spark: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev,spark]'
-	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo
+	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo $(VENV)/.stamp-board
 
 setup: $(VENV)/.stamp-dev  ## Make .venv with all that development needs, Spark excepted
 setup-demo: $(VENV)/.stamp-demo  ## Make .venv with the command line only
+setup-board: $(VENV)/.stamp-board  ## Make .venv with the command line and the board in a browser
 setup-spark: $(VENV)/.stamp-spark  ## Make .venv with development tools and Spark
 
 hooks: setup  ## Let git run the checks at every commit and push (pre-commit)
@@ -59,6 +64,12 @@ setup-test:
 
 demo: setup-demo  ## Watch a ranking move over a generated stream of network flows
 	@$(BIN)/python -m skyband demo
+
+board: setup-board  ## Watch the same in a browser, as a board of several queries
+	@$(BIN)/python -m skyband serve --demo --open
+
+screenshots: setup  ## Make the pictures of the board in docs/serve, with the system's Chromium
+	PYTHONPATH=tests $(BIN)/python -m support.screenshots docs/serve
 
 bench: setup  ## Measure beside numpy and DuckDB; choose with BENCH_ARGS="topk ..."
 	$(BIN)/python -m skyband bench $(BENCH_ARGS)
@@ -115,7 +126,7 @@ $(LOWEST)/.stamp: pyproject.toml .ci/lowest.py
 	@touch $@
 
 # dev and the extras that it takes in. Kernels are compiled anew, so they get a cache of their own.
-LOWEST_EXTRAS := dev bench cli plots postgres
+LOWEST_EXTRAS := dev bench cli plots postgres serve
 
 lowest: $(LOWEST)/.stamp  ## Run the core tests with the lowest versions that pyproject.toml allows
 	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest $(TWO) $(CORE) tests $(PYTEST_ARGS)

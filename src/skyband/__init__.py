@@ -23,7 +23,7 @@ from skyband.query import (
     TopK,
     UncertainTopK,
 )
-from skyband.window import CountWindow, TimeWindow
+from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
@@ -36,9 +36,11 @@ __all__ = [
     "Answer",
     "CountWindow",
     "DataError",
+    "DecayWindow",
     "EngineError",
     "FusedTopK",
     "HeavyHitters",
+    "LandmarkWindow",
     "Monitor",
     "Position",
     "Query",

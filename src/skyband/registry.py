@@ -31,6 +31,7 @@ class Algorithm(NamedTuple):
     target: str | type
     takes: tuple[str, ...]
     options: tuple[str, ...]
+    window: str = "sized"
 
 
 _ALGORITHMS: dict[str, dict[str, Algorithm]] = {
@@ -57,13 +58,15 @@ def register(
     target: str | type,
     takes: tuple[str, ...] = (),
     options: tuple[str, ...] = (),
+    window: str = "sized",
 ) -> None:
     """Register ``target`` (a class, or its name ``"module:Class"``) as an algorithm of a query.
 
     ``takes`` lists which of the query's ``settings`` the algorithm uses, ``options`` the names that
-    it accepts in ``options=``.
+    it accepts in ``options=``, and ``window`` the sort of windows that it answers: "sized" for time
+    and count windows, "decay" or "landmark".
     """
-    _ALGORITHMS[kind][name] = Algorithm(target, takes, options)
+    _ALGORITHMS[kind][name] = Algorithm(target, takes, options, window)
 
 
 def kinds() -> tuple[str, ...]:
@@ -71,9 +74,9 @@ def kinds() -> tuple[str, ...]:
     return tuple(kind for kind, table in _ALGORITHMS.items() if table)
 
 
-def algorithms(kind: str) -> tuple[str, ...]:
-    """The names of a query's algorithms, in the order of registration."""
-    return tuple(_ALGORITHMS[kind])
+def algorithms(kind: str, window: str = "sized") -> tuple[str, ...]:
+    """The names of a query's algorithms for a sort of windows, in the order of registration."""
+    return tuple(name for name, each in _ALGORITHMS[kind].items() if each.window == window)
 
 
 def takes(kind: str, name: str) -> tuple[str, ...]:
@@ -118,6 +121,8 @@ register("TopK", "sma", "skyband.topk.sma:Sma")
 register("TopK", "pabf", "skyband.topk.pabf:Pabf", ("epsilon", "delta"), ("filter", "preselect"))
 register("TopK", "skyband-distinct", "skyband.topk.best:SkybandDistinct")
 register("TopK", "latest", "skyband.topk.latest:LatestTopK")
+register("TopK", "decay", "skyband.topk.decay:DecayedRows", window="decay")
+register("TopK", "landmark", "skyband.topk.landmark:BestRows", window="landmark")
 
 _SKETCH = ("raw_rows",)
 _LIST, _CELLS = ("capacity",), ("capacity", "cells")
@@ -129,12 +134,18 @@ register("HeavyHitters", "fsw", "skyband.frequency.fsw:Fsw", _CELLS, _SKETCH)
 register("HeavyHitters", "fsw-r", "skyband.frequency.fsw:FswR", (*_CELLS, "ratio"), _SKETCH)
 _ALL = (*_CELLS, "ratio", "filter_bits")
 register("HeavyHitters", "fsw-f", "skyband.frequency.fsw:FswF", _ALL, _SKETCH)
+register(
+    "HeavyHitters", "decay", "skyband.frequency.decay:DecayedCounts", ("capacity",), window="decay"
+)
+_RUNNING = "skyband.frequency.running:RunningCounts"
+register("HeavyHitters", "landmark", _RUNNING, ("capacity",), window="landmark")
 
 register("UncertainTopK", "bs", "skyband.uncertain.bs:SortedWindow")
 register("UncertainTopK", "csq", "skyband.uncertain.csq:CompactSetQueue")
 register("UncertainTopK", "ccsq", "skyband.uncertain.ccsq:CompressedQueue")
 register("UncertainTopK", "scsq", "skyband.uncertain.scsq:SegmentalQueue")
 register("UncertainTopK", "scsq-buffer", "skyband.uncertain.scsq:BufferedQueue")
+register("UncertainTopK", "landmark", "skyband.uncertain.landmark:CompactSet", window="landmark")
 
 _FUSED, _EAA = ("guard", "kmax"), ("guard", "kmax", "slack")
 register("FusedTopK", "sla", "skyband.fused.sla:Sla", (), _FUSED)
@@ -146,6 +157,7 @@ register(
 
 register("Skyline", "sfs", "skyband.skyline.sfs:Sfs")
 register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")
+register("Skyline", "landmark", "skyband.skyline.landmark:WholeSkyline", window="landmark")
 
 register("SkylineJoin", "naive", "skyband.skyline.naive:Naive")
 register("SkylineJoin", "isj", "skyband.skyline.isj:Isj")

@@ -1,101 +1,28 @@
-"""Windows, and the panes that they are made of.
+"""Windows: what part of a stream a query looks at, and when it is answered.
 
-    TimeWindow("10 s", slide="4 s")          size mod slide = 2 s, so two panes per slide
-
-    window ends      4         8        12        16
-    panes       ├ 0 ┼ 1 ┼ 2 ┼ 3 ┼ 4 ┼ 5 ┼ 6 ┼ 7 ┤
-                0   2   4   6   8   10  12  14  16
-    the window that ends at 16 is [6, 16): panes 3 to 7
-
-Panes are numbered with consecutive integers. A row belongs to exactly one pane, and a window is a
-whole number of panes. Code outside this module works with pane numbers, not with times.
+Times become integers here (``ticks``): microseconds since the epoch, or the values of an integer
+time column. A window's panes (``panes.py``) do the arithmetic.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from fractions import Fraction
-from typing import Any
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Ints
+from skyband.durations import Duration, parse_duration
 from skyband.errors import QueryError
+from skyband.panes import DecayPanes, LandmarkPanes, Panes
 
-__all__ = ["CountWindow", "Duration", "Panes", "TimeWindow", "Window", "parse_duration"]
-
-Duration = str | timedelta | int
+__all__ = [
+    "CountWindow", "DecayWindow", "Duration", "EventWindow", "LandmarkWindow", "Panes",
+    "TimeWindow", "Window", "parse_duration",
+]  # fmt: skip
 
 _DAY = 86_400_000_000
-_UNITS = {
-    1: ("us", "µs", "μs", "microsecond", "microseconds"),
-    1_000: ("ms", "millisecond", "milliseconds"),
-    1_000_000: ("s", "sec", "secs", "second", "seconds"),
-    60_000_000: ("m", "min", "mins", "minute", "minutes"),
-    3_600_000_000: ("h", "hr", "hrs", "hour", "hours"),
-    86_400_000_000: ("d", "day", "days"),
-    7 * 86_400_000_000: ("w", "week", "weeks"),
-}
-_MICROSECONDS = {name: size for size, names in _UNITS.items() for name in names}
-_VARYING = {"month", "months", "mon", "quarter", "quarters", "year", "years", "y", "yr", "yrs"}
-_TOO_FINE = {"ns", "nanosecond", "nanoseconds"}
-_TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zµμ]+)\s*,?")
-
-
-def parse_duration(value: Duration, what: str = "duration") -> int:
-    """Convert a duration, written as in Spark, to microseconds.
-
-    >>> parse_duration("1 minute 30 seconds"), parse_duration("250 ms")
-    (90000000, 250000)
-    """
-    if isinstance(value, timedelta):
-        return value // timedelta(microseconds=1)
-    if not isinstance(value, str):
-        raise QueryError(
-            f"{what} must be a string such as '10 minutes' or a timedelta, not {value!r}"
-        )
-    text = value.strip().lower()
-    if text.startswith("interval"):
-        text = text[len("interval") :].strip()
-    text = text.replace("'", "")
-    total, at = Fraction(0), 0
-    if not text:
-        raise QueryError(f"{what} is empty; write it as '10 minutes' or '90 s'")
-    while at < len(text):
-        term = _TERM.match(text, at)
-        if term is None:
-            raise QueryError(
-                f"{what} {value!r} was not understood; write it as '10 minutes', '90 s', "
-                "'1 hour 30 minutes' or '250 ms'"
-            )
-        number, unit = term.groups()
-        if unit in _VARYING:
-            raise QueryError(
-                f"{what} {value!r}: months and years differ in length, so they cannot size a "
-                "window; give days, for example '30 days'"
-            )
-        if unit in _TOO_FINE:
-            raise QueryError(
-                f"{what} {value!r}: nanoseconds are too fine for a window; use microseconds (us) "
-                "or a longer unit"
-            )
-        if unit not in _MICROSECONDS:
-            raise QueryError(
-                f"{what} {value!r}: unknown unit {unit!r}; use weeks, days, hours, minutes, "
-                "seconds, milliseconds or microseconds"
-            )
-        total += Fraction(number) * _MICROSECONDS[unit]
-        at = term.end()
-    if total.denominator != 1:
-        raise QueryError(
-            f"{what} {value!r} is not a whole number of microseconds; round it to microseconds"
-        )
-    return int(total)
-
-
 _GREATEST = 1 << 60
 _TICKS = (-(1 << 63), (1 << 63) - 1)
 # Years 1 to 9999, the range of Python's datetime, less one day at each end for time zones.
@@ -111,140 +38,40 @@ def _is_integer(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-@dataclass(frozen=True, slots=True)
-class Panes:
-    """Pane arithmetic on plain integers, the same for times and for arrival counts.
+def _ticks(given: Mapping[str, Any], free: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
+    """The parts of a window as ticks, and whether they are integers instead of durations.
 
-    Window number j ends at ``offset + j * slide``. Panes are numbered as in the drawing at the top
-    of this module.
+    Zero means the same with or without a unit, so the parts in ``free`` may be zero in either form.
     """
-
-    size: int
-    slide: int
-    offset: int = 0
-
-    @property
-    def rest(self) -> int:
-        """``size mod slide``; if it is not 0, every slide is cut a second time."""
-        return self.size % self.slide
-
-    @property
-    def per_slide(self) -> int:
-        return 2 if self.rest else 1
-
-    @property
-    def gaps(self) -> bool:
-        """Whether there are panes that no window covers."""
-        return self.slide > self.size
-
-    @property
-    def per_window(self) -> int:
-        """The number of panes that a window covers."""
-        whole = self.size // self.slide
-        return whole * self.per_slide + (1 if self.rest else 0)
-
-    def pane_of(self, position: Any) -> Any:
-        """Pane numbers of integer positions (an array or one number)."""
-        shifted = position - self.offset if self.offset else position
-        slides = shifted // self.slide
-        if not self.rest:
-            return slides
-        second = (shifted - slides * self.slide) >= self.slide - self.rest
-        return 2 * slides + second
-
-    def pane_start(self, pane: Any) -> Any:
-        """First position of a pane (an array or one number)."""
-        if not self.rest:
-            return self.offset + pane * self.slide
-        slides, second = pane // 2, pane % 2
-        return self.offset + slides * self.slide + second * (self.slide - self.rest)
-
-    def pane_end(self, pane: Any) -> Any:
-        """First position after a pane."""
-        return self.pane_start(pane + 1)
-
-    def used(self, pane: Ints) -> npt.NDArray[np.bool_]:
-        """Whether some window covers each pane."""
-        if not self.gaps:
-            return np.ones(len(pane), np.bool_)
-        return np.asarray(pane % 2 == 1)
-
-    def end_of(self, window: Any) -> Any:
-        """The position at which window number ``window`` ends."""
-        return self.offset + window * self.slide
-
-    def first_pane(self, window: Any) -> Any:
-        """The first pane of a window."""
-        return self.end_pane(window) - self.per_window
-
-    def end_pane(self, window: Any) -> Any:
-        """The pane after the last pane of a window."""
-        return window * self.per_slide
-
-    def last_window_ending_by(self, position: int) -> int:
-        """The greatest window number whose end is at or before ``position``."""
-        return int((position - self.offset) // self.slide)
-
-    def first_window_of(self, pane: Any) -> Any:
-        """The first window that covers the pane; for a pane in a gap, the first that ends later."""
-        return pane // self.per_slide + 1
-
-    def last_window_of(self, pane: Any) -> Any:
-        """The last window that covers the pane."""
-        return (pane + self.per_window) // self.per_slide
+    parts = {name: value for name, value in given.items() if value is not None}
+    parts |= {n: v for n, v in free.items() if not (_is_integer(v) and v == 0)}
+    integers = [_is_integer(value) for value in parts.values()]
+    if any(integers) and not all(integers):
+        raise QueryError(
+            "a window must be given in all durations or all integers (for an integer time "
+            f"column); got {parts}"
+        )
+    found = {n: int(v) if integers[0] else parse_duration(v, n) for n, v in parts.items()}
+    found = dict.fromkeys(free, 0) | found
+    for name in given:
+        if name in found and found[name] <= 0:
+            raise QueryError(f"{name} must be positive, not {given[name]!r}")
+    if found["lateness"] < 0:
+        raise QueryError(f"lateness must be zero or positive, not {free['lateness']!r}")
+    for name in (*given, "lateness"):
+        _fits(name, found.get(name, 0))
+    return found, integers[0]
 
 
-@dataclass(frozen=True)
-class TimeWindow:
-    """Windows ``[end - size, end)`` whose ends are the multiples of ``slide`` since the epoch.
+class EventWindow:
+    """What all windows over event time share."""
 
-    ``slide`` defaults to ``size`` (tumbling windows). Rows may come up to ``lateness`` behind the
-    greatest time seen. Durations are strings, timedeltas or, over an integer time column, integers.
+    panes: Panes
+    lateness_ticks: int
+    integer: bool
 
-    >>> TimeWindow("10 minutes", slide="1 minute", lateness="30 seconds").panes.per_window
-    10
-    """
-
-    size: Duration
-    slide: Duration | None = None
-    lateness: Duration = 0
-    offset: Duration = 0
-    panes: Panes = field(init=False, repr=False, compare=False)
-    lateness_ticks: int = field(init=False, repr=False, compare=False)
-    integer: bool = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if self.size is None:
-            raise QueryError("a TimeWindow needs a size, for example '10 minutes'")
-        given = {"size": self.size, "slide": self.slide}
-        extras = {"lateness": self.lateness, "offset": self.offset}
-        given = {name: value for name, value in given.items() if value is not None}
-        # Zero means the same with or without a unit, so it may be mixed with either form.
-        given |= {n: v for n, v in extras.items() if not (_is_integer(v) and v == 0)}
-        integers = [_is_integer(value) for value in given.values()]
-        if any(integers) and not all(integers):
-            raise QueryError(
-                "a window must be given in all durations or all integers (for an integer time "
-                f"column); got {given}"
-            )
-        integer = integers[0]
-
-        def ticks(name: str) -> int:
-            value: Any = given.get(name, 0)
-            return int(value) if _is_integer(value) else parse_duration(value, name)
-
-        size = ticks("size")
-        slide = ticks("slide") if "slide" in given else size
-        lateness, offset = ticks("lateness"), ticks("offset")
-        if size <= 0:
-            raise QueryError(f"size must be positive, not {self.size!r}")
-        if slide <= 0:
-            raise QueryError(f"slide must be positive, not {self.slide!r}")
-        if lateness < 0:
-            raise QueryError(f"lateness must be zero or positive, not {self.lateness!r}")
-        for name, value in (("size", size), ("slide", slide), ("lateness", lateness)):
-            _fits(name, value)
-        object.__setattr__(self, "panes", Panes(size, slide, offset % slide))
+    def _set(self, panes: Panes, lateness: int, integer: bool) -> None:
+        object.__setattr__(self, "panes", panes)
         object.__setattr__(self, "lateness_ticks", lateness)
         object.__setattr__(self, "integer", integer)
 
@@ -265,6 +92,129 @@ class TimeWindow:
 
 
 @dataclass(frozen=True)
+class TimeWindow(EventWindow):
+    """Windows ``[end - size, end)`` whose ends are the multiples of ``slide`` since the epoch.
+
+    ``slide`` defaults to ``size`` (tumbling windows). Rows may come up to ``lateness`` behind the
+    greatest time seen. Durations are strings, timedeltas or, over an integer time column, integers.
+
+    >>> TimeWindow("10 minutes", slide="1 minute", lateness="30 seconds").panes.per_window
+    10
+    """
+
+    size: Duration
+    slide: Duration | None = None
+    lateness: Duration = 0
+    offset: Duration = 0
+    panes: Panes = field(init=False, repr=False, compare=False)
+    lateness_ticks: int = field(init=False, repr=False, compare=False)
+    integer: bool = field(init=False, repr=False, compare=False)
+
+    sort: ClassVar[str] = "sized"
+
+    def __post_init__(self) -> None:
+        if self.size is None:
+            raise QueryError("a TimeWindow needs a size, for example '10 minutes'")
+        given = {"size": self.size, "slide": self.slide}
+        ticks, integer = _ticks(given, {"lateness": self.lateness, "offset": self.offset})
+        slide = ticks.get("slide", ticks["size"])
+        self._set(Panes(ticks["size"], slide, ticks["offset"] % slide), ticks["lateness"], integer)
+
+
+@dataclass(frozen=True)
+class DecayWindow(EventWindow):
+    """All rows so far, each weighing half as much after every ``half_life``.
+
+    At an end ``e``, a row of time ``t < e`` weighs ``2 ** (-(e - t) / half_life)``. Ends are the
+    multiples of ``slide``; an end is answered if there are rows in ``[e - slide, e)``. For TopK and
+    HeavyHitters.
+
+    >>> DecayWindow("30 minutes", slide="1 minute").panes.half_life
+    1800000000
+    """
+
+    half_life: Duration
+    slide: Duration
+    lateness: Duration = 0
+    offset: Duration = 0
+    panes: DecayPanes = field(init=False, repr=False, compare=False)
+    lateness_ticks: int = field(init=False, repr=False, compare=False)
+    integer: bool = field(init=False, repr=False, compare=False)
+
+    sort: ClassVar[str] = "decay"
+
+    def __post_init__(self) -> None:
+        for name in ("half_life", "slide"):
+            if getattr(self, name) is None:
+                raise QueryError(f"a DecayWindow needs a {name}, for example '30 minutes'")
+        given = {"half_life": self.half_life, "slide": self.slide}
+        ticks, integer = _ticks(given, {"lateness": self.lateness, "offset": self.offset})
+        slide = ticks["slide"]
+        panes = DecayPanes(slide, slide, ticks["offset"] % slide, ticks["half_life"])
+        self._set(panes, ticks["lateness"], integer)
+
+
+@dataclass(frozen=True)
+class LandmarkWindow(EventWindow):
+    """All rows since a moment, or since the first row; answered every ``slide``.
+
+    ``since`` is a datetime, an ISO 8601 text or, over an integer time column, an integer; a moment
+    without a zone counts as UTC. Rows before it are not used. For TopK, HeavyHitters, UncertainTopK
+    and Skyline.
+
+    >>> LandmarkWindow(slide="1 minute", since="2026-01-01").panes.since
+    1767225600000000
+    """
+
+    slide: Duration
+    since: datetime | date | str | int | None = None
+    lateness: Duration = 0
+    offset: Duration = 0
+    panes: LandmarkPanes = field(init=False, repr=False, compare=False)
+    lateness_ticks: int = field(init=False, repr=False, compare=False)
+    integer: bool = field(init=False, repr=False, compare=False)
+
+    sort: ClassVar[str] = "landmark"
+
+    def __post_init__(self) -> None:
+        if self.slide is None:
+            raise QueryError("a LandmarkWindow needs a slide, for example '1 minute'")
+        free = {"lateness": self.lateness, "offset": self.offset}
+        ticks, integer = _ticks({"slide": self.slide}, free)
+        slide = ticks["slide"]
+        landmark = None if self.since is None else self._moment(integer)
+        panes = LandmarkPanes(slide, slide, ticks["offset"] % slide, landmark)
+        self._set(panes, ticks["lateness"], integer)
+
+    def _moment(self, integer: bool) -> int:
+        """The landmark as ticks; ``since`` becomes an integer, or a datetime in UTC."""
+        since = self.since
+        if integer or _is_integer(since):
+            if not integer or not _is_integer(since):
+                raise QueryError(
+                    "since must be a moment such as '2026-01-01 12:00' or a datetime, or an "
+                    f"integer if slide is one (for an integer time column); got {since!r}"
+                )
+            object.__setattr__(self, "since", int(since))  # type: ignore[arg-type]
+            return int(since)  # type: ignore[arg-type]
+        if isinstance(since, str):
+            try:
+                since = datetime.fromisoformat(since.strip())
+            except ValueError:
+                raise QueryError(
+                    f"since {since!r} was not understood; write it as '2026-01-01 12:00' or "
+                    "'2026-01-01T12:00:00+01:00'"
+                ) from None
+        if isinstance(since, date) and not isinstance(since, datetime):
+            since = datetime.combine(since, time())
+        if not isinstance(since, datetime):
+            raise QueryError(f"since must be a datetime or a text like '2026-01-01', not {since!r}")
+        since = since.replace(tzinfo=UTC) if since.tzinfo is None else since.astimezone(UTC)
+        object.__setattr__(self, "since", since)
+        return (since - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
 class CountWindow:
     """The last ``size`` arrivals, read after every ``slide`` arrivals.
 
@@ -275,6 +225,8 @@ class CountWindow:
     size: int
     slide: int | None = None
     panes: Panes = field(init=False, repr=False, compare=False)
+
+    sort: ClassVar[str] = "sized"
 
     def __post_init__(self) -> None:
         slide = self.size if self.slide is None else self.slide
@@ -296,4 +248,4 @@ class CountWindow:
         return int(value)  # type: ignore[arg-type]
 
 
-Window = TimeWindow | CountWindow
+Window = TimeWindow | CountWindow | DecayWindow | LandmarkWindow

@@ -201,10 +201,37 @@ def test_a_sketch_keeps_columns_of_the_items_it_counts() -> None:
 
 def test_a_query_without_keep_has_its_old_fingerprint() -> None:
     for kind in QUERIES:
-        assert "keep" not in query_of(kind, keep=()).spec()
         query = query_of(kind)
         assert from_spec(query.spec()) == query
         assert query.fingerprint != query_of(kind, keep=()).fingerprint
     query = sb.TopK(k=1, score="x", window=sb.CountWindow(9))
     assert query.fingerprint == "042eefcb6fb0a2be50a52ac061b9605c"
     assert make_synopsis(query).query.kept == ()
+
+
+@pytest.mark.parametrize(
+    "window", [sb.DecayWindow(3, slide=2), sb.LandmarkWindow(slide=2)], ids=["decay", "landmark"]
+)
+def test_windows_that_no_row_leaves_keep_columns_too(window: Any) -> None:
+    """The latest row of an item, and the row of each score, whatever the order of the rows."""
+    kinds = ["TopK", "HeavyHitters"]
+    kinds += ["UncertainTopK"] if isinstance(window, sb.LandmarkWindow) else []
+    for kind in kinds:
+        query = query_of(kind, window=window, keep=("list", "text"), k=3)
+        table = sb.rank(TABLE, query)
+        assert table.column_names[-2:] == ["list", "text"]
+        rows = TABLE.to_pylist()
+        for row in table.to_pylist():
+            live = [r for r in rows if r["t"] < row["window_end"] and r["id"] == row["id"]]
+            own = (
+                max(live, key=lambda r: r["t"])
+                if kind == "HeavyHitters"
+                else next(r for r in live if r["x"] == row["x"])
+            )
+            assert (row["list"], row["text"]) == (own["list"], own["text"])
+        monitor, seen = sb.Monitor(query), []
+        for number in range(6):
+            seen += monitor.push(TABLE.slice(number, 1))
+            monitor = sb.Monitor.restore(monitor.snapshot())
+        seen += monitor.flush()
+        assert [row for answer in seen for row in answer.table.to_pylist()] == table.to_pylist()

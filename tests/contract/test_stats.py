@@ -16,7 +16,15 @@ from support import conformance, make_snapshots
 
 CASES = [pytest.param(*case[1:], id=case[0]) for case in make_snapshots.cases()]
 NAMES = [(kind, name) for kind in registry.kinds() for name in registry.algorithms(kind)]
-ALWAYS = {"rows_in", "rows_late", "rows_bad", "rows_unused", "windows_out", "retained"}
+ALWAYS = {
+    "rows_in",
+    "rows_late",
+    "rows_bad",
+    "rows_unused",
+    "rows_filtered",
+    "windows_out",
+    "retained",
+}
 
 
 def test_every_algorithm_has_a_case() -> None:

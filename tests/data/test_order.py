@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.data.order import id_ranks, order_by_value, row_order, sortable, unsortable
+from skyband.data.order import id_ranks, order_by_value, row_order, scores_of, sortable, unsortable
 
 pytestmark = pytest.mark.nojit
 
@@ -50,6 +50,26 @@ def test_sortable_integers_are_in_the_order_of_the_values(kind: str, largest: bo
     back = unsortable(keys, dtype, largest)
     assert back.dtype == dtype
     assert back.tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("kind", ["f8", "u8", "i4"])
+def test_the_greatest_is_the_best_unless_told_otherwise(kind: str) -> None:
+    values = np.array([3, 9, 4], kind)
+    keys = sortable(values)
+    assert np.argmax(keys) == 1
+    assert unsortable(keys, values.dtype).tolist() == values.tolist()
+    column = pa.array(values)
+    assert scores_of(keys, column.type) == column
+    assert scores_of(sortable(values, largest=False), column.type, largest=False) == column
+
+
+def test_keys_are_turned_into_scores_without_being_changed() -> None:
+    for values in (np.array([2.5, -1.0]), np.array([3, 4], np.uint64), np.array([-3, 4])):
+        for largest in (True, False):
+            keys = sortable(values, largest)
+            before = keys.copy()
+            unsortable(keys, values.dtype, largest)
+            assert keys.tolist() == before.tolist()
 
 
 def test_zeros_of_either_sign_are_equal() -> None:

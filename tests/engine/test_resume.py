@@ -41,7 +41,8 @@ def new_fold(query: sb.Query) -> Fold:
 
 
 def answers(fold: Fold, watermark: int) -> list[tuple[int, list[Any], int]]:
-    found = fold.advance(watermark)
+    step = fold.begin(watermark)
+    found = fold.answered(step, fold.folded(step))
     views = [] if found is None else found.views()
     return [(int(a.end), a.table["x"].to_pylist(), int(a.total)) for a in views]
 

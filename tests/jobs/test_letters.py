@@ -196,7 +196,7 @@ class TestJobs:
         assert len(spark._jsparkSession.streams().listListeners()) == listeners
         answers = lines(tmp_path / "out")
         table = pa.Table.from_pylist(rows)
-        want, _ = spark_session.embedded(told.query, [table], on_bad="skip")
+        want, _ = spark_session.embedded(told.queries[told.name], [table], on_bad="skip")
         key = lambda row: (row["window_end"], row["rank"])  # noqa: E731
         assert sorted(answers, key=key) == want.to_pylist()
         letters = lines(tmp_path / "bad")

@@ -92,12 +92,12 @@ class TestRefused:
             ({"checkpoint": 3}, "checkpoint must be text"),
             ({"shards": True}, "shards must be a whole number"),
             ({"on_bad": "ignore"}, "on_bad must be one of skip, raise"),
-            ({"source": {"kind": "carrier pigeon"}}, "one of files, kafka, rate, socket"),
+            ({"source": {"kind": "carrier pigeon"}}, "one of files, http, kafka, rate, socket"),
             ({"source": {"path": None}}, r"\[source\] needs 'path'"),
             ({"source": {"topic": "x"}}, r"\[source\] has no key 'topic'"),
             ({"source": None}, "give one"),
             ({"sources": {"a": {}}}, "give one"),
-            ({"sink": {"kind": "printer"}}, "console, files, kafka, postgres"),
+            ({"sink": {"kind": "printer"}}, "console, files, http, kafka, postgres"),
             ({"query": {"kind": "Bottom"}}, "TopK"),
             ({"query": {"q": 1}}, "has no key 'q'"),
             ({"query": {"k": None}}, "'k'"),
@@ -114,6 +114,13 @@ class TestRefused:
             ({"source": {"files_per_batch": 0}}, "files_per_batch must be a whole number of at"),
             ({"source": {"format": "xls"}}, r"\[source\] format must be one of parquet, csv"),
             ({"source": {"options": {"mode": "DROPMALFORMED"}}}, "hides records"),
+            ({"source": {"reader": "me"}}, r"\[source\] reader must be one of workers, spark"),
+            ({"source": {"reader": "spark", "format": "ipc"}}, "no reader for Arrow IPC"),
+            ({"source": {"reader": "workers", "format": "orc"}}, "not 'orc'"),
+            ({"source": {"reader": "workers", "columns": {"a": "b"}}}, "columns are SQL"),
+            ({"source": {"reader": "spark", "storage": {"region": "x"}}}, "storage is for files"),
+            ({"source": {"path": "wasb://box/x"}}, 'not wasb:.*reader="spark"'),
+            ({"source": {"options": {"mergeSchema": True}}}, "no option 'mergeSchema'"),
             ({"source": {"columns": {"ts": 3}}}, "columns.ts must be an SQL expression"),
             ({"source": SOCKET}, "JSON values need schema"),
             ({"source": SOCKET | {"port": 0, "schema": "ts bigint"}}, "port must be from 1"),
@@ -179,8 +186,10 @@ def test_explain(tmp_path: Path) -> None:
         "by g",
         "all there is",
         "3 per window",
+        "by the workers",
     ):
         assert part in text
+    assert "by Spark's reader" in explain(parse_job(job(source={"reader": "spark"})))
     secret = parse_job(job(sink={"kind": "postgres", "path": None, "table": "t", "dsn": "secret"}))
     assert "secret" not in explain(secret)
 
@@ -216,14 +225,18 @@ class TestRuns:
         told = load_job(tmp_path / "job.toml")
         run(told, spark)
         spark_session.write_batches(tmp_path / "in", [*batches, broken.cast(batches[0].schema)])
+        (tmp_path / "in" / "half of it.parquet").write_bytes(b"PAR1 and no more")
         run(told, spark)
         # The bad row moves the watermark, so that all windows before it are answered.
-        want, _ = spark_session.embedded(told.query, [*batches, broken], on_bad="skip")
+        want, _ = spark_session.embedded(told.queries[told.name], [*batches, broken], on_bad="skip")
         got = spark.read.parquet(str(tmp_path / "out")).toArrow()
         assert spark_session.rows(got) == spark_session.rows(want)
-        letters = spark.read.json(str(tmp_path / "bad")).collect()
-        assert [json.loads(row.record)["id"] for row in letters] == ["z"]
-        assert "not a number" in letters[0].reason
+        letters = spark.read.json(str(tmp_path / "bad")).orderBy("record").collect()
+        assert [row.record and json.loads(row.record)["id"] for row in letters] == [None, "z"]
+        assert letters[0].file.endswith("half of it.parquet")
+        assert "could not be read as parquet" in letters[0].reason
+        assert "not a number" in letters[1].reason
+        assert letters[1].file.endswith("0004.parquet")
         # The checkpoint folder now belongs to this query.
         (tmp_path / "job.toml").write_text(JOB.replace("k = 2", "k = 3"))
         with pytest.raises(sb.EngineError, match="another query"):

@@ -59,7 +59,7 @@ class TestFiles:
         given: Any = Given(TABLE, TABLE)
         sink.write(3, given)
         sink.write(3, given)
-        sink.write(4, Given())  # type: ignore[arg-type]
+        sink.write(4, Given())
         files(tmp_path, run="r2").write(3, given)
         assert self.names(tmp_path) == ["a%2Fb-r1-00000003.parquet", "a%2Fb-r2-00000003.parquet"]
         assert pq.read_table(tmp_path / "a%2Fb-r1-00000003.parquet").num_rows == 6

@@ -77,7 +77,8 @@ def test_items_of_small_runs(runs: list[list[int]], raw: bool, weighted: bool) -
 @pytest.mark.parametrize(("raw", "weighted"), [(True, False), (False, True)])
 def test_items_of_runs_that_outgrow_their_table(raw: bool, weighted: bool) -> None:
     rng = random.Random(1)
-    many = [rng.getrandbits(64) for _ in range(2100)]
+    # The first ones all belong in the last place of any table, so that they go on at its beginning.
+    many = [(1 << 64) - 1 - i for i in range(6)] + [rng.getrandbits(64) for _ in range(2100)]
     few = many[:20]
     runs = [few[:12], few[:13], [*many, *many[:9]], few, rng.choices(few, k=40), [], many[:100]]
     check_counts(runs, raw, weighted)
@@ -136,6 +137,22 @@ def test_a_table_finds_what_is_in_it(steps: list[tuple[int, bool]]) -> None:
         for each in EDGES:
             assert table_find(table, shift, np.uint64(each)) == known.get(each, -1)
     assert np.count_nonzero(table[1::2]) == len(known)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_whatever_is_removed_the_others_are_found(count: int) -> None:
+    """Keys of every choice of homes at the end of a table of eight places, and at its beginning."""
+    shift = np.uint64(61)
+    for homes in itertools.product((6, 7, 0, 1), repeat=count):
+        keys = [np.uint64((home << 61) + i + 1) for i, home in enumerate(homes)]
+        full = np.zeros(16, np.uint64)
+        for slot, key in enumerate(keys):
+            table_add(full, shift, key, slot)
+        for gone in range(count):
+            table = full.copy()
+            table_remove(table, shift, keys[gone])
+            found = [int(table_find(table, shift, key)) for key in keys]
+            assert found == [-1 if slot == gone else slot for slot in range(count)], homes
 
 
 COUNTED = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=12)

@@ -17,6 +17,7 @@ from skyband.kernels.topk.pabf_merge import (
     KEY,
     LEVEL,
     LOCAL_MERGES,
+    MERGED,
     PANE,
     SLOT,
     TIE,
@@ -88,6 +89,7 @@ def pushed(state: Candidates, fresh: list[Row], k: int) -> Candidates:
     for key, pane, slot in fresh:
         row = state.rows[state.meta[USED]]
         row[KEY], row[TIE], row[SLOT], row[PANE] = key, slot, slot, pane
+        row[LEVEL], row[DOMINATORS] = 99, 0  # of earlier rows: they say nothing about this one
         state.meta[USED] += 1
     local_merge(state, k, 1.0, WHOLE)
     return state
@@ -103,6 +105,7 @@ def check(state: Candidates, rows: list[Row], first: int, k: int) -> None:
     for j in range(BUCKETS):
         bucket = range(cut[j + 1], cut[j])
         mine = [(int(r[KEY]), int(r[PANE]), int(r[SLOT])) for r in state.rows[cut[j + 1] : cut[j]]]
+        assert len({row[2] for row in mine}) == len(mine)
         if not mine:
             continue
         assert cut[j + 1] <= state.head[j] <= cut[j]
@@ -123,6 +126,7 @@ def check(state: Candidates, rows: list[Row], first: int, k: int) -> None:
             before(state.rows, a, b) == (place(x) < place(y))
             for (a, x), (b, y) in itertools.pairwise(zip(bucket, mine, strict=True))
         )
+        assert kept.keys().isdisjoint(row[2] for row in mine)
         kept |= {row[2]: row for row in mine}
     counted = [row for row in live if dominators(row, live) < k]
     alike = sorted(place(row) for row in counted)
@@ -137,3 +141,58 @@ def test_a_bucket_whose_rows_are_gone_is_dropped() -> None:
     state.meta[FIRST] = 5
     state = pushed(state, [(3, 5, 9), (1, 6, 10)], k)
     assert state.rows[: state.meta[USED], SLOT].tolist() == [9, 10]
+
+
+def bucket_sizes(state: Candidates) -> list[int]:
+    sizes = (state.cut[:-1] - state.cut[1:]).tolist()
+    while sizes and sizes[-1] == 0:
+        sizes.pop()
+    return sizes
+
+
+def falling(panes: int, start: int = 0) -> list[Row]:
+    """A row per pane, each a level lower: none dominates another."""
+    return [(-WHOLE * pane, pane, pane) for pane in range(start, start + panes)]
+
+
+def test_a_bucket_is_emptied_into_the_next_when_it_is_full() -> None:
+    """With k = 1 the buckets have room for e, e^2 and e^3 rows: 2, 7 and 20."""
+    state, sizes = new_candidates(1), []
+    for pane in range(9):
+        state = pushed(state, falling(1, pane), 1)
+        sizes.append(bucket_sizes(state))
+    assert sizes == [[1], [2], [0, 3], [1, 3], [2, 3], [0, 6], [1, 6], [2, 6], [0, 0, 9]]
+    assert state.newest[:3].tolist() == [7, 5, 8]
+    assert state.meta[LOCAL_MERGES] == 9
+    assert state.meta[GLOBAL_MERGES] == 4
+    # Rows after each merge with a bucket that had some; the 6th and the 9th row meet two of them.
+    assert state.meta[MERGED] == 2 + 3 + 2 + (3 + 6) + 2 + (3 + 9)
+
+
+def test_the_oldest_bucket_is_dropped_once_all_of_it_has_expired() -> None:
+    state, k = new_candidates(1), 1
+    state = pushed(state, falling(8), k)
+    state = pushed(state, falling(3, 8), k)
+    state = pushed(state, falling(1, 11), k)
+    assert bucket_sizes(state) == [1, 3, 8]
+    state.meta[FIRST] = 7
+    state = pushed(state, falling(1, 12), k)
+    assert bucket_sizes(state) == [2, 3, 8], "a row of pane 7 is live"
+    state.meta[FIRST] = 8
+    state = pushed(state, falling(1, 13), k)
+    # One bucket goes at a time; bucket 1 is full with the three rows that are now in it.
+    assert bucket_sizes(state) == [0, 6]
+    assert state.rows[: state.meta[USED], PANE].tolist() == list(range(8, 14))
+    assert state.head[:2].tolist() == [6, 0]
+    state.meta[FIRST] = 14
+    state = pushed(state, falling(1, 14), k)
+    assert bucket_sizes(state) == [1]
+    assert state.rows[0, PANE] == 14
+    assert state.head[0] == 0
+
+
+def test_nothing_is_merged_without_fresh_rows() -> None:
+    state = pushed(new_candidates(2), falling(3), 2)
+    before_ = [each.copy() for each in state]
+    local_merge(state, 2, 1.0, WHOLE)
+    assert all((a == b).all() for a, b in zip(before_, state, strict=True))

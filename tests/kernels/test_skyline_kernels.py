@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from skyband.kernels.skyline.dominance import (
     skyline_runs,
     sort_keys,
 )
-from skyband.kernels.skyline.local_sky import local_update
 from skyband.kernels.skyline.stabsky import ALWAYS, Members, stab_fold, stab_follow, stab_read
 
 pytestmark = pytest.mark.nojit
@@ -256,56 +254,8 @@ def test_an_edge_is_counted_for_each_of_equal_rows() -> None:
     m, none = joined(empty_members(), rows, [*range(6)]), np.zeros(0, np.int64)
     stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, counts)
     assert m.parent.tolist() == [-1, 0, 0, 0, -1, -1]
-    assert counts[3] == 3
-
-
-# Local skylines of the join -----------------------------------------------------------------------
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 1), SMALL), min_size=1, max_size=16),
-    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2**16 - 1)), min_size=1, max_size=4),
-)
-def test_a_local_skyline_goes_on_from_the_last(
-    rows: list[tuple[int, Point]], steps: list[tuple[int, int]]
-) -> None:
-    """Rows expire in front, and any of the others may be active."""
-    check_local(rows, steps)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_a_local_skyline_of_rows_that_mostly_stay(seed: int) -> None:
-    rng = random.Random(seed)
-    rows = [(rng.randrange(2), tuple(rng.randrange(3) for _ in range(3))) for _ in range(16)]
-    many = [(rng.randrange(3), rng.getrandbits(16) | rng.getrandbits(16)) for _ in range(6)]
-    check_local(rows, many)
-    # Row 0 dominates most of the others, which are parked under it.
-    check_local([(0, (2, 2, 2)), *rows], [(0, bits | 1) for _, bits in many])
-
-
-def check_local(rows: list[tuple[int, Point]], steps: list[tuple[int, int]]) -> None:
-    known = parents = np.zeros(0, np.int64)
-    counts = np.zeros(4, np.int64)
-    expired = 0
-    for gone, bits in steps:
-        expired = min(expired + gone, len(rows))
-        live = rows[expired:]
-        points = array([point for _, point in live], 3)
-        segment = np.array([s for s, _ in live], np.int64)
-        chosen = [i for i in range(len(live)) if bits >> i & 1]
-        active = np.array(chosen, np.int64)
-        known, parents, sky = local_update(points, segment, known, parents, active, expired, counts)
-        assert known.tolist() == [i + expired for i in chosen]
-        best = {
-            i
-            for i in chosen
-            if not any(live[j][0] == live[i][0] and beats(live[j][1], live[i][1]) for j in chosen)
-        }
-        assert sorted(sky.tolist()) == sorted(best)
-        for i, parent in zip(chosen, parents.tolist(), strict=True):
-            assert (parent < 0) == (i in best)
-            if parent >= 0:
-                above = live[parent - expired]
-                assert parent - expired in chosen
-                assert above[0] == live[i][0]
-                assert beats(above[1], live[i][1])
+    assert counts.tolist() == [1, 0, 0, 3], "only the first of equal rows is compared"
+    m = joined(empty_members(), [(0, 1, (1, 1, 1)), *rows[1:]], [*range(6)])
+    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, counts := 0 * counts)
+    assert m.parent.tolist() == [-1, -1, -1, -1, 0, 0]
+    assert counts.tolist() == [1, 0, 0, 2]

@@ -29,6 +29,7 @@ from skyband.kernels.uncertain.queue import (
     more_of,
     set_of,
     tail_from,
+    updated,
     used,
 )
 from skyband.kernels.uncertain.types import KEEP, Rows, Rule
@@ -199,3 +200,60 @@ def test_the_entry_of_a_window() -> None:
     for oldest in (2, 5, 9):
         q = append(q, none, 0, none, 0, oldest)
     assert [find(q, first) for first in (0, 2, 3, 5, 9, 10)] == [0, 0, 1, 1, 2, 3]
+
+
+# The room of a queue ------------------------------------------------------------------------------
+
+
+def appended(q: Queue, panes: range, size: int = 1) -> Queue:
+    for pane in panes:
+        q = append(q, np.arange(size), size, np.arange(0), 0, pane)
+    return q
+
+
+def test_a_queue_reuses_the_room_of_what_left() -> None:
+    rows = Rows(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
+    q = appended(empty_queue(8, 2), range(2), 4)
+    drop_old(rows, q, 1)
+    q = appended(q, range(2, 3), 4)
+    assert (len(q.arena), len(q.entry)) == (8, 2)
+    assert (q.num[FIRST], q.num[LAST]) == (0, 2)
+    assert q.entry[:2, BEGIN].tolist() == [0, 4]
+    assert set_of(q, 0).tolist() == set_of(q, 1).tolist() == [0, 1, 2, 3]
+
+
+def test_a_queue_grows_by_a_factor() -> None:
+    q = appended(empty_queue(12, 3), range(3), 4)
+    q = appended(q, range(3, 4), 4)
+    assert (len(q.arena), len(q.entry)) == (2 * 16, 2 * 3 + 4)
+    q = appended(empty_queue(8, 9), range(2), 4)
+    assert (len(q.arena), len(q.entry)) == (8, 9), "what fits just so needs no more room"
+    q = appended(q, range(2, 3), 0)
+    assert len(q.arena) == 8
+
+
+@pytest.mark.parametrize(("gone", "left", "moved"), [(63, 5, 0), (64, 64, 1), (64, 65, 0)])
+def test_a_queue_is_moved_when_more_left_than_is_there(gone: int, left: int, moved: int) -> None:
+    """And not before 64 entries have left."""
+    rows = Rows(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
+    q = appended(empty_queue(400, 400), range(gone + left))
+    drop_old(rows, q, gone)
+    assert q.num[LAST] - q.num[FIRST] == left
+    q = appended(q, range(999, 1000))
+    assert q.num[FIRST] == (0 if moved else gone)
+    assert q.entry[q.num[FIRST], BEGIN] == (0 if moved else gone)
+    assert q.num[LAST] - q.num[FIRST] == left + 1
+
+
+@pytest.mark.parametrize(
+    ("fresh", "wanted"),
+    [([1], [1]), ([2], [0]), ([1, 2], [1]), ([], [0])],
+)
+def test_a_compact_set_of_one_certain_row(fresh: list[int], wanted: list[int]) -> None:
+    """With k = 1 a certain row ends the compact set; a better one takes its place."""
+    rows = Rows(np.array([5, 9, 3]), np.ones(3), np.zeros(3, np.int64))
+    out = np.full(4, -7)
+    size = updated(
+        Rule(0, 1, 0.3), rows, np.array([0]), 1, np.array(fresh, np.int64), len(fresh), out
+    )
+    assert out[:size].tolist() == wanted

@@ -45,6 +45,7 @@ EXACTNESS = ("contract/test_exactness.py that_were", "contract/test_exactness.py
 CORE = "kernels/test_core_kernels.py"
 TOPK_KERNELS = "kernels/test_kernels_topk.py"
 FREQUENCY_KERNELS = "kernels/test_frequency_kernels.py"
+SKETCHES = "kernels/test_sketch_kernels.py"
 UNCERTAIN_KERNELS = "kernels/test_uncertain_kernels.py"
 FUSED_KERNELS = "kernels/test_fused_kernels.py"
 SKYLINE_KERNELS = "kernels/test_skyline_kernels.py"
@@ -69,6 +70,7 @@ TARGETS = (
         ANY,
         (
             "engine/test_resume.py",
+            "engine/test_fold.py",
             "engine/test_peek.py test_in",
             "embedded/test_monitor.py forgotten",
             "embedded/test_monitor.py test_an",
@@ -84,6 +86,7 @@ TARGETS = (
             "kernels/test_kernels_select.py test_the",
             "kernels/test_kernels_select.py zero",
             "kernels/test_kernels_select.py cut",
+            "kernels/test_select_steps.py",
         ),
     ),
     Target(
@@ -93,12 +96,17 @@ TARGETS = (
         (f"{TOPK_KERNELS} small", f"{TOPK_KERNELS} forgotten", f"{TOPK_KERNELS} renumbered"),
     ),
     Target("topk", "skyband.kernels.topk.mintopk", {"TopK": ("mintopk",)}),
-    Target("topk", "skyband.kernels.topk.sma", {"TopK": ("sma",)}, SMA),
+    Target(
+        "topk",
+        "skyband.kernels.topk.sma",
+        {"TopK": ("sma",)},
+        ("kernels/test_sma_kernels.py", *SMA),
+    ),
     Target(
         "topk",
         "skyband.kernels.topk.pabf_merge",
         {"TopK": ("pabf",)},
-        ("kernels/test_pabf_kernels.py",),
+        ("kernels/test_pabf_kernels.py", "kernels/test_pabf_levels.py"),
     ),
     Target("topk", "skyband.topk.mintopk", {"TopK": ("mintopk",)}),
     Target(
@@ -111,7 +119,13 @@ TARGETS = (
         "frequency",
         "skyband.kernels.frequency.spacesaving",
         {"HeavyHitters": ("ss", "fss")},
-        (f"{FREQUENCY_KERNELS} list", *EXACTNESS),
+        (
+            f"{FREQUENCY_KERNELS} list",
+            f"{SKETCHES} reach",
+            f"{SKETCHES} many",
+            f"{SKETCHES} raised",
+            *EXACTNESS,
+        ),
     ),
     Target(
         "frequency",
@@ -119,6 +133,9 @@ TARGETS = (
         {"HeavyHitters": ("fsw", "fsw-r", "fsw-f")},
         (
             f"{FREQUENCY_KERNELS} best",
+            f"{SKETCHES} fsw",
+            f"{SKETCHES} stay",
+            f"{SKETCHES} digits",
             *EXACTNESS,
             "frequency/test_frequency_lemmas.py removals_by",
             "frequency/test_frequency.py apart_keep_true_bounds[fsw-zipf]",
@@ -132,6 +149,7 @@ TARGETS = (
             f"{FREQUENCY_KERNELS} table",
             f"{FREQUENCY_KERNELS} least",
             f"{FREQUENCY_KERNELS} equal",
+            f"{FREQUENCY_KERNELS} removed",
             f"{FREQUENCY_KERNELS} best",
         ),
     ),
@@ -163,13 +181,16 @@ TARGETS = (
         "uncertain",
         "skyband.kernels.uncertain.queue",
         {"UncertainTopK": ("csq", "ccsq")},
-        (f"{UNCERTAIN_KERNELS} queue", f"{UNCERTAIN_KERNELS} left", f"{UNCERTAIN_KERNELS} entry"),
+        tuple(
+            f"{UNCERTAIN_KERNELS} {word}"
+            for word in ("queue", "left", "entry", "certain", "compact_set")
+        ),
     ),
     Target(
         "uncertain",
         "skyband.uncertain.queue",
         {"UncertainTopK": ("csq", "ccsq", "scsq")},
-        ("contract/test_counters.py compact_sets",),
+        ("contract/test_counters.py compact_sets", "uncertain/test_queue_synopsis.py"),
     ),
     Target(
         "fused",
@@ -194,6 +215,7 @@ TARGETS = (
             "contract/test_counters.py eaa_",
             "fused/test_fused_dominance.py estimated[eaa]",
             "fused/test_fused.py once_ever[0-sum-eaa]",
+            "fused/test_eaa_sweeps.py",
         ),
     ),
     Target(
@@ -213,19 +235,23 @@ TARGETS = (
         "skyline",
         "skyband.kernels.skyline.stabsky",
         {"Skyline": ("stabsky",)},
-        (f"{SKYLINE_KERNELS} stabsky", f"{SKYLINE_KERNELS} rows"),
+        tuple(f"{SKYLINE_KERNELS} {word}" for word in ("stabsky", "rows")),
     ),
     Target(
         "skyline",
         "skyband.kernels.skyline.isj",
         {"SkylineJoin": ("isj", "lsj")},
-        ("contract/test_counters.py prunes", "skyline/test_skyline_join.py partners"),
+        (
+            "kernels/test_isj_kernels.py",
+            "contract/test_counters.py prunes",
+            "skyline/test_skyline_join.py partners",
+        ),
     ),
     Target(
         "skyline",
         "skyband.kernels.skyline.local_sky",
         {"SkylineJoin": ("lsj",)},
-        (f"{SKYLINE_KERNELS} local",),
+        ("kernels/test_local_sky_kernels.py",),
     ),
     Target(
         "skyline",

@@ -5,7 +5,10 @@ from the package and are written to be read, not to be fast: a row is a dict, a 
 rows, times are integers (timestamps are microseconds since the epoch).
 
     windows.py     which rows a window holds, which rows are late or unused
+    where.py       which rows count
+    expressions.py columns that are computed from others
     order.py       the one total order of rows
+    unsized.py     the same for windows without a size: decay and landmark
     topk.py  frequency.py  uncertain.py  fused.py  skyline.py     live rows -> answer
     changes.py     what changed from one answer to the next
     driver.py      batches in, every answer out
@@ -21,8 +24,11 @@ from oracle.order import KEPT, in_row_order
 from oracle.skyline import dominates, join, skyline, skyline_join
 from oracle.topk import topk
 from oracle.uncertain import uncertain, uncertain_by_worlds
+from oracle.unsized import DecayWindow, LandmarkWindow
+from oracle.where import counts
 from oracle.windows import (
     BAD,
+    FILTERED,
     CountWindow,
     Live,
     Push,
@@ -41,10 +47,13 @@ from oracle.windows import (
 
 __all__ = [
     "BAD",
+    "FILTERED",
     "KEPT",
     "SUMS",
     "Answer",
     "CountWindow",
+    "DecayWindow",
+    "LandmarkWindow",
     "Live",
     "Push",
     "Row",
@@ -53,6 +62,7 @@ __all__ = [
     "answers",
     "changes",
     "count_windows",
+    "counts",
     "cut_from",
     "cut_up_to",
     "difference",

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from oracle.windows import Row
 
 SUMS = {
-    "TopK": (),
+    "TopK": ("decayed",),
     "HeavyHitters": ("count", "error"),
     "UncertainTopK": ("topk_probability",),
     "FusedTopK": ("score",),

@@ -7,12 +7,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oracle.changes import changes
+from oracle.expressions import with_columns
 from oracle.frequency import heavy_hitters
 from oracle.fused import fused
 from oracle.skyline import skyline, skyline_join
 from oracle.topk import topk
 from oracle.uncertain import uncertain
+from oracle.unsized import (
+    DecayWindow,
+    LandmarkWindow,
+    decayed_hitters,
+    decayed_topk,
+    live_rows,
+    unsized_windows,
+    weight_at,
+)
+from oracle.where import counts
 from oracle.windows import (
+    FILTERED,
     Batch,
     CountWindow,
     Live,
@@ -45,7 +57,8 @@ ONLY_FOR_ALGORITHMS = (
 
 @dataclass
 class Answer:
-    start: int
+    start: int | None
+    """None for a window that has no start."""
     end: int
     table: list[Row]
     """Columns start with window_start, window_end, the `by` columns and, except skylines, rank."""
@@ -64,6 +77,7 @@ class Run:
     rows_in: int = 0
     rows_late: int = 0
     rows_unused: int = 0
+    rows_filtered: int = 0
 
     @property
     def table(self) -> list[Row]:
@@ -86,10 +100,28 @@ def answers(
     settings = {name: value for name, value in settings.items() if name not in ONLY_FOR_ALGORITHMS}
     if isinstance(batches, Mapping):
         batches = interleave(batches, settings["time"])
-    pushes = list(batches)
+    pushes = prepared(batches, settings)
     if isinstance(window, CountWindow):
         return over_count_windows(kind, window, pushes, settings)
     return over_time_windows(kind, window, pushes, settings)
+
+
+def prepared(batches: Iterable[Batch], settings: Settings) -> list[Batch]:
+    """The batches with computed columns, and with a mark on each row that does not count."""
+    where = settings.pop("where", {})
+    texts = [settings[name] for name in ("score", "weight", "value") if settings.get(name)]
+    texts += settings.get("prefer", ())
+
+    def mark(rows: Sequence[Row]) -> list[Row]:
+        wide = [with_columns(row, texts) for row in rows]
+        return [row if counts(row, where) else row | {FILTERED: True} for row in wide]
+
+    return [
+        {source: mark(rows) for source, rows in batch.items()}
+        if isinstance(batch, Mapping)
+        else mark(batch)
+        for batch in batches
+    ]
 
 
 def peeks(
@@ -115,6 +147,7 @@ def peeks(
     if not lasts:
         return []
     run = run or answers(kind, window, batches, **settings)
+    batches = prepared(batches, settings)
     return [
         peek(kind, window, batches[: number + 1], number == len(batches), last, run, settings)
         for number, last in enumerate(lasts)
@@ -134,21 +167,25 @@ def peek_timed(
     pushes = split_rows(kind, window, batches, settings)
     watermark = pushes[-1].watermark if pushes else None
     seen = [event["time"] for event in events_of(pushes, settings, with_late=True)]
-    seen += [event["time"] for event in events_of(pushes, settings, bad=True)]
+    seen += [event["time"] for event in events_of(pushes, settings, left_out=True)]
     if ended and seen:
         final = first_end_after(max(seen), window.step, window.offset)
         watermark = final if watermark is None else max(watermark, final)
     if watermark is None:
         return None
     end = cut_up_to(watermark, *shape)
+    given = [a for a in run.answers if ended or (a.push is not None and a.push < len(batches))]
+    before = given[-1].table if given else []
+    if isinstance(window, (DecayWindow, LandmarkWindow)):
+        inside = live_rows(events_of(pushes, settings), window, end)
+        rows = [event["row"] for event in inside]
+        return answer(kind, Live(window.since, end, rows), before, None, settings, window)
     start = cut_from(end - (window.size if last is None else last), *shape)
     rows = [
         event["row"] | {SOURCE: event["source"]}
         for event in events_of(pushes, settings)
         if start <= event["time"] < end and not is_unused(event["time"], *shape)
     ]
-    given = [a for a in run.answers if ended or (a.push is not None and a.push < len(batches))]
-    before = given[-1].table if given else []
     return answer(kind, Live(start, end, rows), before, None, settings)
 
 
@@ -165,7 +202,7 @@ def peek_counted(
     by = settings.get("by", ())
     weight = settings.get("weight")
     edges, table, before, total = [], [], [], 0
-    for group, rows in groups([row for batch in batches for row in batch], by):
+    for group, rows in groups(arrivals_of(batches)[0], by):
         end = cut_up_to(len(rows), *shape)
         start = cut_from(max(0, end - (window.size if last is None else last)), *shape)
         live = [
@@ -195,15 +232,22 @@ def over_time_windows(
     for push in pushes:
         run.rows_late += size_of(push.late)
         run.rows_unused += size_of(push.unused)
-        run.rows_in += size_of(push.taken) + size_of(push.late) + size_of(push.unused)
+        run.rows_filtered += size_of(push.filtered)
+        read = (push.taken, push.late, push.unused, push.filtered)
+        run.rows_in += sum(size_of(part) for part in read)
 
     before: list[Row] = []
     shape = (window.size, window.step, window.offset)
-    others = [event["time"] for event in events_of(pushes, settings, bad=True)]
-    for start, end, inside in time_windows(events_of(pushes, settings), "time", *shape, others):
+    others = [event["time"] for event in events_of(pushes, settings, left_out=True)]
+    events = events_of(pushes, settings)
+    if isinstance(window, (DecayWindow, LandmarkWindow)):
+        windows = unsized_windows(events, window, others)
+    else:
+        windows = time_windows(events, "time", *shape, others)
+    for start, end, inside in windows:
         live = Live(start, end, [event["row"] | {SOURCE: event["source"]} for event in inside])
         number = next((n for n, push in enumerate(pushes) if reaches(push, end)), None)
-        run.answers.append(answer(kind, live, before, number, settings))
+        run.answers.append(answer(kind, live, before, number, settings, window))
         before = run.answers[-1].table
     return run
 
@@ -217,22 +261,31 @@ def split_rows(
         is_join = kind == "SkylineJoin"
         sources = [settings["left"], settings["right"]] if is_join else list(settings["streams"])
     shape = (window.size, window.step, window.offset)
-    lateness = window.lateness
-    return list(late_rows(batches, settings["time"], *shape, lateness=lateness, sources=sources))
+    asked = {"lateness": window.lateness, "sources": sources}
+    pushes = list(late_rows(batches, settings["time"], *shape, **asked))
+    since = getattr(window, "since", None)
+    if since is not None:
+        for push in pushes:  # rows before the landmark are unused, late or not
+            rows = [*push.taken.get(None, []), *push.late.get(None, [])]
+            early = [row for row in rows if row[settings["time"]] < since]
+            push.unused = {None: early}
+            for part in (push.taken, push.late):
+                part[None] = [r for r in part.get(None, []) if r[settings["time"]] >= since]
+    return pushes
 
 
 def events_of(
-    pushes: Sequence[Push], settings: Settings, with_late: bool = False, bad: bool = False
+    pushes: Sequence[Push], settings: Settings, with_late: bool = False, left_out: bool = False
 ) -> list[dict[str, Any]]:
     """Every row that was not late, in order of arrival, with its time and its source.
 
-    Or, with `bad`, the bad rows.
+    Or, with `left_out`, the bad rows and those that `where` leaves out.
     """
     time = settings["time"]
     events = []
     for push in pushes:
         good = (push.taken, push.unused, *([push.late] if with_late else []))
-        for part in [push.bad] if bad else good:
+        for part in (push.bad, push.filtered) if left_out else good:
             for source, rows in part.items():
                 column = time if isinstance(time, str) else time[source]
                 events += [{"time": row[column], "source": source, "row": row} for row in rows]
@@ -246,8 +299,8 @@ def over_count_windows(
 
     The answers of one push are in the order of window_end, then of the `by` columns.
     """
-    arrivals = [row | {PUSH: number} for number, batch in enumerate(batches) for row in batch]
-    run = Run(rows_in=len(arrivals))
+    arrivals, filtered = arrivals_of(batches)
+    run = Run(rows_in=len(arrivals) + filtered, rows_filtered=filtered)
     for group, rows in groups(arrivals, settings.get("by", ())):
         run.rows_unused += sum(is_unused(n, window.size, window.step) for n in range(len(rows)))
         in_order = [row | {ARRIVAL: n} for n, row in enumerate(rows)]
@@ -261,17 +314,45 @@ def over_count_windows(
     return run
 
 
-def evaluate(kind: str, live: Live, settings: Settings) -> list[Row]:
+def arrivals_of(batches: Sequence[Any]) -> tuple[list[Row], int]:
+    """The rows that count, with the number of their push; and how many do not count."""
+    rows = [row | {PUSH: number} for number, batch in enumerate(batches) for row in batch]
+    arrivals = [row for row in rows if not row.get(FILTERED)]
+    return arrivals, len(rows) - len(arrivals)
+
+
+def evaluate(kind: str, live: Live, settings: Settings, window: Any = None) -> list[Row]:
     """The answer's table for one window: the definition, group by group."""
     by = settings.get("by", ())
-    window = {"window_start": live.start, "window_end": live.end}
+    edges = {"window_start": live.start, "window_end": live.end}
     has_ranks = kind not in ("Skyline", "SkylineJoin")
     table = []
+    asked = {name: value for name, value in settings.items() if name != "ties"}
+    tied_by = settings.get("score", "count") if settings.get("ties") == "share" else None
     for group, rows in groups(live.rows, by):
-        for rank, row in enumerate(definition(kind, rows, settings), 1):
+        if isinstance(window, DecayWindow):
+            answer = decayed(kind, rows, live.end, window, asked)
+            tied_by = tied_by and ("count" if kind == "HeavyHitters" else "decayed")
+        else:
+            answer = definition(kind, rows, asked)
+        rank, before = 0, None
+        for place, row in enumerate(answer, 1):
+            if tied_by is None or place == 1 or row[tied_by] != before:
+                rank, before = place, None if tied_by is None else row[tied_by]
             ranked = {"rank": rank} if has_ranks else {}
-            table.append(window | dict(zip(by, group, strict=True)) | ranked | row)
+            table.append(edges | dict(zip(by, group, strict=True)) | ranked | row)
     return table
+
+
+def decayed(
+    kind: str, rows: list[Row], end: int, window: DecayWindow, settings: Settings
+) -> list[Row]:
+    """From one group's rows to its answer at an end of a decay window."""
+    if kind == "HeavyHitters":
+        asked = {n: settings.get(n) for n in ("k", "item", "time", "weight")}
+        return decayed_hitters(rows, end, window, **asked)
+    asked = {n: settings.get(n) for n in ("k", "score", "time", "id")}
+    return decayed_topk(rows, end, window.half_life, **asked)
 
 
 def definition(kind: str, rows: list[Row], settings: Settings) -> list[Row]:
@@ -302,15 +383,24 @@ def plain(row: Row) -> Row:
 
 
 def answer(
-    kind: str, live: Live, before: list[Row], push: int | None, settings: Settings
+    kind: str,
+    live: Live,
+    before: list[Row],
+    push: int | None,
+    settings: Settings,
+    window: Any = None,
 ) -> Answer:
     """The answer for one window; `before` is the table of the previous answer."""
-    table = evaluate(kind, live, settings)
+    table = evaluate(kind, live, settings, window)
     keys = key_columns(kind, settings, [*before, *table])
     log = changes(before, table, settings.get("by", ()), keys)
     weight = settings.get("weight")
-    total = sum(1 if weight is None else row[weight] for row in live.rows)
-    return Answer(live.start, live.end, table, log, total, push)
+    weights = [1 if weight is None else row[weight] for row in live.rows]
+    if isinstance(window, DecayWindow):
+        times = [row[settings["time"]] for row in live.rows]
+        faded = [weight_at(live.end, time, window.half_life) for time in times]
+        weights = [one * other for one, other in zip(weights, faded, strict=True)]
+    return Answer(live.start, live.end, table, log, sum(weights), push)
 
 
 def key_columns(kind: str, settings: Settings, table: list[Row]) -> list[str]:
@@ -320,7 +410,8 @@ def key_columns(kind: str, settings: Settings, table: list[Row]) -> list[str]:
         return [item] if isinstance(item, str) else list(item)
     if settings.get("id") is not None:
         return [settings["id"]]
-    computed = ("window_start", "window_end", "rank", "topk_probability", *settings.get("keep", ()))
+    computed = ("window_start", "window_end", "rank", "topk_probability", "decayed")
+    computed += tuple(settings.get("keep", ()))
     columns = list(table[0]) if table else []
     return [column for column in columns if column not in (*computed, *settings.get("by", ()))]
 

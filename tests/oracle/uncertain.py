@@ -37,6 +37,7 @@ def uncertain(
     id: str | None = None,
     later: str | None = None,
     keep: Sequence[str] = (),
+    largest: bool = True,
     number: Callable[[Any], Any] = Fraction,
     chances: Callable[[list[Any], int], Chances] | None = None,
 ) -> list[Row]:
@@ -45,7 +46,8 @@ def uncertain(
     `number=Fraction` computes with the exact values of the probabilities, so that ties are exact;
     `number=float` is for windows too large for that. If a row has a Fraction, so has its answer.
     """
-    ordered = in_row_order(rows, score, later=later or time, id=id, probability=probability)
+    order: Row = {"later": later or time, "id": id, "probability": probability}
+    ordered = in_row_order(rows, score, **order, largest=largest)
     columns = [column for column in (id, score, probability) if column is not None]
     at_rank, vector = (chances or by_recursion)([number(row[probability]) for row in ordered], k)
     in_topk: list[Any] = [sum(ranks) for ranks in at_rank]

@@ -40,7 +40,7 @@ class CountWindow:
 class Live(NamedTuple):
     """A window that is answered, and the rows in it."""
 
-    start: int
+    start: int | None
     end: int
     rows: list[Row]
 
@@ -120,6 +120,8 @@ def cut_from(time: int, size: int, slide: int, offset: int = 0) -> int:
 
 BAD = "#bad"
 """A row that has this column, and true in it, is bad."""
+FILTERED = "#filtered"
+"""A row that has this column, and true in it, does not count: `where` leaves it out."""
 
 
 @dataclass
@@ -131,6 +133,8 @@ class Push:
     unused: dict[str | None, list[Row]]
     bad: dict[str | None, list[Row]]
     """Rows marked with `BAD`: no part of any answer, but they move the watermark."""
+    filtered: dict[str | None, list[Row]]
+    """Rows marked with `FILTERED`; these, too, move the watermark."""
     watermark: int | None
     """After the push; None while a source is still unseen."""
 
@@ -154,7 +158,7 @@ def late_rows(
     greatest: dict[str | None, int] = {}
     watermark: int | None = None
     for batch in batches:
-        push = Push({}, {}, {}, {}, None)
+        push = Push({}, {}, {}, {}, {}, None)
         parts: Mapping[Any, Sequence[Row]] = batch if isinstance(batch, Mapping) else {None: batch}
         for source, rows in parts.items():
             column = time if isinstance(time, str) else time[source]
@@ -164,6 +168,7 @@ def late_rows(
                 unused = is_unused(at, size, slide, offset)
                 fate = push.unused if unused else push.late if sealed else push.taken
                 fate = push.bad if row.get(BAD) else fate
+                fate = push.filtered if row.get(FILTERED) else fate
                 fate.setdefault(source, []).append(row)
                 greatest[source] = max(greatest.get(source, at), at)
         if all(source in greatest for source in all_sources):

@@ -59,6 +59,8 @@ def test_durations_that_make_no_sense(text: str, told: str) -> None:
     ("arguments", "told"),
     [
         ({"size": "0 s"}, "positive"),
+        ({"size": "0 s", "slide": "1 s"}, "size must be positive"),
+        ({"size": 10, "slide": 0}, "slide must be positive"),
         ({"size": "10 s", "slide": "-1 s"}, "positive"),
         ({"size": "10 s", "lateness": "-1 s"}, "lateness"),
         ({"size": "10 s", "slide": 5}, "all durations or all integers"),

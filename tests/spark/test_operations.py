@@ -40,7 +40,15 @@ def test_progress_metrics_and_state(spark: Any, tmp_path: Path) -> None:
         server.shutdown()
         server.server_close()
         spark.streams.removeListener(listener)
-    counts = ("rows_in", "rows_late", "rows_bad", "rows_unused", "windows_out", "retained")
+    counts = (
+        "rows_in",
+        "rows_late",
+        "rows_bad",
+        "rows_unused",
+        "rows_filtered",
+        "windows_out",
+        "retained",
+    )
     assert {name: told[name] for name in counts} == {name: stats[name] for name in counts}
     greatest = max(row["ts"] for row in stream.rows)
     assert told["seen_seconds"] == greatest / 1000

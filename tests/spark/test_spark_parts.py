@@ -59,7 +59,7 @@ def compare(
     assert len(wanted) >= least
     problem = oracle.difference(ranked(got, query), wanted, oracle.SUMS[kind])
     assert problem is None, problem
-    for name in ("rows_in", "rows_late", "rows_unused"):
+    for name in ("rows_in", "rows_late", "rows_unused", "rows_filtered"):
         assert job.stats[name] == stats[name], name
 
 

@@ -110,7 +110,8 @@ def in_utc(table: pa.Table) -> list[dict[str, Any]]:
 def check(spark: Any, folder: Path, tables: dict[str, pa.Table]) -> None:
     from skyband.jobs import load_job
 
-    want, _ = spark_session.embedded(load_job(folder / "job.toml").query, [tables])
+    (query,) = load_job(folder / "job.toml").queries.values()
+    want, _ = spark_session.embedded(query, [tables])
     got = spark.read.parquet(str(folder / "out")).toArrow()
     assert want.num_rows > 20
     assert in_utc(got) == in_utc(want)

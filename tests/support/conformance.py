@@ -8,9 +8,11 @@ answers must keep their guarantees instead (``promises``).
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import functools
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,7 +153,7 @@ def fits(settings: Mapping[str, Any], window: Any) -> bool:
 class Seen(NamedTuple):
     """An answer in the oracle's terms."""
 
-    start: int
+    start: int | None
     end: int
     table: list[oracle.Row]
     changes: list[oracle.Row]
@@ -181,11 +183,15 @@ def window_of(window: Any, table: pa.Table) -> Any:
     """The engine's window for the oracle's."""
     if isinstance(window, oracle.CountWindow):
         return sb.CountWindow(window.size, window.slide)
-    names = ("size", "slide", "lateness", "offset")
-    given = {name: getattr(window, name) for name in names}
+    given = {each.name: getattr(window, each.name) for each in fields(window)}
+    since = given.pop("since", None)
     if pa.types.is_timestamp(table.schema.field("ts").type):
         given = {n: v if v is None else f"{v} us" for n, v in given.items()}
-    return sb.TimeWindow(**given)
+        if since is not None:
+            since = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=since)
+    if since is not None:
+        given["since"] = since
+    return getattr(sb, type(window).__name__)(**given)
 
 
 def run(
@@ -245,6 +251,8 @@ def _peek(monitor: sb.Monitor, last: int | None) -> Seen | None:
 def lasts_of(query: sb.Query, pushes: int) -> list[int | None]:
     """What to peek at after each push: alternately the whole window and a shorter one."""
     size = query.window.panes.size
+    if not query.window.panes.sized:
+        return [None] * (pushes + 1)
     if not registry.load(query.kind, registry.choose(query)).shortens:
         return [None] * (pushes + 1)
     return [None if number % 2 else 1 + 5 * number % size for number in range(pushes + 1)]
@@ -271,7 +279,7 @@ def compare(
     lasts = lasts_of(query, len(tables)) if peeks else []
     got = run(query, tables, restarts, lasts)
     want = truth(kind, window, rows, settings, lasts)
-    if model.exact:
+    if model.exact and not (window_is_unsized(window) and "capacity" in settings):
         check(kind, got, want.run)
         check_peeks(kind, got.peeks, want.peeks)
         return
@@ -279,6 +287,10 @@ def compare(
     check_counts(got, want.run)
     _promised(kind, query, got.answers, want.run.answers, wide.run.answers)
     _promised(kind, query, got.peeks, want.peeks, wide.peeks)
+
+
+def window_is_unsized(window: Any) -> bool:
+    return isinstance(window, (oracle.DecayWindow, oracle.LandmarkWindow))
 
 
 def refuses_to_peek(query: sb.Query, batches: Sequence[Any]) -> None:
@@ -299,11 +311,21 @@ def check_peeks(
         if got is None or want is None:
             continue
         told = f"peek {number}, [{want.start}, {want.end})"
-        assert (got.start, got.end, got.total) == (want.start, want.end, want.total), told
+        assert (got.start, got.end) == (want.start, want.end), told
+        assert same_total(got.total, want.total), told
         for mine, theirs in ((got.table, want.table), (got.changes, want.changes)):
             problem = oracle.difference(mine, theirs, oracle.SUMS[kind])
             assert problem is None, f"{told}: {problem}"
-        assert got.exact
+        if any(row.get("error") for row in want.table):
+            assert not got.exact  # an item came back after it had been forgotten
+        else:
+            forgetful = kind == "HeavyHitters" and got.start is None  # an item that is not shown
+            assert got.exact or forgetful
+
+
+def same_total(got: Any, want: Any) -> bool:
+    """Whether totals are equal; decayed ones up to the last digits."""
+    return bool(got == want or (isinstance(got, float) and math.isclose(got, want, rel_tol=1e-9)))
 
 
 def _promised(
@@ -317,7 +339,8 @@ def _promised(
         assert (got is None) == (want is None)
         if got is None or want is None or every is None:
             continue
-        assert (got.start, got.end, got.total) == (want.start, want.end, want.total)
+        assert (got.start, got.end) == (want.start, want.end)
+        assert same_total(got.total, want.total)
         promises.check(kind, query, got, want.table, every.table)
 
 
@@ -359,12 +382,13 @@ def check(kind: str, got: Got, want: oracle.Run) -> None:
         assert problem is None, f"window ending {mine.end}: {problem}"
         problem = oracle.difference(mine.changes, answer.changes, sums)
         assert problem is None, f"changes of the window ending {mine.end}: {problem}"
-        assert mine.total == answer.total, f"total of the window ending {mine.end}"
+        assert same_total(mine.total, answer.total), f"total of the window ending {mine.end}"
     check_counts(got, want)
 
 
 def check_counts(got: Got, want: oracle.Run) -> None:
     """Assert that the counts of rows equal the oracle's."""
-    counts = {name: got.stats[name] for name in ("rows_in", "rows_late", "rows_unused")}
+    names = ("rows_in", "rows_late", "rows_unused", "rows_filtered")
+    counts = {name: got.stats[name] for name in names}
     wanted = {name: getattr(want, name) for name in counts}
     assert counts == wanted

@@ -22,7 +22,7 @@ from skyband.spark.finishing import finish
 from skyband.spark.plan import SHIFT_MS, Plan
 from skyband.spark.stages import batch_finisher, batch_folder
 from skyband.spark.steps import step
-from skyband.spark.summarise import PACKED, summariser
+from skyband.spark.summarise import COUNTS, PACKED, summariser
 
 
 class Memory:
@@ -73,7 +73,7 @@ def plan_of(
     *,
     shards: int = 1,
     on_bad: str = "raise",
-    changes: bool = False,
+    changes: Any = False,
     streaming: bool = True,
     bounds: bool = False,
 ) -> Plan:
@@ -96,7 +96,7 @@ class Job:
         self.seen: dict[str, int] = {}
         self.watermark = 0
         self.before: dict[int, pa.Table | None] = {}
-        self.stats = dict.fromkeys(("rows_in", "rows_late", "rows_bad", "rows_unused"), 0)
+        self.stats = dict.fromkeys((*COUNTS, "rows_late"), 0)
 
     def push(self, push: Mapping[str, pa.Table]) -> pa.Table:
         """Run a batch with the watermark of the batches before it, then a batch without rows."""
@@ -114,7 +114,7 @@ class Job:
                 blobs.setdefault(key, [])
                 if row["payload"] is not None:
                     blobs[key].append(row["payload"])
-                for name in ("rows_in", "rows_bad", "rows_unused"):
+                for name in COUNTS:
                     self.stats[name] += row[name]
                 seen = row["seen"] // 1000 - SHIFT_MS
                 self.seen[source] = max(self.seen.get(source, 0), seen)

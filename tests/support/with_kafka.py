@@ -83,7 +83,7 @@ def main(settings: dict[str, Any]) -> None:
         writer.option("topic", name).save()
         run(parsed[name], session)
         run(parsed[name], session)  # there is nothing new, so no window is written twice
-        want, _ = spark_session.embedded(parsed[name].query, [table])
+        want, _ = spark_session.embedded(parsed[name].queries[parsed[name].name], [table])
         got = read(session, servers, f"{name}-out")
         key = lambda row: (row["window_end"], row["rank"])  # noqa: E731
         assert got, name

@@ -108,10 +108,11 @@ def test_what_cannot_be_is_refused() -> None:
         topk(distinct="best", algorithm="latest")
     with pytest.raises(sb.QueryError, match="skyband-distinct does not answer"):
         topk(algorithm="skyband-distinct")
+    with pytest.raises(sb.QueryError, match="not over a DecayWindow"):
+        topk(distinct="latest", window=sb.DecayWindow(9, slide=3))
     assert registry.choose(topk(distinct="best")) == "skyband-distinct"
     assert registry.choose(topk(distinct="latest")) == "latest"
     assert topk().fingerprint == topk(distinct=None, keep=()).fingerprint
-    assert "distinct" not in topk().spec()
 
 
 def test_peek_names_only_algorithms_that_answer_the_query() -> None:
@@ -201,6 +202,11 @@ def test_positions_that_cannot_be() -> None:
         monitor.position("one", "u")
     with pytest.raises(sb.QueryError, match="group must have 1"):
         monitor.position(1, ("u", "v"))
+    board = sb.Monitor({"now": topk(distinct="latest"), "best": topk(distinct="best")})
+    board.push(table)
+    assert board.position(1, name="best") == (1, 1.0, 1)
+    with pytest.raises(sb.QueryError, match="name one of 'now', 'best'"):
+        board.position(1)
     pairs = sb.HeavyHitters(k=1, item=("id", "g"), time="t", window=WINDOW)
     monitor = sb.Monitor(pairs)
     monitor.push(table)

@@ -6,8 +6,8 @@ number and a reference into them; it builds its tables when they are requested.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.answers.changes import changes
+from skyband.answers.changes import ALERTS, Kinds, changes
 from skyband.arrays import Ints
+from skyband.data.columns import equal_to
 from skyband.data.time_axis import window_value
+from skyband.errors import QueryError
 from skyband.query.base import Query
 
 __all__ = ["Answer", "Answers", "Promises"]
@@ -58,6 +60,10 @@ class Answers:
     """The last table of each group before this push (key 0 if all groups share windows)."""
     promises: Promises = NOTHING
     """The guarantees of the rows, group by group."""
+    only: Kinds | None = None
+    """The kinds of changes that an answer shows, each with its row; None for all, without rows."""
+    name: str | None = None
+    """The query's name on a board; None if the query stands alone."""
 
     def __len__(self) -> int:
         return len(self.end)
@@ -99,6 +105,12 @@ class Answers:
     def views(self) -> list[Answer]:
         return [Answer(self, i) for i in range(len(self))]
 
+    def alerts(self, only: Kinds) -> Iterator[Answer]:
+        """The answers in which there are changes of these kinds; they show no others."""
+        for answer in replace(self, only=only).views():
+            if answer.changes.num_rows:
+                yield answer
+
 
 class Answer:
     """The answer of one window.
@@ -113,6 +125,11 @@ class Answer:
     def __init__(self, answers: Answers, at: int) -> None:
         self._all = answers
         self._at = at
+
+    @property
+    def name(self) -> str | None:
+        """The name of the query on its board; None if the query stands alone."""
+        return self._all.name
 
     @property
     def start(self) -> Any:
@@ -132,7 +149,41 @@ class Answer:
     @property
     def changes(self) -> pa.Table:
         """What entered, left or moved since the previous answer."""
-        return changes(self._all.previous(self._at), self.table, self._all.query)
+        every = self._all
+        return changes(every.previous(self._at), self.table, every.query, every.only)
+
+    def alerts(self, only: Kinds = ALERTS) -> pa.Table:
+        """Changes of some kinds, followed by the other columns of each row."""
+        every = self._all
+        return changes(every.previous(self._at), self.table, every.query, only)
+
+    def rank_of(
+        self,
+        id: Any,
+        by: Mapping[str, Any] | None = None,
+        **group: Any,
+    ) -> int | None:
+        """The rank of an id or item; None if this answer does not show it.
+
+        An item of several columns is a tuple. If the query has ``by``, name the group by keywords
+        (``rank_of("a", host="web-1")``) or by a mapping. Of several rows, the best rank counts.
+        """
+        query, table = self._all.query, self.table
+        if not query.ranked or not query.key:
+            what = "has no ranks" if not query.ranked else "has no id="
+            raise QueryError(f"rank_of needs an id that is ranked; this {query.kind} {what}")
+        wanted = {**(by or {}), **group}
+        if set(wanted) != set(query.groups):
+            groups = ", ".join(f"{name}=..." for name in query.groups) or "nothing more"
+            raise QueryError(f"rank_of takes the id and its group: {groups}; got {wanted!r}")
+        values = id if len(query.key) > 1 and isinstance(id, tuple) else (id,)
+        if len(values) != len(query.key):
+            raise QueryError(f"an item is a tuple of {', '.join(query.key)}; got {id!r}")
+        wanted |= dict(zip(query.key, values, strict=True))
+        found = np.ones(table.num_rows, np.bool_)
+        for name, value in wanted.items():
+            found &= equal_to(table[name], value)
+        return int(table["rank"][int(found.argmax())].as_py()) if found.any() else None
 
     @property
     def exact(self) -> bool:
@@ -154,4 +205,5 @@ class Answer:
         return value
 
     def __repr__(self) -> str:
-        return f"<Answer [{self.start}, {self.end}): {self.table.num_rows} rows>"
+        whose = "" if self.name is None else f" {self.name}"
+        return f"<Answer{whose} [{self.start}, {self.end}): {self.table.num_rows} rows>"

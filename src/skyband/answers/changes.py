@@ -12,32 +12,55 @@ Repeated keys are numbered in rank order. Skylines have no ranks: their rows onl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skyband.data.keys import hash_columns
 from skyband.data.order import order_by_value
 from skyband.query.base import RESERVED, Query
+from skyband.query.checks import one_of
 
-__all__ = ["changes", "changes_schema"]
+__all__ = ["ALERTS", "Kinds", "asked_changes", "changes", "changes_schema"]
 
+ALERTS = ("enter", "leave")
+"""The kinds of changes that ``watch(only="changes")`` gives."""
+Kinds = tuple[str, ...]
 _OCCURRENCE_STEP = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 
-def changes_schema(query: Query, answer: pa.Schema) -> pa.Schema:
-    """Columns of the changelog of a query."""
+def asked_changes(name: str, asked: bool | str | Sequence[str]) -> bool | Kinds:
+    """Check which changes are asked for: all (True), none, or some kinds with their rows."""
+    if isinstance(asked, bool):
+        return asked
+    kinds = (asked,) if isinstance(asked, str) else tuple(asked)
+    for kind in kinds:
+        one_of(name, kind, (*ALERTS, "move"))
+    return kinds
+
+
+def changes_schema(query: Query, answer: pa.Schema, rows: bool = False) -> pa.Schema:
+    """Columns of the changelog of a query; with ``rows``, followed by the rest of each row."""
     ranks = [pa.field("from_rank", pa.int32()), pa.field("to_rank", pa.int32())]
     by = [answer.field(name) for name in query.groups]
     keys = [answer.field(name) for name in _key(query, answer)]
-    return pa.schema([*by, pa.field("change", pa.string()), *keys, *ranks])
+    more = [answer.field(name) for name in _rest(query, answer)] if rows else []
+    return pa.schema([*by, pa.field("change", pa.string()), *keys, *ranks, *more])
 
 
-def changes(before: pa.Table | None, now: pa.Table, query: Query) -> pa.Table:
-    """What entered, left or moved between two answers of a query."""
-    schema = changes_schema(query, now.schema)
+def changes(
+    before: pa.Table | None, now: pa.Table, query: Query, only: Kinds | None = None
+) -> pa.Table:
+    """What entered, left or moved between two answers of a query.
+
+    ``only`` asks for changes of some kinds, each with the rest of its row; a row that left is shown
+    as it was in the answer before.
+    """
+    schema = changes_schema(query, now.schema, rows=only is not None)
     if before is None or before.column_names != now.column_names:
         # Columns change only if one side of a join starts late; no answer had rows before that.
         before = now.slice(0, 0)
@@ -54,7 +77,8 @@ def changes(before: pa.Table | None, now: pa.Table, query: Query) -> pa.Table:
     shown = np.flatnonzero(entered | (from_rank != new_rank) if query.ranked else entered)
     gone = np.flatnonzero(left)
 
-    now, before = now.select(names), before.select(names)
+    more = [] if only is None else _rest(query, now.schema)
+    now, before = now.select([*names, *more]), before.select([*names, *more])
     rows = pa.concat_tables([now.take(pa.array(shown)), before.take(pa.array(gone))])
     none = np.ones(len(shown), np.bool_), np.ones(len(gone), np.bool_)
     hidden_from = np.concatenate([entered[shown] if query.ranked else none[0], ~none[1]])
@@ -71,10 +95,12 @@ def changes(before: pa.Table | None, now: pa.Table, query: Query) -> pa.Table:
             *(rows[name] for name in names[len(query.groups) :]),
             pa.array(ranks_from, mask=hidden_from),
             pa.array(ranks_to, mask=hidden_to),
+            *(rows[name] for name in more),
         ],
         schema=schema,
     )
-    return _by_group(table, query, len(shown))
+    table = _by_group(table, query, len(shown))
+    return table if only is None else table.filter(pc.is_in(table["change"], pa.array(only)))
 
 
 def _by_group(table: pa.Table, query: Query, shown: int) -> pa.Table:
@@ -93,6 +119,12 @@ def _key(query: Query, answer: pa.Schema) -> tuple[str, ...]:
     hidden = {*RESERVED, *query.extra_columns, *query.kept, *by}
     whole = tuple(n for n in answer.names if n not in hidden)
     return tuple(n for n in query.key if n not in by) or whole
+
+
+def _rest(query: Query, answer: pa.Schema) -> list[str]:
+    """The answer columns that a change does not show anyway."""
+    shown = {*RESERVED, *query.groups, *_key(query, answer)}
+    return [name for name in answer.names if name not in shown]
 
 
 def _ranks(table: pa.Table, query: Query) -> npt.NDArray[np.int32]:

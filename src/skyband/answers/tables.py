@@ -11,10 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.answer import Answers, Promises
-from skyband.arrays import Ints
+from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Windows
-from skyband.contract.runs import Runs, places
+from skyband.contract.runs import Part, Runs, places
 from skyband.contract.synopsis import Synopsis
+from skyband.data.columns import to_numpy
 from skyband.data.group_table import GroupTable
 from skyband.data.packing import under
 from skyband.data.time_axis import edge_type, window_column
@@ -85,9 +86,20 @@ def _table(shape: Shape, finished: Runs, schema: pa.Schema, window: list[pa.Arra
     if groups.names:
         columns += groups.gather(np.repeat(finished.group, rows.lengths))
     if query.ranked:
-        columns.append(pa.array(places(rows.offsets)))
+        columns.append(pa.array(_ranks(query, rows)))
     columns += [rows[name] for name in schema.names[len(columns) :]]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _ranks(query: Query, rows: Part) -> Codes:
+    """The rank of each row: its place or, where ties share a rank, that of the first equal row."""
+    ranks = places(rows.offsets)
+    if query.tied_by is None or len(ranks) < 2:
+        return ranks
+    values = to_numpy(rows[query.tied_by])
+    first = np.ones(len(ranks), np.bool_)
+    first[1:] = (values[1:] != values[:-1]) | (ranks[1:] == 1)
+    return ranks[np.maximum.accumulate(np.where(first, np.arange(len(ranks)), 0))]
 
 
 def _runs_of(finished: Runs | None, windows: Windows) -> tuple[Ints, Ints]:

@@ -8,7 +8,9 @@ import typer
 
 from skyband import query
 from skyband.cli.demo import add_demo
+from skyband.cli.drafts import add_drafts
 from skyband.cli.pipelines import add_pipelines
+from skyband.cli.serving import add_serving
 from skyband.cli.verbs import add_verb
 from skyband.cli.work import add_work
 
@@ -49,4 +51,6 @@ _FIRST = ("TopK", "HeavyHitters", "UncertainTopK", "FusedTopK", "Skyline", "Skyl
 for _kind in dict.fromkeys((*_FIRST, *query.KINDS)):
     add_verb(app, query.KINDS[_kind])
 add_pipelines(app)
+add_drafts(app)
+add_serving(app)
 add_work(app)

@@ -5,6 +5,7 @@ Everything follows from the type of the field, so a new field or query needs no 
     int, float, bool, str     one value                   --k 10   --no-largest
     tuple[str, ...]           repeated, or with commas     --by host,port
     Mapping                   name=value                   --prefer price=min,volume=max
+    Mapping to several        name=value,value             --where service=web,dns
     unions of those           any of their forms           --time ts   --time left=ts,right=at
     pairs                     low:high                     --bounds 0:1   --bounds r1=0:1,r2=0:5
 """
@@ -24,7 +25,7 @@ import typer
 from skyband import registry
 from skyband.errors import QueryError
 from skyband.query import Query
-from skyband.window import CountWindow, TimeWindow, Window
+from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
 __all__ = ["field_parameters", "mapping_of", "query_of", "verb_of", "window_of"]
 
@@ -45,19 +46,21 @@ HELP = {
     "largest": "Whether larger scores rank first.",
     "left": "Name of the left source.",
     "on": "Column or columns to join on.",
-    "prefer": "Columns and what to prefer in each: min, max or diff.",
+    "prefer": "Columns or expressions and what to prefer in each: min, max or diff.",
     "probability": "Column with the probability that a row exists.",
     "recurrences": "Most live reports of one object in one stream, or 'estimate'.",
     "returns": "Whether a stream may report an object more than once.",
     "right": "Name of the right source.",
-    "score": "Column to rank by.",
+    "score": "Column to rank by, or an expression such as 'price * volume'.",
     "semantics": "pk-topk, pt-k, u-kranks or u-topk.",
     "stream": "Column with the name of a row's stream.",
     "streams": "Names of the streams.",
     "threshold": "Least probability at which a row is returned (pt-k).",
+    "ties": "rank, or share: equal scores or counts share a rank.",
     "time": "Column with the event time.",
-    "value": "Column with the value that a stream reports.",
-    "weight": "Column to add up instead of counting.",
+    "value": "Column with the value that a stream reports, or an expression.",
+    "where": "Rows that count: columns and their values; text in double quotes is no number.",
+    "weight": "Column, or expression, to add up instead of counting.",
 }
 
 _NUMBER = re.compile(r"[+-]?(\d+(_\d+)*)(\.\d*)?([eE][+-]?\d+)?|[+-]?\.\d+([eE][+-]?\d+)?")
@@ -101,12 +104,15 @@ def window_of(
     slide: str | None,
     lateness: str | None,
     offset: str | None,
+    half_life: str | None = None,
+    since: str | None = None,
 ) -> Window:
     """The window that the options of a command describe."""
-    if (size is None) == (count is None):
+    if [size, count, half_life, since].count(None) != 3:
         raise QueryError(
             "give the window: either --window '10 minutes' (of time) or --count 100000 (of rows); "
-            "--slide sets how often it is answered"
+            "--slide sets how often it is answered. Or give --half-life '30 minutes' for rows that "
+            "decay, or --since 2026-01-01 (or --since first) for all rows from then on"
         )
     step = None if slide is None else _duration(slide)
     if count is not None:
@@ -118,9 +124,26 @@ def window_of(
             return CountWindow(count, slide=step)  # type: ignore[arg-type]
     extras = {"lateness": lateness, "offset": offset}
     given = {name: _duration(text) for name, text in extras.items() if text is not None}
+    if half_life is not None:
+        with _named("--half-life"):
+            return DecayWindow(_duration(half_life), slide=_slide(step), **given)
+    if since is not None:
+        with _named("--since"):
+            return LandmarkWindow(_slide(step), _since(since), **given)
     assert size is not None
     with _named("--window"):
         return TimeWindow(_duration(size), slide=step, **given)
+
+
+def _slide(step: int | str | None) -> int | str:
+    if step is None:
+        raise QueryError("give --slide: it sets how often the window is answered")
+    return step
+
+
+def _since(text: str) -> int | str | None:
+    """The landmark: a moment, an integer, or None for "first", the first row."""
+    return None if text == "first" else _duration(text)
 
 
 @contextmanager
@@ -129,7 +152,8 @@ def _named(size: str) -> Iterator[None]:
     try:
         yield
     except QueryError as problem:
-        parts = {"size": size, "slide": "--slide", "lateness": "--lateness", "offset": "--offset"}
+        parts = {"size": size, "half_life": size, "since": size}
+        parts |= {name: f"--{name}" for name in ("slide", "lateness", "offset")}
         said = re.sub(r"^(\w+)\b", lambda m: parts.get(m[1], m[1]), str(problem))
         raise QueryError(said) from None
 
@@ -167,7 +191,7 @@ def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
     elif len(field.name) == 1:
         flags.append(f"-{field.name}")
     text = HELP.get(field.name, f"The query's {field.name}.")
-    default = None if kind is bool or _required(field) else _written(field.default)
+    default = None if kind is bool or field.default is MISSING else _written(field.default)
     info = typer.Option(
         *flags,
         help=text if default is None else f"{text} Default: {default}.",
@@ -202,6 +226,7 @@ def _written(value: Any) -> str | None:
 # From words to a value ----------------------------------------------------------------------------
 
 _ANYTHING: frozenset[Any] = frozenset({Any})
+_ONE_VALUE: frozenset[Any] = frozenset({int, float, bool, str})
 
 
 def _atoms(hint: Any) -> frozenset[Any]:
@@ -221,10 +246,12 @@ def _atoms(hint: Any) -> frozenset[Any]:
 def _read(name: str, words: Sequence[str], hint: Any) -> Any:
     """Parse words as the value of a field: a mapping, several values or one value."""
     atoms = _atoms(hint)
-    parts = [part.strip() for word in words for part in word.split(",") if part.strip()]
+    parts = [part.strip() for word in words for part in _at_commas(word) if part.strip()]
     option = f"--{name.replace('_', '-')}"
     if not parts:
         raise QueryError(f"{option} is empty; give it a value")
+    if atoms == {Mapping} and Sequence in _inner(hint):
+        return _several(option, words)
     named = atoms & {Mapping, Any} and any("=" in part for part in parts)
     if named or atoms == {Mapping}:
         for part in parts:
@@ -239,6 +266,35 @@ def _read(name: str, words: Sequence[str], hint: Any) -> Any:
     values = tuple(_scalar(part, _elements(hint)) for part in parts)
     alone = len(values) == 1 and bool(atoms & {str, int, float, Any})
     return values[0] if alone else values
+
+
+def _at_commas(word: str) -> list[str]:
+    """The parts of a word between commas; those inside parentheses belong to an expression."""
+    if word.count("(") != word.count(")"):
+        return word.split(",")
+    return re.findall(r"(?:\([^()]*(?:\([^()]*\)[^()]*)*\)|[^,])+", word)
+
+
+_QUOTED = re.compile(r'(?:"[^"]*"|[^",])+')
+"""A part of a list with commas; between double quotes a comma is part of the text."""
+
+
+def _several(option: str, words: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Parse ``name=value,value`` words as a mapping to values; a further name starts with ``=``."""
+    found: dict[str, tuple[Any, ...]] = {}
+    name = ""
+    for word in words:
+        for number, part in enumerate(_QUOTED.findall(word)):
+            bare = re.sub(r'"[^"]*"', "", part)
+            if "=" in bare:
+                name, _, part = part.partition("=")  # noqa: PLW2901 - the rest is the value
+            elif not number:
+                raise QueryError(f"{option} must be written name=value,value; got {word!r}")
+            text = part.strip()
+            quoted = len(text) > 1 and text[0] == text[-1] == '"'
+            value = text[1:-1] if quoted else _scalar(text, _ONE_VALUE)
+            found[name.strip()] = (*found.get(name.strip(), ()), value)
+    return found
 
 
 def _inner(hint: Any) -> frozenset[Any]:
@@ -270,8 +326,8 @@ def _scalar(text: str, atoms: frozenset[Any]) -> Any:
         low, colon, high = text.partition(":")
         if colon and _NUMBER.fullmatch(low) and _NUMBER.fullmatch(high):
             return float(low), float(high)
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
+    if (anything or bool in atoms) and text.lower() in ("true", "false"):
+        return text.lower() == "true"
     return text
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from skyband.cli.choices import Format
+from skyband.cli.choices import Engine, Format
 from skyband.cli.explain import explained, say
 
 __all__ = ["add_pipelines"]
@@ -28,14 +28,17 @@ def pipeline(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the plan without starting the job.")
     ] = False,
+    engine: Annotated[
+        Engine | None, typer.Option(help="Where to run it; overrides the job's own setting.")
+    ] = None,
     master: Master = None,
 ) -> None:
-    """Run a streaming job on Spark: source, query, sink, trigger and checkpoint from a file."""
+    """Run a streaming job: sources, queries, sinks, trigger and checkpoint from a file."""
     from dataclasses import replace
 
     from skyband import jobs
 
-    found = jobs.load_job(job)
+    found = jobs.load_job(job, None if engine is None else engine.value)
     if master is not None:
         found = replace(found, master=master)
     jobs.check_ready(found)

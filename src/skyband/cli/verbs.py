@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -89,6 +89,10 @@ def _common(kind: type[Query]) -> list[inspect.Parameter]:
                 help="Length of time, such as '10 minutes'; an integer for an integer column."),
         _option("count", number, None, "--count", "-c", **window,
                 help="Length in rows, instead of --window."),
+        _option("half_life", text, None, "--half-life", **window,
+                help="Instead of --window: all rows, each weighing half after this time."),
+        _option("since", text, None, "--since", **window,
+                help="Instead of --window: all rows from this moment, or from the 'first' row."),
         _option("slide", text, None, "--slide", "-s", **window,
                 help="How often the window is answered. Default: its length."),
         _option("lateness", text, None, "--lateness", **window,
@@ -105,6 +109,9 @@ def _common(kind: type[Query]) -> list[inspect.Parameter]:
                 help="Least number of seconds between two answers of the live table."),
         _option("changes", bool, False, "--changes", **out, show_default=False,
                 help="Show what entered, left or moved, instead of the answers."),
+        _option("alerts", list[str] | None, None, *_alert_flags(kind), **out, metavar="WORDS",
+                show_default=False,
+                help="Show only these changes, with their rows: enter, leave or move."),
         _option("limit", number, None, "--limit", **out, min=1, show_default=False,
                 help="Stop after this many windows."),
         _option("algorithm", text, None, "--algorithm", **run, show_default=False,
@@ -118,6 +125,11 @@ def _common(kind: type[Query]) -> list[inspect.Parameter]:
         _option("master", text, None, "--master", **run, show_default=False,
                 help="Spark's master, such as 'local[4]' or 'spark://host:7077'."),
     ]  # fmt: skip
+
+
+def _alert_flags(kind: type[Query]) -> tuple[str, ...]:
+    """``--on`` is short for ``--alert``, except for a query that has a field of that name."""
+    return ("--alert",) if "on" in kind.__annotations__ else ("--alert", "--on")
 
 
 def _help(kind: type[Query]) -> str:
@@ -146,9 +158,11 @@ def _example(kind: type[Query]) -> str:
 def _run(kind: type[Query], given: dict[str, Any]) -> None:
     from skyband.cli.output import format_of
 
-    window = window_of(*(given[n] for n in ("window", "count", "slide", "lateness", "offset")))
+    parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since")
+    window = window_of(*(given[name] for name in parts))
     options = mapping_of("--option", given["option"] or ())
     query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)
+    given["alerts"] = _kinds(given["alerts"] or ())
     source = _source(query, given["sources"])
     shape = format_of(given["format"], given["output"])
     if given["engine"] is Engine.spark:
@@ -157,6 +171,15 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
         _run_watch(query, source, given, shape)
     else:
         _run_rank(query, source, given, shape)
+
+
+def _kinds(words: Sequence[str]) -> tuple[str, ...] | None:
+    """The kinds of changes that ``--alert`` asks for; None without it."""
+    from skyband.answers.changes import asked_changes
+
+    kinds = [part.strip() for word in words for part in word.split(",") if part.strip()]
+    found = asked_changes("--alert", kinds)
+    return found if words and isinstance(found, tuple) else None
 
 
 def _own(kind: type[Query], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,7 +219,7 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     session = new_session(query, given["on_bad"].value)
     began = time.perf_counter()
     with _progress(source) as progress:
-        if given["changes"] or given["limit"]:
+        if given["changes"] or given["alerts"] or given["limit"]:
             table = _collected(session, source, progress, given)
         else:
             table = rank_with(session, source, progress)
@@ -215,14 +238,16 @@ def _collected(
     from skyband.answers.changes import changes_schema
     from skyband.embedded.run import rank_with, watch_with
 
-    answers = islice(watch_with(session, source, progress), given["limit"])
-    tables = [_changes(answer) if given["changes"] else answer.table for answer in answers]
+    shown = given["changes"] or given["alerts"]
+    answers = islice(watch_with(session, source, progress, given["alerts"]), given["limit"])
+    tables = [_changes(answer) if shown else answer.table for answer in answers]
     if tables:
         return pa.concat_tables([table.cast(tables[0].schema) for table in tables])
     schema = rank_with(session, []).schema
-    if given["changes"]:
+    if shown:
         ends = [schema.field(name) for name in ("window_start", "window_end")]
-        schema = pa.schema([*ends, *changes_schema(session.query, schema)])
+        rows = given["alerts"] is not None
+        schema = pa.schema([*ends, *changes_schema(session.query, schema, rows)])
     return schema.empty_table()
 
 
@@ -250,15 +275,16 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
             "--watch writes answers as they come, which Parquet does not allow; use --format json"
         )
     session = new_session(query, given["on_bad"].value)
-    answers = islice(watch_with(session, source), given["limit"])
+    answers = islice(watch_with(session, source, only=given["alerts"]), given["limit"])
+    shown = bool(given["changes"] or given["alerts"])
     began = time.perf_counter()
     if shape is Format.table and given["output"] is None:
-        watch_live(answers, query, pace=given["pace"], changes=given["changes"])
+        watch_live(answers, query, pace=given["pace"], changes=shown)
         took = None
     else:
         with writer(shape, given["output"]) as out:
             for answer in answers:
-                out.write(_changes(answer) if given["changes"] else answer.table)
+                out.write(_changes(answer) if shown else answer.table)
         took = time.perf_counter() - began
     _report(session, took)
 
@@ -271,8 +297,9 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         raise EngineError("Spark cannot read standard input; give files, or use --engine local")
     if given["watch"] or given["limit"]:
         raise EngineError("--watch and --limit need --engine local; on Spark, leave them out")
+    changes = given["alerts"] or given["changes"]
     table = rank_on_spark(
-        query, source, given["master"], on_bad=given["on_bad"].value, changes=given["changes"]
+        query, source, given["master"], on_bad=given["on_bad"].value, changes=changes
     )
     with writer(shape, given["output"]) as out:
         out.write(table)

@@ -47,6 +47,8 @@ def plain(value: Any) -> str:
 
 def span(start: Any, end: Any) -> str:
     """A window as text; the date is shown once if both ends share it."""
+    if start is None:
+        return f"up to {plain(end)}"
     if not isinstance(start, datetime):
         return f"[{start:,}, {end:,})"
     if start.date() == end.date():
@@ -146,16 +148,22 @@ def _marks(answer: Answer, query: Query) -> dict[tuple[Any, ...], Text]:
         else:
             steps = row["from_rank"] - row["to_rank"]
             mark = Text(f"▲{steps}", "green") if steps > 0 else Text(f"▼{-steps}", "red")
-        place = (row["to_rank"],) if query.ranked else tuple(_hashable(row[n]) for n in names)
+        place = (row["to_rank"],) if _by_rank(query) else tuple(_hashable(row[n]) for n in names)
         found[_group(row, query) + place] = mark
     return found
 
 
+def _by_rank(query: Query) -> bool:
+    """Whether a rank identifies a row within its group."""
+    return query.ranked and query.tied_by is None
+
+
 def _identity(row: dict[str, Any], query: Query, names: Sequence[str]) -> tuple[Any, ...]:
     groups = _group(row, query)
-    if query.ranked:
+    if _by_rank(query):
         return (*groups, row["rank"])
-    keys = [*query.groups, *(query.key or (n for n in names if n not in query.groups))]
+    computed = (*query.groups, "rank", *query.extra_columns)
+    keys = [*query.groups, *(query.key or (n for n in names if n not in computed))]
     return groups + tuple(_hashable(row[n]) for n in keys)
 
 

@@ -18,7 +18,7 @@ __all__ = ["rank_on_spark"]
 
 
 def rank_on_spark(
-    query: Query, source: Any, master: str | None, on_bad: str, changes: bool
+    query: Query, source: Any, master: str | None, on_bad: str, changes: bool | tuple[str, ...]
 ) -> pa.Table:
     """Every answer of a query, computed by Spark, in the order of the embedded engine."""
     engine = _engine()

@@ -13,6 +13,7 @@ from skyband.arrays import Mask
 from skyband.contract.rows import Faults, shown
 from skyband.data.columns import plain, to_numpy
 from skyband.data.keys import is_key_type
+from skyband.data.memo import once
 from skyband.errors import QueryError, SchemaError
 
 __all__ = [
@@ -70,18 +71,22 @@ def plain_key(role: str, schema: pa.Schema, name: str | None) -> None:
 def null_tests(batch: pa.RecordBatch, **roles: str | None) -> list[Test]:
     """The tests that columns have no nulls; None means that there is no column of this role."""
     return [
-        (name, f"the {role} is null", null_mask(batch.column(name)))
+        (name, f"the {role} is null", _nulls(batch.column(name)))
         for role, name in roles.items()
         if name is not None
     ]
+
+
+def _nulls(column: pa.Array) -> Mask | None:
+    return once("null", column, lambda: null_mask(column))
 
 
 def number_tests(batch: pa.RecordBatch, role: str, name: str) -> list[Test]:
     """The tests that a column has neither nulls nor NaN."""
     column = plain(batch.column(name))
     return [
-        (name, f"the {role} is null", null_mask(column)),
-        (name, f"the {role} is not a number", nan_mask(column)),
+        (name, f"the {role} is null", _nulls(column)),
+        (name, f"the {role} is not a number", once("nan", column, lambda: nan_mask(column))),
     ]
 
 

@@ -61,8 +61,15 @@ class Synopsis(ABC, Generic[Q]):
     """``position`` knows where any live id stands (``Monitor.position``)."""
     finishes: bool = False
     """``fold`` with ``final=True`` returns finished answers, more cheaply than ``finish``."""
+    lasting: bool = False
+    """The state outlives its panes, so it cannot be rebuilt from those that windows still cover;
+    see ``changed`` and ``resume``."""
     exact: bool = True
     """The answer always equals the query's definition."""
+
+    shares_summaries: bool = False
+    """Summaries over finer panes, made for a greater k, serve this query after ``combine``. Then
+    queries of a board that differ only in k and window share their summaries."""
 
     # State over sealed panes, from which ``snapshot``, ``restore`` and ``nbytes`` follow.
     saved_arrays: ClassVar[tuple[str, ...]] = ()
@@ -159,6 +166,18 @@ class Synopsis(ABC, Generic[Q]):
     @abstractmethod
     def summarise(self, rows: Rows) -> Runs:
         """Reduce each run of rows to what can still matter for an answer."""
+
+    def serve(self, queries: Sequence[Query], regular: bool) -> None:
+        """Summarise from now on for several queries that differ only in k and window.
+
+        ``regular`` means that panes are those of this query's window, which have all cuts of the
+        others. Otherwise they are of any length. Called only if the class declares
+        ``shares_summaries``.
+        """
+
+    def narrowed(self, runs: Runs) -> Runs:
+        """Summaries for this query's k, from those made for a greater k; by default, the same."""
+        return runs
 
     @abstractmethod
     def combine(self, runs: Runs) -> Runs:

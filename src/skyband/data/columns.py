@@ -140,6 +140,17 @@ def take(arr: pa.Array | pa.ChunkedArray, positions: Positions) -> pa.Array:
     return wrapped.wrap_array(taken) if isinstance(wrapped, pa.BaseExtensionType) else taken
 
 
+def equal_to(column: pa.ChunkedArray, value: Any) -> NDArray[np.bool_]:
+    """Which rows have this value; none if the column cannot hold it."""
+    if value is None:
+        return np.asarray(pc.is_null(column))
+    try:
+        wanted = pa.scalar(value, column.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return np.zeros(len(column), np.bool_)
+    return np.asarray(pc.fill_null(pc.equal(column, wanted), False))
+
+
 def _view(buffer: pa.Buffer | None, dtype: np.dtype[Any], offset: int, count: int) -> Array:
     if buffer is None or count == 0:
         view = np.zeros(0, dtype)

@@ -26,6 +26,7 @@ from skyband.data.columns import (
     to_numpy,
     validity,
 )
+from skyband.data.memo import once
 from skyband.errors import EngineError, SchemaError
 from skyband.kernels.core import hashing
 from skyband.kernels.core.borrow import frozen
@@ -55,7 +56,7 @@ def hash_array(arr: pa.Array | pa.ChunkedArray) -> Hashes:
             "columns that it is made of"
         )
     if not isinstance(arr, pa.ChunkedArray):
-        return _hash(arr)
+        return once("hash", arr, lambda: _hash(arr))
     if arr.num_chunks == 1:
         return _hash(arr.chunk(0))
     return np.concatenate([np.zeros(0, np.uint64), *(_hash(chunk) for chunk in arr.chunks)])
@@ -65,6 +66,8 @@ def hash_columns(arrays: Sequence[pa.Array | pa.ChunkedArray]) -> Hashes:
     """The hash of each row of one or more columns; the order of the columns matters."""
     first, *others = arrays
     hashes = hash_array(first)
+    if others:
+        hashes = hashes.copy()  # the hashes of one column may be used again
     for other in others:
         hashing.combine_hashes(hashes, hash_array(other))
     return hashes

@@ -10,10 +10,15 @@ import pyarrow as pa
 
 from skyband.arrays import Ints, Mask
 from skyband.data.columns import from_numpy, native_dtype, to_numpy
+from skyband.data.memo import once
 from skyband.errors import SchemaError
-from skyband.window import CountWindow, TimeWindow, Window
+from skyband.panes import NO_START
+from skyband.window import CountWindow, Window
 
-__all__ = ["MOMENT", "TimeAxis", "edge_type", "from_native", "window_column", "window_value"]
+__all__ = [
+    "MOMENT", "TimeAxis", "edge_type", "from_native", "native_ticks", "window_column",
+    "window_value",
+]  # fmt: skip
 
 MOMENT = pa.timestamp("us", tz="UTC")
 _MOST = np.iinfo(np.int64).max
@@ -35,7 +40,7 @@ class TimeAxis:
                 f"time column {name!r} has type {kind}; it must be a timestamp, a date or an "
                 "integer (cast text with pyarrow.compute.strptime, floats to integers)"
             )
-        if isinstance(window, TimeWindow):
+        if not isinstance(window, CountWindow):
             if self.integer and not window.integer:
                 raise SchemaError(
                     f"time column {name!r} holds integers ({kind}) but the window is given in "
@@ -56,26 +61,32 @@ class TimeAxis:
 
     def ticks(self, column: pa.Array) -> Ints:
         """Times in the window's unit, for finding panes. Clipped to the range of 64 bits."""
-        if self.integer:
-            return self.native(column)
-        if pa.types.is_date32(self.kind):
-            return to_numpy(column).astype(np.int64) * 86_400_000_000
-        if pa.types.is_date64(self.kind):
-            return _scaled(to_numpy(column), 1_000)
-        if self.kind.unit == "us":
-            return to_numpy(column)
-        if self.kind.unit == "ns":
-            return np.asarray(np.floor_divide(to_numpy(column), 1000))
-        return _scaled(to_numpy(column), 1_000_000 if self.kind.unit == "s" else 1_000)
+        return native_ticks(self.native(column), self.kind)
 
     def ticks_of(self, column: pa.Array) -> tuple[Ints, Mask | None]:
         """Ticks of a column that may hold nulls, and which rows have a time (None: all of them)."""
+        return once(f"ticks {self.integer}", column, lambda: self._ticks_of(column))
+
+    def _ticks_of(self, column: pa.Array) -> tuple[Ints, Mask | None]:
         if not column.null_count:
             return self.ticks(column), None
         timed = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
         ticks = np.zeros(len(column), np.int64)
         ticks[timed] = self.ticks(column.drop_null())
         return ticks, timed
+
+
+def native_ticks(native: Ints, kind: pa.DataType) -> Ints:
+    """Native values of a time column as ticks. Clipped to the range of 64 bits."""
+    if pa.types.is_integer(kind) or (pa.types.is_timestamp(kind) and kind.unit == "us"):
+        return native
+    if pa.types.is_date32(kind):
+        return native * 86_400_000_000
+    if pa.types.is_date64(kind):
+        return _scaled(native, 1_000)
+    if kind.unit == "ns":
+        return np.asarray(np.floor_divide(native, 1000))
+    return _scaled(native, 1_000_000 if kind.unit == "s" else 1_000)
 
 
 def _scaled(values: Ints, scale: int) -> Ints:
@@ -101,10 +112,12 @@ def from_native(values: Ints, kind: pa.DataType) -> pa.Array:
 
 
 def window_column(values: Ints, kind: pa.DataType) -> pa.Array:
-    """Window starts or ends as a column of an answer."""
+    """Window starts or ends as a column of an answer; a window without a start has a null."""
+    if len(values) and values[0] == NO_START:
+        return pa.nulls(len(values), kind)
     return pa.array(values).view(kind)
 
 
 def window_value(value: int, kind: pa.DataType) -> Any:
-    """One window start or end as a Python value."""
-    return pa.scalar(value, kind).as_py()
+    """One window start or end as a Python value; None for a window without a start."""
+    return None if value == NO_START else pa.scalar(value, kind).as_py()

@@ -1,7 +1,8 @@
-"""The embedded engine: push rows, get answers."""
+"""The embedded engine: push rows, get answers, of one query or of a board of queries."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,16 +10,16 @@ import numpy as np
 
 from skyband.answers.answer import Answer, Answers
 from skyband.answers.position import Position
-from skyband.data.packing import pack, schema_from_array, schema_to_array, under, unpack
+from skyband.embedded.snapshots import restored, snapshot_of
+from skyband.engine.board import BoardSession
 from skyband.engine.session import Session
-from skyband.errors import EngineError, QueryError
-from skyband.query import Query, from_spec
+from skyband.errors import QueryError
+from skyband.query import Query
 from skyband.query.base import check_query
+from skyband.query.board import Board, board_of
 from skyband.window import Duration, parse_duration
 
-__all__ = ["Monitor", "new_session"]
-
-SNAPSHOT_VERSION = 1
+__all__ = ["Monitor", "new_board", "new_session"]
 
 
 def new_session(
@@ -35,8 +36,21 @@ def new_session(
     return Session(query, on_bad, _seconds(idle), positions=positions)
 
 
+def new_board(
+    query: Query | Board,
+    on_bad: str = "raise",
+    idle: Duration | float | None = None,
+    positions: bool = False,
+) -> BoardSession:
+    """Sessions of a query or a board, after checking the user's arguments."""
+    queries = board_of(query, on_bad)
+    return BoardSession(
+        {name: new_session(each, on_bad, idle, positions) for name, each in queries.items()}
+    )
+
+
 class Monitor:
-    """Answers one query over rows that are pushed to it.
+    """Answers a query, or a board of queries, over rows that are pushed to it.
 
     An error leaves it as it was before the push. A snapshot can be taken at any time and restored
     in another process, which continues as if nothing had happened.
@@ -47,30 +61,46 @@ class Monitor:
     >>> batch = pa.table({"id": ["a", "b", "c", "d"], "score": [3.0, 9.0, 5.0, 7.0]})
     >>> [answer.table["id"].to_pylist() for answer in monitor.push(batch)]
     [['b'], ['b']]
+
+    A board maps names to queries. Its answers come query by query, each by window.
+
+    >>> last = sb.TopK(k=1, score="score", id="id", window=sb.CountWindow(1, slide=4))
+    >>> monitor = sb.Monitor({"best": query, "last": last})
+    >>> [(answer.name, answer.table["id"].to_pylist()) for answer in monitor.push(batch)]
+    [('best', ['b']), ('best', ['b']), ('last', ['d'])]
     """
 
     def __init__(
-        self, query: Query, on_bad: str = "raise", idle: Duration | float | None = None
+        self, query: Query | Board, on_bad: str = "raise", idle: Duration | float | None = None
     ) -> None:
-        self.session = new_session(query, on_bad, idle, positions=True)
+        self.board = new_board(query, on_bad, idle, positions=True)
 
     @property
-    def query(self) -> Query:
-        return self.session.query
+    def session(self) -> Session:
+        """The session of the only query."""
+        (session,) = self.board.sessions.values()
+        return session
+
+    @property
+    def query(self) -> Any:
+        """The query, or the board as a dict of queries."""
+        return self.board.queries[None] if self.board.alone else self.board.queries
 
     def push(self, batch: Any) -> list[Answer]:
         """Take a batch and return the answers that are due.
 
         For several streams, pass a mapping from source to batch.
         """
-        return _views(self.session.push(batch))
+        return _views(self.board.push(batch))
 
     def flush(self) -> list[Answer]:
         """End the stream: answer all windows up to the first window end after the last row."""
-        return _views(self.session.flush())
+        return _views(self.board.flush())
 
-    def peek(self, last: Duration | None = None) -> Answer:
+    def peek(self, name: str | Duration | None = None, last: Duration | None = None) -> Answer:
         """The answer as of now, over sealed panes; ``last`` asks for a shorter window.
+
+        On a board, ``name`` says which query to read. Otherwise the first argument is ``last``.
 
         It covers ``[start, end)``: ``end`` is the end of the last sealed pane, ``start`` the first
         cut between panes at or after ``end - size``, or ``end - last``. Each group of a count
@@ -78,19 +108,29 @@ class Monitor:
         answer's ``start`` is then the least start, its ``end`` the greatest end, and its ``total``
         the sum over all groups.
         """
-        window = self.query.window
+        if self.board.alone:
+            if name is not None and last is not None:
+                raise QueryError("this monitor has one query without a name; give only last=")
+            asked: str | None = None
+            last = name if last is None else last
+        else:
+            asked = self._known(name)
+        session = self.board.sessions[asked]
+        window = session.query.window
         size = None if last is None else window.ticks(last, "last")
-        if size is not None and not 0 < size <= window.panes.size:
+        sized = window.panes.sized
+        if size is not None and sized and not 0 < size <= window.panes.size:
             raise QueryError(f"last must be positive and at most the window's size, not {last!r}")
-        return Answer(self.session.peek(size), 0)
+        with session.named():
+            return Answer(replace(session.peek(size), name=asked), 0)
 
-    def position(self, id: Any, group: Any = ()) -> Position | None:
+    def position(self, id: Any, group: Any = (), name: str | None = None) -> Position | None:
         """Where an id or item stands now: its rank, its score or count, and how many there are.
 
         It is ranked over the window that ``peek`` reads, also beyond the best k. If the query has
         ``by``, pass the value of the group, or a tuple of values; for an item of several columns,
-        pass a tuple. Returns None for an id that is not live. Works for
-        ``HeavyHitters(algorithm="exact")`` and ``TopK(distinct=...)``.
+        pass a tuple. On a board, ``name`` says which query. Returns None for an id that is not
+        live. Works for ``HeavyHitters(algorithm="exact")`` and ``TopK(distinct=...)``.
 
         >>> import pyarrow as pa, skyband as sb
         >>> query = sb.TopK(k=1, score="x", id="who", distinct="best", window=sb.CountWindow(3))
@@ -99,57 +139,48 @@ class Monitor:
         >>> monitor.position("bob")
         Position(rank=2, value=4, of=2)
         """
-        return self.session.position(id, group)
+        session = self.board.sessions[None if self.board.alone else self._known(name)]
+        return session.position(id, group)
 
-    def stats(self) -> dict[str, int | float]:
-        """Rows read and left out, windows answered, state size and operation counts."""
-        return self.session.stats()
+    def _known(self, name: object) -> str:
+        if not isinstance(name, str) or name not in self.board.sessions:
+            known = ", ".join(repr(each) for each in self.board.sessions)
+            raise QueryError(f"the board has no query {name!r}; name one of {known}")
+        return name
+
+    def stats(self) -> dict[str, Any]:
+        """Rows read and left out, windows answered, state size and operation counts.
+
+        On a board, the counts of each query are under its name. Next to them, ``rows_in`` counts
+        each row of the sources once, and ``windows_out``, ``retained`` and ``state_bytes`` are
+        sums over all queries.
+        """
+        return self.board.stats()
 
     def snapshot(self) -> bytes:
         """Everything needed to continue in another process, as bytes; does not use pickle."""
-        session = self.session
-        state, arrays = session.snapshot()
-        bound = session.bound
-        header: dict[str, Any] = {
-            "snapshot": SNAPSHOT_VERSION,
-            "query": self.query.spec(),
-            "fingerprint": self.query.fingerprint,
-            "on_bad": session.on_bad,
-            "idle": session.idle,
-            "sources": list(bound),
-            **state,
-        }
-        schemas = {f"schema{i}": schema_to_array(schema) for i, schema in enumerate(bound.values())}
-        return pack(header, schemas | {f"fold/{name}": value for name, value in arrays.items()})
+        return snapshot_of(self.board)
 
     @classmethod
     def restore(cls, blob: bytes, **given: Any) -> Monitor:
         """Rebuild a monitor from a snapshot.
 
         A snapshot cannot hold functions. If the query's ``combine`` is a function, pass the same
-        one as ``combine=``. Snapshots of version 0.1 do not identify the function, so any is
-        accepted for them.
+        one as ``combine=``; for a board, a mapping from the names of such queries to their
+        functions. Snapshots of version 0.1 do not identify the function, so any is accepted for
+        them.
         """
-        header: Any
-        header, arrays = unpack(blob)
-        if header.get("snapshot") != SNAPSHOT_VERSION:
-            raise EngineError(
-                f"the snapshot has version {header.get('snapshot')}, but this Skyband reads "
-                f"version {SNAPSHOT_VERSION}; restore it with the Skyband version that wrote it"
-            )
-        monitor = cls(from_spec(header["query"], **given), header["on_bad"], header["idle"])
-        for i, source in enumerate(header["sources"]):
-            monitor.session.bind(source, schema_from_array(arrays[f"schema{i}"]))
-        monitor.session.restore(header, under(arrays, "fold/"))
+        monitor = cls.__new__(cls)
+        monitor.board = restored(blob, new_board, given)
         return monitor
 
     def _check(self) -> None:
         """Assert every invariant; only tests call it."""
-        self.session.check()
+        self.board.check()
 
 
-def _views(answers: Answers | None) -> list[Answer]:
-    return [] if answers is None else answers.views()
+def _views(found: list[Answers]) -> list[Answer]:
+    return [answer for answers in found for answer in answers.views()]
 
 
 def _seconds(idle: Duration | float | None) -> float | None:

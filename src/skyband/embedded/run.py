@@ -1,29 +1,35 @@
-"""``rank`` and ``watch``: run a query over a source in this process."""
+"""``rank`` and ``watch``: run a query or a board of queries over a source in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from itertools import zip_longest
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.answers.answer import Answer, Answers
+from skyband.answers.changes import ALERTS, Kinds
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
-from skyband.embedded.monitor import new_session
+from skyband.embedded.monitor import new_board
 from skyband.embedded.sources import Source, batches_of, is_table, sorted_by
+from skyband.engine.board import BoardSession
 from skyband.engine.intake import as_table
 from skyband.engine.session import Session
 from skyband.errors import DataError
 from skyband.query import Query
+from skyband.query.board import Board
+from skyband.query.checks import one_of
 from skyband.window import CountWindow, Duration
 
-__all__ = ["rank", "rank_with", "watch", "watch_with"]
+__all__ = ["rank", "rank_board", "rank_with", "watch", "watch_board", "watch_with"]
 
 Progress = Callable[[int], None]
-Step = Callable[[], Answers | None]
+Step = Callable[[], list[Answers]]
+Sources: TypeAlias = "Source | Mapping[str, Source]"
 
 _MOST_ROWS = 1 << 22
 """Rows per push: large, because each push costs a few hundred microseconds in Python."""
@@ -33,32 +39,63 @@ _MOST_ANSWERS = 1 << 19
 """Answers per push: arrays above 32 MB are returned to the system and paged in again each time."""
 
 
+@overload
 def rank(
-    source: Source | Mapping[str, Source],
-    query: Query,
+    source: Sources, query: Query, on_bad: str = "raise", progress: Progress | None = None
+) -> pa.Table: ...
+
+
+@overload
+def rank(
+    source: Sources, query: Board, on_bad: str = "raise", progress: Progress | None = None
+) -> dict[str, pa.Table]: ...
+
+
+def rank(
+    source: Sources,
+    query: Query | Board,
     on_bad: str = "raise",
     progress: Progress | None = None,
-) -> pa.Table:
+) -> pa.Table | dict[str, pa.Table]:
     """Every answer of a query over a finite source, as one table.
 
-    A single table is sorted by time first. With a path or an iterable, a row that comes too late
-    raises DataError, which names the lateness that would accept it. ``progress`` is called with the
-    number of rows read so far.
+    For a board of queries, a dict with one table per query; the source is read once for all of
+    them. A single table is sorted by time first. With a path or an iterable, a row that comes too
+    late raises DataError, which names the lateness that would accept it. ``progress`` is called
+    with the number of rows read so far.
 
     >>> import skyband as sb
     >>> flows = pa.table({"flow": ["a", "b", "c"], "bytes": [10, 30, 20]})
     >>> query = sb.TopK(k=2, score="bytes", id="flow", window=sb.CountWindow(3))
     >>> sb.rank(flows, query)["flow"].to_pylist()
     ['b', 'c']
+    >>> sb.rank(flows, {"busiest": query})["busiest"]["flow"].to_pylist()
+    ['b', 'c']
     """
-    return rank_with(new_session(query, on_bad), source, progress)
+    board = new_board(query, on_bad)
+    tables = rank_board(board, source, progress)
+    return tables[None] if board.alone else {str(name): table for name, table in tables.items()}
 
 
 def rank_with(session: Session, source: Any, progress: Progress | None = None) -> pa.Table:
     """Like ``rank``, with a new session from the caller, who can then read its stats."""
-    query = session.query
-    tables = [answers.table for answers in _run(source, session, progress) if len(answers.table)]
-    schema = session.schema
+    return rank_board(BoardSession({None: session}), source, progress)[None]
+
+
+def rank_board(
+    board: BoardSession, source: Any, progress: Progress | None = None
+) -> dict[str | None, pa.Table]:
+    """Like ``rank``, with a new board session from the caller."""
+    found: dict[str | None, list[pa.Table]] = {name: [] for name in board.sessions}
+    for answers in _run(source, board, progress):
+        if len(answers.table):
+            found[answers.name].append(answers.table)
+    return {name: _table(board.sessions[name], tables) for name, tables in found.items()}
+
+
+def _table(session: Session, tables: list[pa.Table]) -> pa.Table:
+    """The answers of all pushes as one table, in the order of windows."""
+    query, schema = session.query, session.schema
     table = (
         pa.concat_tables([t.cast(schema) if t.schema != schema else t for t in tables])
         if tables
@@ -75,89 +112,132 @@ def rank_with(session: Session, source: Any, progress: Progress | None = None) -
 
 
 def watch(
-    source: Source | Mapping[str, Source],
-    query: Query,
+    source: Sources,
+    query: Query | Board,
     on_bad: str = "raise",
     idle: Duration | float | None = None,
+    only: str | None = None,
 ) -> Iterator[Answer]:
-    """Yield answers as they become due, over any source; a finite source is flushed at its end."""
-    return watch_with(new_session(query, on_bad, idle), source)
+    """Yield answers as they become due, over any source; a finite source is flushed at its end.
+
+    ``only="changes"`` yields only the answers in which something entered or left. ``changes`` of
+    such an answer lists just that, followed by the other columns of each row.
+
+    Of a board, the answers of one batch come query by query, each query's by window;
+    ``Answer.name`` tells whose they are.
+    """
+    if only is not None:
+        one_of("only", only, ("changes",))
+    kinds = None if only is None else ALERTS
+    return watch_board(new_board(query, on_bad, idle), source, only=kinds)
 
 
-def watch_with(session: Session, source: Any, progress: Progress | None = None) -> Iterator[Answer]:
+def watch_with(
+    session: Session, source: Any, progress: Progress | None = None, only: Kinds | None = None
+) -> Iterator[Answer]:
     """Like ``watch``, with a new session from the caller."""
-    return (answer for answers in _run(source, session, progress) for answer in answers.views())
+    return watch_board(BoardSession({None: session}), source, progress, only)
 
 
-def _run(source: Any, session: Session, progress: Progress | None) -> Iterator[Answers]:
+def watch_board(
+    board: BoardSession, source: Any, progress: Progress | None = None, only: Kinds | None = None
+) -> Iterator[Answer]:
+    """Like ``watch``, with a new board session from the caller.
+
+    ``only`` gives the answers with changes of these kinds.
+    """
+    for answers in _run(source, board, progress):
+        yield from answers.views() if only is None else answers.alerts(only)
+
+
+def _run(source: Any, board: BoardSession, progress: Progress | None) -> Iterator[Answers]:
     several = isinstance(source, Mapping)
-    session.query.check_sources(source if several else None)
+    board.check_sources(source if several else None)
     # Tables are sorted first, so nothing in them is late.
-    session.in_order = all(is_table(each) for each in (source.values() if several else [source]))
-    session.late_is_an_error = not session.in_order
+    in_order = all(is_table(each) for each in (source.values() if several else [source]))
+    for session in board.sessions.values():
+        session.in_order, session.late_is_an_error = in_order, not in_order
     read = 0
-    for step in _several(source, session) if several else _single(source, session):
+    for step in _several(source, board) if several else _single(source, board):
         try:
-            answers = step()
+            found = step()
         except DataError:
             if is_table(source):
                 # The piece was cut from a table, which may have been sorted: check the whole table
                 # again, so that the error names its row numbers.
-                session.refuse_bad(as_table(source))
+                board.refuse_bad(as_table(source))
             raise
-        if answers is not None and len(answers):
-            yield answers
-        if progress is not None and session.rows["rows_in"] > read:
-            read = session.rows["rows_in"]
+        yield from found
+        if progress is not None and board.rows_in > read:
+            read = board.rows_in
             progress(read)
 
 
-def _single(source: Any, session: Session) -> Iterator[Step]:
+def _single(source: Any, board: BoardSession) -> Iterator[Step]:
     """Push every batch, then flush."""
-    for batch in _batches(source, session.query, None):
-        yield partial(session.push, batch)
-    yield session.flush
+    for batches in _batches(source, board, None):
+        yield partial(board.push_each, batches)
+    yield board.flush
 
 
-def _several(sources: Mapping[str, Any], session: Session) -> Iterator[Step]:
+def _several(sources: Mapping[str, Any], board: BoardSession) -> Iterator[Step]:
     """Push batches, always from the source that is furthest behind; end exhausted sources."""
-    query = session.query
-    streams = {name: _batches(source, query, name) for name, source in sources.items()}
-    ended = [name for name in query.sources if name not in streams]
+    streams = {name: _batches(source, board, name) for name, source in sources.items()}
+    read = [source for session in board.sessions.values() for source in session.query.sources]
+    ended = [name for name in dict.fromkeys(read) if name not in streams]
     while streams:
-        name = session.furthest_behind(list(streams))
-        batch = next(streams[name], None)
-        if batch is None:
+        name = board.furthest_behind(list(streams))
+        batches = next(streams[name], None)
+        if batches is None:
             del streams[name]
             ended.append(name)
         else:
-            yield partial(session.push, {name: batch})
-        if session.bound:
-            for gone in ended:
-                yield partial(session.end, gone)
-            ended = []
-    yield session.flush
+            yield partial(board.push_each, {q: {name: batch} for q, batch in batches.items()})
+        for gone in ended:
+            if board.awaits(gone):
+                yield partial(board.end, gone)
+    yield board.flush
 
 
-def _batches(source: Any, query: Query, name: str | None) -> Iterator[Any]:
-    """The batches of a source; a table is sorted by time and cut into pieces."""
+def _batches(source: Any, board: BoardSession, name: str | None) -> Iterator[dict[str | None, Any]]:
+    """The batches of a source, for each query that reads it.
+
+    A table is sorted by time and cut into pieces. If queries ask for different orders, each gets
+    its own; the pieces of all of them are pushed side by side.
+    """
+    queries = {q: query for q, query in board.queries.items() if name in (None, *query.sources)}
     if not is_table(source):
-        yield from batches_of(source)
+        for batch in batches_of(source):
+            yield dict.fromkeys(queries, batch)
         return
-    table = _in_time(as_table(source), query, name)
+    table = as_table(source)
+    orders: dict[str | None, list[str | None]] = {}
+    for each, query in queries.items():
+        orders.setdefault(_order(query, name), []).append(each)
+    rows = min(_piece_rows(query) for query in queries.values())
+    pieces = [_pieces(_in_time(table, queries[each[0]], name), rows) for each in orders.values()]
+    for found in zip_longest(*pieces):
+        sides = zip(orders.values(), found, strict=True)
+        yield {each: piece for names, piece in sides if piece is not None for each in names}
+
+
+def _order(query: Query, source: str | None) -> str | None:
+    """The column by which a query's rows are sorted; None for the order of arrival."""
+    return None if isinstance(query.window, CountWindow) else query.time_of(source)
+
+
+def _pieces(table: pa.Table, rows: int) -> Iterator[pa.Table]:
     if not table.num_rows:
         yield table  # so that its columns are known
-    for batch in table.to_batches(max_chunksize=_piece_rows(query)):
+    for batch in table.to_batches(max_chunksize=rows):
         yield pa.Table.from_batches([batch])
 
 
 def _in_time(table: pa.Table, query: Query, source: str | None) -> pa.Table:
     """The table sorted by time, if the query has a time window."""
-    if isinstance(query.window, CountWindow) or not table.num_rows:
-        return table
-    name = query.time_of(source)
-    if name is None or table.schema.get_field_index(name) < 0:  # missing, or ambiguous
-        return table
+    name = _order(query, source)
+    if not table.num_rows or name is None or table.schema.get_field_index(name) < 0:
+        return table  # in the last case the column is missing, or ambiguous
     axis = TimeAxis(name, table.schema.field(name).type, query.window)
     return sorted_by(table, name, axis.ticks)
 

@@ -26,7 +26,8 @@ def windows_due(panes: Panes, filled: Ints, after: int, upto: int, pending: int 
     """Numbers of the windows to answer among those in ``(after, upto]``, ascending.
 
     They are the windows that cover a filled pane, plus the first empty window after each stretch of
-    them. ``pending`` is the last answered window, if it was not empty.
+    them; windows without a size have none of those. ``pending`` is the last answered window, if it
+    was not empty.
     """
     low = np.maximum(panes.first_window_of(filled), after + 1)
     high = np.minimum(panes.last_window_of(filled), upto)
@@ -43,8 +44,9 @@ def windows_due(panes: Panes, filled: Ints, after: int, upto: int, pending: int 
     begins[1:] = low[1:] > reach[:-1] + 1
     first = low[begins]
     last = np.append(reach[:-1][begins[1:]], reach[-1])
-    last = np.minimum(last + 1, upto)
-    if pending is not None and first[0] == pending:
+    if panes.sized:
+        last = np.minimum(last + 1, upto)
+    if pending is not None:
         first[0] += 1
     lengths = np.maximum(last - first + 1, 0)
     return expand(first, lengths)
@@ -118,9 +120,14 @@ class TimeClock:
         self.answered = upto
         self.pending = upto if self._covers(filled, upto) else None
         self.filled = filled[self.panes.last_window_of(filled) > upto]
+        if not self.panes.sized:
+            self.filled = self.filled[:1]  # rows never leave, so the first pane says it all
         return due
 
     def _covers(self, filled: Ints, window: int) -> bool:
+        """Whether rows in the window will leave it, so that an empty answer may follow."""
+        if not self.panes.sized:
+            return False
         first, end = self.panes.first_pane(window), self.panes.end_pane(window)
         return bool(np.searchsorted(filled, end) > np.searchsorted(filled, first))
 

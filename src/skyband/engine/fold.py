@@ -1,6 +1,6 @@
 """The fold over panes: summaries in, answers out. Both engines use it.
 
-take(summaries)  ─►  open panes  ─►  advance(watermark)  ─►  combine, admit, synopsis.fold, finish
+take(summaries)  ─►  open panes  ─►  begin(watermark)  ─►  combine, admit  ─►  folded  ─►  answered
                                           │                                             │
                                           └─ clock: which windows are due               ▼
                                                                                      Answers
@@ -29,7 +29,7 @@ from skyband.data.packing import under
 from skyband.engine.clocks import CountClock, TimeClock
 from skyband.engine.groups import LiveGroups
 from skyband.engine.open_panes import OpenPanes
-from skyband.engine.window_totals import Totals
+from skyband.engine.window_totals import totals_for
 from skyband.query.base import Query
 from skyband.window import CountWindow
 
@@ -78,7 +78,7 @@ class Fold:
         self.time = TimeClock(self.panes, getattr(query.window, "lateness_ticks", 0), sources)
         self.count = CountClock(self.panes)
         self.open = OpenPanes(synopsis.combine)
-        self.totals = Totals(self.panes, self.counting)
+        self.totals = totals_for(self.panes, self.counting)
         self.before: dict[int, pa.Table] = {}
         """The last table of each group (key 0 if all groups share windows)."""
         self.windows_out = 0
@@ -114,15 +114,31 @@ class Fold:
 
     # Sealing -----------------------------------------------------------------------------------
 
-    def advance(self, watermark: int) -> Answers | None:
-        """Seal the panes that end by the watermark, and answer the windows that end by it."""
-        step = self._time_step(watermark, apart=not self.synopsis.admits)
-        return None if step is None else self._answered(step)
+    def begin(self, watermark: int) -> Step | None:
+        """Seal the panes that end by the watermark; ``folded`` and ``answered`` do the rest."""
+        return self._time_step(watermark, apart=not self.synopsis.admits)
 
-    def advance_counts(self, groups: Ints, before: Ints) -> Answers | None:
+    def begin_counts(self, groups: Ints, before: Ints) -> Step | None:
         """Seal the panes that these groups have filled since their counts were ``before``."""
-        step = self._count_step(groups, before)
-        return None if step is None else self._answered(step)
+        return self._count_step(groups, before)
+
+    def folded(self, step: Step | None) -> Runs | None:
+        """Fold the sealed panes of a step; return the finished rows of the windows that it ends."""
+        if step is None:
+            return None
+        if step.ahead is not None:
+            self.synopsis.fold(step.ahead, self.windows(_NONE))
+        if step.sealed is None:
+            return None
+        final = self.synopsis.finishes
+        found = self.synopsis.fold(step.sealed, step.windows, final)
+        return found if final or found is None else self.synopsis.finish([found])
+
+    def answered(self, step: Step | None, finished: Runs | None) -> Answers | None:
+        """The answers of the windows that a step ends, from what ``folded`` returned."""
+        if step is None or not len(step.windows):
+            return None
+        return self._finished(finished, step.windows)
 
     def seal(self, watermark: int) -> Step | None:
         """Like ``advance``, but return this fold's part of the answers, in ``Step.partial``."""
@@ -187,24 +203,13 @@ class Fold:
 
     # Answers -----------------------------------------------------------------------------------
 
-    def _answered(self, step: Step) -> Answers | None:
-        if step.ahead is not None:
-            self.synopsis.fold(step.ahead, self.windows(_NONE))
-        finished = None
-        if step.sealed is not None:
-            final = self.synopsis.finishes
-            found = self.synopsis.fold(step.sealed, step.windows, final)
-            finished = found if final or found is None else self.synopsis.finish([found])
-        return self._finished(finished, step.windows) if len(step.windows) else None
-
     def answer(self, partials: Sequence[Runs], windows: Windows) -> Answers:
         """Answers of at least one window from the partials of all shards, with our group codes."""
         return self._finished(self.synopsis.finish(partials) if partials else None, windows)
 
     def _finished(self, finished: Runs | None, windows: Windows) -> Answers:
         runs = None if finished is None else finished.ordered(windows.ranks)
-        ends = self.panes.end_of(windows.number)
-        starts = ends - self.panes.size
+        ends, starts = self.panes.end_of(windows.number), self.panes.start_of(windows.number)
         edges = (np.maximum(starts, 0) if self.counting else starts), ends
         totals = self.totals.of(windows)
         self.totals.expire(windows, self.count.counts)

@@ -15,10 +15,14 @@ from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import decoded, output_type
 from skyband.data.group_table import GroupTable
+from skyband.data.memo import once
+from skyband.data.time_axis import TimeAxis
+from skyband.engine.asked import Asked, Rows, check_somewhere
 from skyband.engine.clocks import NEVER, CountClock
 from skyband.engine.placement import (
     Arrivals,
     Ascending,
+    Cutting,
     Placed,
     codes_of,
     place,
@@ -28,9 +32,9 @@ from skyband.errors import DataError, SchemaError
 from skyband.kernels.core.arrange import arrival_numbers
 from skyband.kernels.core.scan import is_sorted
 from skyband.query.base import Query
-from skyband.window import TimeWindow
+from skyband.window import CountWindow
 
-__all__ = ["Intake", "Taken", "TimeLimits", "as_table"]
+__all__ = ["Intake", "Taken", "TimeLimits", "as_table", "place_rows", "refuse"]
 
 
 def as_table(data: Any) -> pa.Table:
@@ -66,6 +70,12 @@ class Taken:
     greatest: int | None
     in_order: bool
     """Whether times never decrease."""
+    filtered: int = 0
+    """Rows that ``where`` leaves out."""
+    least: int | None = None
+    """The least time that can be read; of bad rows and of rows left out, too."""
+    outside: bool = False
+    """Whether some times are outside the query's limits."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +109,15 @@ class Intake:
         self.panes = query.window.panes
         self.synopsis = synopsis
         self.bound: dict[str, pa.Schema] = {}
+        self.asked: dict[str, Asked] = {}
+        """The filter and the computed columns of each bound source."""
+        self.absent: set[str] = set()
+        """Sources that will send nothing at all."""
         self.untyped: dict[str, pa.Schema] = {}
         """Columns of sources that have sent only empty batches without types so far."""
         self.limits: TimeLimits | None = None
         """The times that the engine can hold; rows outside are bad. None for count windows."""
-        if isinstance(query.window, TimeWindow):
+        if not isinstance(query.window, CountWindow):
             self.limits = TimeLimits(*query.window.reach)
 
     def bind(self, source: str, schema: pa.Schema) -> None:
@@ -113,7 +127,11 @@ class Intake:
                 if schema.get_field_index(name) < 0:
                     there = ", ".join(schema.names)
                     raise SchemaError(f"by column {name!r} is missing; the columns are: {there}")
-            self.bound[source] = self.synopsis.bind(source, schema)
+            asked = self._asked(source, schema)
+            needed = self.synopsis.bind(source, asked.wide(schema))
+            names = asked.inputs(needed.names)
+            self.bound[source] = pa.schema([schema.field(name) for name in names])
+            self.asked[source] = asked
             return
         for field in self.bound[source]:
             at = schema.get_field_index(field.name)
@@ -130,6 +148,24 @@ class Intake:
                     "now; cast it so that all batches agree"
                 )
 
+    def _asked(self, source: str, schema: pa.Schema) -> Asked:
+        if source:
+            known = {**self.bound, source: schema}
+            check_somewhere(self.query, source, known, self.absent)
+        return Asked(self.query, source, schema)
+
+    def end(self, source: str) -> None:
+        """A source sends nothing more; raises SchemaError if no source has a ``where`` column."""
+        if source not in self.bound:
+            check_somewhere(self.query, source, self.bound, self.absent)
+            self.absent.add(source)
+
+    def needed(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
+        """The columns of a source that the query needs, whether they are there or not."""
+        asked = self._asked(source, schema)
+        names = self.synopsis.columns(source, asked.wide(schema))
+        return (*self.query.groups, *asked.inputs(names))
+
     def _says_nothing(self, source: str, table: pa.Table) -> bool:
         """Whether a batch has no rows and lacks types, so that only its names can be checked.
 
@@ -137,7 +173,8 @@ class Intake:
         """
         if table.num_rows:
             return False
-        names = self.synopsis.columns(source, table.schema)
+        asked = self._asked(source, table.schema)
+        names = asked.inputs(self.synopsis.columns(source, asked.wide(table.schema)))
         check_names(source, table.schema, names)
         if not any(pa.types.is_null(table.schema.field(name).type) for name in names):
             return False
@@ -164,19 +201,63 @@ class Intake:
         The greatest time moves the source's mark, so it includes every row whose time can be read,
         even bad rows.
         """
+        if self.asked[source].filtering and batch.num_rows:
+            return self._filtered(source, batch, sorted_before)
+        return self._checked(source, self.widened(source, batch), sorted_before)
+
+    def widened(self, source: str, rows: Rows) -> Rows:
+        """Rows of a bound source with the columns that are computed from them."""
+        return self.asked[source].widened(rows)
+
+    def _filtered(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> Taken:
+        """Like ``_judged``, without the rows that do not count.
+
+        These are no part of the stream, bad or not, but they move the source's mark. A time that
+        cannot be read makes a row bad in any case.
+        """
+        kept = self.asked[source].filter.mask(batch)
+        least: int | None = None
+        greatest: int | None = None
+        axis = self.synopsis.axes.get(source)
+        if axis is not None:
+            ticks, timed = axis.ticks_of(batch.column(axis.name))
+            readable = np.ones(len(ticks), np.bool_) if timed is None else timed
+            if self.limits is not None:
+                readable = readable & (ticks >= self.limits.least) & (ticks <= self.limits.most)
+            if readable.any():
+                least, greatest = int(ticks[readable].min()), int(ticks[readable].max())
+            kept |= ~readable
+        rows = np.flatnonzero(kept)
+        counting = batch if len(rows) == len(kept) else batch.filter(pa.array(kept))
+        counting = self.widened(source, counting).select(self.synopsis.schemas[source].names)
+        taken = self._checked(source, counting, sorted_before)
+        faults = taken.faults
+        if faults is not None and len(rows) < len(kept):
+            batch = self.widened(source, batch)
+            faults = faults_of(batch, [(n, why, _spread(m, kept)) for n, why, m in faults.tests])
+        if self.limits is None:
+            least = greatest = None
+        counts: dict[str, Any] = {"rows_in": len(kept), "filtered": len(kept) - len(rows)}
+        return replace(taken, faults=faults, least=least, greatest=greatest, **counts)
+
+    def _checked(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> Taken:
         rows_in = batch.num_rows
         faults = self.synopsis.validate(source, batch) if rows_in else None
         axis = self.synopsis.axes.get(source)
         if axis is None or self.limits is None or not rows_in:
             return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)
-        ticks, timed = axis.ticks_of(batch.column(axis.name))
-        in_order = timed is None and (sorted_before or is_sorted(ticks))
+        column = batch.column(axis.name)
+        ticks, timed = axis.ticks_of(column)
+        in_order = timed is None and (
+            sorted_before or once("in order", column, lambda: is_sorted(ticks))
+        )
         known = ticks if timed is None else ticks[timed]
         if not len(known):
             return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)
         ends = (known[0], known[-1]) if in_order else (known.min(), known.max())
         greatest = int(ends[1])
-        if not self.limits.holds(*ends):
+        outside_limits = not self.limits.holds(*ends)
+        if outside_limits:
             timed = np.ones(len(ticks), np.bool_) if timed is None else timed
             outside = self.limits.faults(axis.name, batch, ticks, timed)
             assert outside is not None
@@ -189,7 +270,8 @@ class Intake:
             ticks, batch = ticks[~faults.mask], _without(batch, faults)
             in_order = in_order or is_sorted(ticks)
         left = ticks if len(ticks) else None
-        return Taken(source, batch, left, rows_in, faults, greatest, in_order)
+        told: dict[str, Any] = {"least": int(ends[0]), "outside": outside_limits}
+        return Taken(source, batch, left, rows_in, faults, greatest, in_order, **told)
 
     def refuse_bad(self, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows."""
@@ -201,15 +283,15 @@ class Intake:
 
     def place(self, taken: Taken, groups: GroupTable, sealed: int) -> Placed:
         """Rows of a time window by pane and group, without late and unused rows."""
-        if taken.ticks is None:
-            return Placed(None)
-        axis = self.synopsis.axes[taken.source]
-        times = axis.native(taken.batch.column(axis.name))
-        rows = taken.source, taken.batch
-        if taken.in_order:
-            ticks = Ascending(taken.ticks)
-            return place_in_order(*rows, ticks, times, self.panes, groups, sealed)
-        return place(*rows, taken.ticks, times, self.panes, groups, None, sealed)
+        axis, since = self.synopsis.axes.get(taken.source), self.panes.since
+        if since is None or taken.ticks is None or not bool((taken.ticks < since).any()):
+            return place_rows(taken, axis, self.panes, groups, sealed)
+        # Rows before the landmark of a landmark window are not used.
+        kept = np.flatnonzero(taken.ticks >= since)
+        ticks = taken.ticks[kept] if len(kept) else None
+        rest = replace(taken, batch=taken.batch.take(pa.array(kept)), ticks=ticks)
+        placed = place_rows(rest, axis, self.panes, groups, sealed)
+        return replace(placed, unused=placed.unused + len(taken.ticks) - len(kept))
 
     def place_counted(
         self, taken: Taken, groups: GroupTable, clock: CountClock
@@ -233,6 +315,26 @@ class Intake:
             arrivals = Arrivals(int(before[0]), batch.num_rows)
             placed = place_in_order(*rows, arrivals, None, self.panes, groups, NEVER)
         return placed, touched, before[touched]
+
+
+def place_rows(
+    taken: Taken, axis: TimeAxis | None, panes: Cutting, groups: GroupTable, sealed: int
+) -> Placed:
+    """Rows by pane and group, without late and unused rows; panes before ``sealed`` are late."""
+    if taken.ticks is None or axis is None:
+        return Placed(None)
+    times = axis.native(taken.batch.column(axis.name))
+    rows = taken.source, taken.batch
+    if taken.in_order:
+        return place_in_order(*rows, Ascending(taken.ticks), times, panes, groups, sealed)
+    return place(*rows, taken.ticks, times, panes, groups, None, sealed)
+
+
+def _spread(mask: Mask, kept: Mask) -> Mask:
+    """A mask over the kept rows as one over all rows."""
+    whole = np.zeros(len(kept), np.bool_)
+    whole[kept] = mask
+    return whole
 
 
 def _without(batch: pa.RecordBatch, faults: Faults | None) -> pa.RecordBatch:

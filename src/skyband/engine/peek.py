@@ -35,13 +35,21 @@ def peek(fold: Fold, last: int | None) -> Answers:
     _refuse(fold, last)
     windows = sealed_windows(fold, fold.panes.size if last is None else last)
     finished = _finished(fold, windows)
-    edges = fold.panes.pane_start(windows.first), fold.panes.pane_start(windows.end)
+    starts = fold.panes.pane_start(windows.first)
+    if not fold.panes.sized:
+        starts = fold.panes.start_of(windows.end)
+    edges = starts, fold.panes.pane_start(windows.end)
     found = answers_of(fold.shape, finished, windows, edges, fold.totals.of(windows), {})
     return _together(found, _before(fold))
 
 
 def _refuse(fold: Fold, last: int | None) -> None:
     """Raise EngineError if the algorithm keeps too little, or if no pane is sealed."""
+    if last is not None and not fold.panes.sized:
+        raise EngineError(
+            f"a {type(fold.query.window).__name__} has no size, so there is no shorter window: "
+            "leave out last="
+        )
     shorter = last is not None and last < fold.panes.size
     able = fold.synopsis.shortens if shorter else fold.synopsis.peeks
     if not able:
@@ -76,6 +84,8 @@ def sealed_windows(fold: Fold, size: int) -> Windows:
         group = codes.astype(np.int32) if fold.groups.names else None
     else:
         end = np.full(1, fold.time.sealed)
+        if not panes.sized:
+            return Windows(np.zeros(1, np.int64), panes.first_pane(end), end, ranks)
         start = panes.pane_start(end) - size
     first = np.asarray(panes.pane_of(start - 1) + 1)
     if group is not None and (first < fold.peeks_from(group)).any():

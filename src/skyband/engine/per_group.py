@@ -62,6 +62,9 @@ class PerGroup(Synopsis[Any]):
     def summarise(self, rows: Rows) -> Runs:
         return self.model.summarise(rows)
 
+    def narrowed(self, runs: Runs) -> Runs:
+        return self.model.narrowed(runs)
+
     def combine(self, runs: Runs) -> Runs:
         return self.model.combine(runs)
 

@@ -7,20 +7,28 @@ moved only within a pane, if there are groups. Other rows are sorted by pane and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Codes, Ints
+from skyband.arrays import Codes, Ints, Mask
 from skyband.contract.rows import Rows
 from skyband.contract.runs import expand
 from skyband.data.group_table import GroupTable
 from skyband.kernels.core.arrange import counting_order, split_by_code
 from skyband.kernels.core.scan import is_sorted
-from skyband.window import Panes
 
-__all__ = ["Arrivals", "Ascending", "InOrder", "Placed", "codes_of", "place", "place_in_order"]
+__all__ = [
+    "Arrivals",
+    "Ascending",
+    "Cutting",
+    "InOrder",
+    "Placed",
+    "codes_of",
+    "place",
+    "place_in_order",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +40,14 @@ class Placed:
     unused: int = 0
     earliest_late: int = 0
     """The least time among the late rows."""
+
+
+class Cutting(Protocol):
+    """Numbered panes: those of a window, or panes that several windows share."""
+
+    def pane_of(self, position: Any) -> Any: ...
+    def pane_start(self, pane: Any) -> Any: ...
+    def used(self, pane: Ints) -> Mask: ...
 
 
 class InOrder(Protocol):
@@ -87,7 +103,7 @@ def place_in_order(
     batch: pa.RecordBatch,
     positions: InOrder,
     times: Ints | None,
-    panes: Panes,
+    panes: Cutting,
     groups: GroupTable,
     sealed: int,
 ) -> Placed:
@@ -124,7 +140,7 @@ def place_in_order(
     )
 
 
-def _stretches(positions: InOrder, panes: Panes) -> tuple[Ints, Ints, Ints]:
+def _stretches(positions: InOrder, panes: Cutting) -> tuple[Ints, Ints, Ints]:
     """The panes that have rows, ascending; where each begins in the batch; how many rows it has."""
     low, high = int(panes.pane_of(positions.at(0))), int(panes.pane_of(positions.at(-1)))
     if high - low < len(positions) // 8 or isinstance(positions, Arrivals):
@@ -146,7 +162,7 @@ def place(
     batch: pa.RecordBatch,
     positions: Ints,
     times: Ints | None,
-    panes: Panes,
+    panes: Cutting,
     groups: GroupTable,
     codes: Codes | None,
     sealed: int,

@@ -7,8 +7,10 @@ summarised elsewhere, so a ``SummarySession`` takes summaries and is given the w
 from __future__ import annotations
 
 import time as wall_clock
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,22 +19,39 @@ from skyband import registry
 from skyband.answers.answer import Answers
 from skyband.answers.position import Position
 from skyband.contract.rows import Faults
+from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
-from skyband.engine.fold import Fold
+from skyband.engine.fold import Fold, Step
 from skyband.engine.intake import Intake, Taken, as_table, refuse
+from skyband.engine.moves import Move, make_moves
 from skyband.engine.peek import peek
 from skyband.engine.per_group import PerGroup
 from skyband.engine.position import position
-from skyband.errors import DataError, EngineError, SchemaError
+from skyband.errors import DataError, EngineError, SchemaError, SkybandError
 from skyband.query.base import Query
-from skyband.window import CountWindow, TimeWindow
+from skyband.window import CountWindow
 
-__all__ = ["ONLY", "Session", "make_synopsis"]
+__all__ = ["ONLY", "Session", "Summarise", "Summary", "make_synopsis"]
 
 ONLY = ""
 """The name of the source if there is only one."""
-COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused")
+COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered")
+
+
+@dataclass
+class Summary:
+    """The summaries of a batch's rows, and counts of the rows left out."""
+
+    runs: Runs | None = None
+    late: int = 0
+    unused: int = 0
+    earliest_late: int = 0
+    """The least time among the late rows."""
+
+
+Summarise = Callable[[Taken, Fold, int], Summary]
+"""From rows that were read, a fold and its first open pane to summaries of the fold's panes."""
 
 
 def make_synopsis(query: Query) -> Synopsis[Any]:
@@ -70,6 +89,8 @@ class Session:
         """None until the columns of a source are known."""
         self.several: bool | None = None
         """Whether batches come as a mapping of sources; None until the first push."""
+        self.name: str | None = None
+        """The query's name on a board."""
         self.rows = dict.fromkeys(COUNTS, 0)
         self._heard: dict[str, float] = {}
 
@@ -77,39 +98,53 @@ class Session:
 
     def push(self, data: Any) -> Answers | None:
         """Take a batch, or a mapping from source to batch; return the answers that are due."""
-        batches = {source: as_table(batch) for source, batch in self._by_source(data).items()}
-        read = [self.intake.read(*each, self.in_order) for each in batches.items()]
-        taken = [each for each in read if each is not None]
-        if not taken:
-            return None
-        fold = self.start()
-        with self._wholly(fold):
-            for each in taken:
-                self.rows["rows_in"] += each.rows_in
-                if each.faults is not None:
-                    self._judge(each.faults)
-            if fold.counting:
-                return self._count(fold, taken[0])
-            return self._clock(fold, taken)
+        return self._made(self.pushing(data))
+
+    def pushing(self, data: Any) -> Move | None:
+        """Read a batch as ``push`` does; rows are taken when the move is made."""
+        taken = self.reading(self.by_source(data))
+        self.refuse(taken)
+        return (
+            Move(self, self.start(), partial(self.taking, taken, self._summary)) if taken else None
+        )
+
+    def reading(self, batches: Mapping[str, Any]) -> list[Taken]:
+        """The good and bad rows of batches, by source; none for batches that say nothing."""
+        tables = {source: as_table(batch) for source, batch in batches.items()}
+        read = [self.intake.read(*each, self.in_order) for each in tables.items()]
+        return [each for each in read if each is not None]
+
+    def refuse(self, taken: list[Taken]) -> None:
+        """Raise DataError for bad rows, unless they are to be skipped."""
+        for each in taken:
+            if each.faults is not None and self.on_bad == "raise":
+                refuse(each.faults)
 
     def end(self, source: str) -> Answers | None:
         """One of several sources is exhausted, so it no longer holds the watermark back."""
-        if self.fold is None:
-            return None
-        with self._wholly(self.fold):
-            self.fold.time.ignored.add(source)
-            watermark = self.fold.time.mark()
-            return None if watermark is None else self.fold.advance(watermark)
+        return self._made(self.ending(source))
+
+    def ending(self, source: str) -> Move | None:
+        """The move of ``end``."""
+        self.intake.end(source)
+        return None if self.fold is None else Move(self, self.fold, partial(_ended, source))
 
     def flush(self) -> Answers | None:
         """End the stream: answer all windows up to the first window end after the last row."""
+        return self._made(self.flushing())
+
+    def flushing(self) -> Move | None:
+        """The move of ``flush``."""
         if self.fold is None or self.fold.counting:
             return None
         watermark = self.fold.time.final()
         if watermark is None:
             return None
-        with self._wholly(self.fold):
-            return self.fold.advance(watermark)
+        return Move(self, self.fold, lambda fold: fold.begin(watermark))
+
+    @staticmethod
+    def _made(move: Move | None) -> Answers | None:
+        return None if move is None else make_moves([move])[0]
 
     def peek(self, last: int | None) -> Answers:
         """The answer as of now, over sealed panes; only over the last ``last`` ticks if given."""
@@ -128,37 +163,52 @@ class Session:
         seen = {} if self.fold is None else self.fold.time.seen
         return min(sources, key=lambda name: (seen.get(name) is not None, seen.get(name) or 0))
 
-    def _count(self, fold: Fold, taken: Taken) -> Answers | None:
+    def taking(self, taken: list[Taken], summarise: Summarise, fold: Fold) -> Step | None:
+        """Take the rows that were read; ``summarise`` turns them into summaries of open panes."""
+        for each in taken:
+            self.rows["rows_in"] += each.rows_in
+            self.rows["rows_bad"] += 0 if each.faults is None else each.faults.count
+            self.rows["rows_filtered"] += each.filtered
+        if fold.counting:
+            return self._count(fold, taken[0])
+        return self._clock(fold, taken, summarise)
+
+    def _count(self, fold: Fold, taken: Taken) -> Step | None:
         placed, groups, before = self.intake.place_counted(taken, fold.groups, fold.count)
         self.rows["rows_unused"] += placed.unused
         if placed.rows is not None:
             fold.take(self.synopsis.summarise(placed.rows))
-        return fold.advance_counts(groups, before)
+        return fold.begin_counts(groups, before)
 
-    def _clock(self, fold: Fold, taken: list[Taken]) -> Answers | None:
+    def _summary(self, taken: Taken, fold: Fold, sealed: int) -> Summary:
+        placed = self.intake.place(taken, fold.groups, sealed)
+        runs = None if placed.rows is None else self.synopsis.summarise(placed.rows)
+        return Summary(runs, placed.late, placed.unused, placed.earliest_late)
+
+    def _clock(self, fold: Fold, taken: list[Taken], summarise: Summarise) -> Step | None:
         sealed = fold.time.sealed
         now = wall_clock.monotonic() if self.idle is not None else 0.0
         for each in taken:
-            placed = self.intake.place(each, fold.groups, sealed)
-            if placed.late:
-                self._late(fold, placed.late, placed.earliest_late, each.source)
-            self.rows["rows_unused"] += placed.unused
-            if placed.rows is not None:
-                fold.take(self.synopsis.summarise(placed.rows))
+            found = summarise(each, fold, sealed)
+            if found.late:
+                self._late(fold, found.late, found.earliest_late, each.source)
+            self.rows["rows_unused"] += found.unused
+            if found.runs is not None:
+                fold.take(found.runs)
             if each.greatest is not None:
                 fold.time.observe(each.source, each.greatest)
                 self._heard[each.source] = now
         if self.idle is not None:
             self._drop_idle(fold, now)
         watermark = fold.time.mark()
-        return None if watermark is None else fold.advance(watermark)
+        return None if watermark is None else fold.begin(watermark)
 
     def _late(self, fold: Fold, count: int, earliest: int, source: str) -> None:
         self.rows["rows_late"] += count
         if not self.late_is_an_error or self.on_bad == "skip":
             return
         window, mark = self.query.window, fold.time.watermark
-        assert isinstance(window, TimeWindow)
+        assert not isinstance(window, CountWindow)
         assert mark is not None
         needed = mark + window.lateness_ticks - earliest
         said = f"{needed}" if window.integer else f"'{_duration(needed)}'"
@@ -180,7 +230,8 @@ class Session:
             refuse(faults)
         self.rows["rows_bad"] += faults.count
 
-    def _by_source(self, data: Any) -> dict[str, Any]:
+    def by_source(self, data: Any) -> dict[str, Any]:
+        """The batches by source; raises SchemaError if the query cannot read them."""
         several = isinstance(data, Mapping)
         self.query.check_sources(data if several else None, whole=False)
         if self.several is not None and several != self.several:
@@ -236,16 +287,21 @@ class Session:
             self.fold = Fold(self.query, self.synopsis, groups, self._judge, sources)
         return self.fold
 
+    def reset(self) -> None:
+        """Forget the columns of the sources; only for a session that has taken no rows."""
+        self.intake = Intake(self.query, make_synopsis(self.query))
+        self.synopsis = self.intake.synopsis
+        self.fold, self.several = None, None
+
     @contextmanager
-    def _wholly(self, fold: Fold) -> Iterator[None]:
-        """Undo all changes if an error occurs."""
-        mark, rows = fold.mark(), dict(self.rows)
+    def named(self) -> Iterator[None]:
+        """Begin the messages of errors with the query's name, if it has one."""
         try:
             yield
-        except BaseException:
-            fold.rewind(mark)
-            self.rows = rows
-            raise
+        except SkybandError as error:
+            if self.name is None:
+                raise
+            raise type(error)(f"query {self.name!r}: {error}") from error
 
     # State -------------------------------------------------------------------------------------
 
@@ -270,10 +326,16 @@ class Session:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Restore a snapshot; its sources must already be bound."""
-        self.several, self.rows = header["several"], dict(header["rows"])
+        self.several, self.rows = header["several"], {**self.rows, **header["rows"]}
         self.late_is_an_error = header["raise_late"]
         if header["fold"] is not None:
             self.start().restore(header["fold"], arrays)
+
+
+def _ended(source: str, fold: Fold) -> Step | None:
+    fold.time.ignored.add(source)
+    watermark = fold.time.mark()
+    return None if watermark is None else fold.begin(watermark)
 
 
 def _duration(microseconds: int) -> str:

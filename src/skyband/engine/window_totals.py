@@ -10,9 +10,9 @@ import numpy.typing as npt
 from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, run_starts
-from skyband.window import Panes
+from skyband.panes import DecayPanes, Panes
 
-__all__ = ["Totals"]
+__all__ = ["Totals", "totals_for"]
 
 _GROUP_SHIFT = 40
 """Count windows key their pane totals by group and pane; 2^40 panes per group are enough."""
@@ -86,6 +86,46 @@ class Totals:
 
     def _keep(self, rows: Any) -> None:
         self.keys, self.weights = self.keys[rows], self.weights[rows]
+
+
+class RunningTotals(Totals):
+    """The weight of all panes so far, for windows without a size; it may decay.
+
+    The panes up to the last window read are one entry, with their weight at the end of its pane.
+    """
+
+    def of(self, windows: Windows) -> npt.NDArray[Any]:
+        totals = np.zeros(len(windows), self.weights.dtype)
+        keys, weights = self.keys.tolist(), self.weights.tolist()
+        if not keys:
+            return totals
+        pane, weight, at = keys[0], 0, 0  # panes and windows ascend
+        for number, end in enumerate(windows.end.tolist()):
+            while at < len(keys) and keys[at] < end:
+                weight = weight * self._fading(keys[at] - pane) + weights[at]
+                pane, at = keys[at], at + 1
+            totals[number] = weight * self._fading(end - 1 - pane) if at else 0
+        return totals
+
+    def _fading(self, panes: int) -> int | float:
+        """What a weight is multiplied by after this many panes."""
+        if not isinstance(self.panes, DecayPanes):
+            return 1
+        age = panes * self.panes.slide
+        return 0.0 if age > self.panes.memory else 2.0 ** (-age / self.panes.half_life)
+
+    def expire(self, windows: Windows, counts: Ints) -> None:
+        end = int(windows.end[-1])
+        upto = int(np.searchsorted(self.keys, end))
+        if upto > 1:
+            last = windows.slice(len(windows) - 1, len(windows))
+            self.weights = np.append(self.of(last), self.weights[upto:])
+            self.keys = np.append(end - 1, self.keys[upto:])
+
+
+def totals_for(panes: Panes, counting: bool) -> Totals:
+    """Totals for windows that are made of these panes."""
+    return (Totals if panes.sized else RunningTotals)(panes, counting)
 
 
 def _key(group: npt.NDArray[Any], pane: Ints) -> Ints:

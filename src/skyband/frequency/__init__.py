@@ -13,6 +13,8 @@ def choose(query: HeavyHitters) -> str:
     Exact counting does best in our measurements, as long as the window's distinct items fit in
     memory. Setting a sketch size asks for bounded state, so then a sketch is chosen.
     """
+    if query.window.sort != "sized":
+        return query.window.sort
     if query.filter_bits is not None and query.weight is None:
         return "fsw-f"
     if query.ratio is not None:

@@ -7,7 +7,6 @@ be more than zero. Shards split by item, so the full answer is the best k of the
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -117,29 +116,29 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         weights = frozen(rows.numpy(self.query.weight).astype(self.dtype, copy=False))
         return weights, sum_runs(weights, rows.offsets)
 
-    # What an algorithm supplies; the methods around these add the kept columns ----------------
+    # What an algorithm over panes that expire supplies; the methods around add the kept columns
 
-    @abstractmethod
     def _summarise(self, rows: Rows) -> Runs:
         """See ``summarise``."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _combine(self, runs: Runs) -> Runs:
         """See ``combine``."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         """See ``fold``."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _partial(self, first: int, end: int, group: int | None) -> Runs:
         """See ``partial``."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _stats(self) -> dict[str, int | float]:
         """See ``stats``."""
+        raise NotImplementedError
 
-    def _bounded(self, runs: Runs) -> Runs:
+    def _bounded_kept(self, runs: Runs) -> Runs:
         """Drop kept rows that a summary has no use for."""
         return runs
 
@@ -169,7 +168,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
             return self._combine(runs)
         joined = runs.part("kept").joined(np.flatnonzero(~runs.repeats))
         kept = latest_of_runs(joined, self.query.keep)
-        return self._bounded(self._combine(bare(runs)).with_parts(kept=kept))
+        return self._bounded_kept(self._combine(bare(runs)).with_parts(kept=kept))
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         if self.latest is None:

@@ -42,6 +42,7 @@ class Exact(FrequencySynopsis):
     many_groups = True
     shortens = True
     positions = True
+    shares_summaries = True
     saved_parts = (("", "counts"),)
     counts: WindowCounts
 

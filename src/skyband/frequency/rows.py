@@ -120,7 +120,7 @@ class SketchSynopsis(FrequencySynopsis):
             missing += other
         return part
 
-    def _bounded(self, runs: Runs) -> Runs:
+    def _bounded_kept(self, runs: Runs) -> Runs:
         """Drop the kept rows of items that were cut off, once there are too many."""
         kept = runs.parts["kept"]
         if kept.lengths.max(initial=0) <= self.raw_rows + self.most_known:

@@ -19,15 +19,30 @@ from __future__ import annotations
 from typing import Any
 
 from skyband.jobs.checks import check_ready
-from skyband.jobs.job import Job, explain, load_job, parse_job
+from skyband.jobs.job import Job, explain
+from skyband.jobs.parsing import Problem, load_job, parse_job, problems_of
 from skyband.spark.requirements import require_packages
 
-__all__ = ["Job", "check_ready", "explain", "load_job", "parse_job", "run_job"]
+__all__ = [
+    "Job",
+    "Problem",
+    "check_ready",
+    "explain",
+    "load_job",
+    "parse_job",
+    "problems_of",
+    "run_job",
+]
 
 
 def run_job(job: Job, session: Any = None) -> None:
     """Run a job until it ends or is interrupted; answers already written stay valid."""
     check_ready(job)
+    if job.engine == "local":
+        from skyband.jobs.local.run import run_local
+
+        run_local(job)
+        return
     require_packages()
     from skyband.jobs.run import run
 

@@ -12,26 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 
 from skyband.data.ipc import table_from
-from skyband.errors import EngineError, SkybandError
+from skyband.errors import SkybandError
+from skyband.jobs.rows import Sink, written
 from skyband.spark.ranking import spark_schema
-from skyband.spark.requirements import first_line
 from skyband.spark.stages import unpacker
 
-__all__ = ["Rows", "Sink", "Writer"]
+__all__ = ["SparkRows", "Writer"]
 
 _AT_ONCE = 64 << 20
 """Bytes that the driver fetches at once; larger results are fetched partition by partition."""
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The answer rows, or the dead letters, of one query in one batch."""
+class SparkRows:
+    """The answer rows, or the dead letters, of one query in one batch of Spark."""
 
     given: Any
     """The persisted DataFrame of the batch."""
@@ -57,27 +57,14 @@ class Rows:
         return packed.mapInArrow(unpacker(self.schema, self.column), spark_schema(self.schema))
 
 
-class Sink(Protocol):
-    """Where rows are written. After a failure ``write`` may be called again with the same batch."""
-
-    where: str
-    """The name that messages use for this sink."""
-
-    def open(self, run: str) -> None:
-        """Called once before the first batch; raises if the sink cannot be written to."""
-
-    def write(self, batch: int, rows: Rows) -> None:
-        """Write the rows of a batch, all of them or none."""
-
-
 class Writer:
     """Called by Spark with each batch of a job."""
 
     def __init__(
         self,
-        sink: Sink,
+        sink: Sink[SparkRows],
         schema: pa.Schema,
-        letters: Sink | None,
+        letters: Sink[SparkRows] | None,
         letter_schema: pa.Schema,
         claim: Callable[[], None],
     ) -> None:
@@ -99,17 +86,13 @@ class Writer:
             found = given.agg(*size.values()).collect()[0]
             self.claim()
             for sink, column, schema in self.targets:
-                self._write(sink, batch, Rows(given, column, schema, int(found[column])))
+                self._write(sink, batch, SparkRows(given, column, schema, int(found[column])))
         finally:
             given.unpersist()
 
-    def _write(self, sink: Sink, batch: int, rows: Rows) -> None:
+    def _write(self, sink: Sink[SparkRows], batch: int, rows: SparkRows) -> None:
         try:
-            sink.write(batch, rows)
+            written(sink, batch, rows)
         except SkybandError as problem:
             self.problem = problem
             raise
-        except Exception as problem:
-            told = first_line(problem)
-            self.problem = EngineError(f"{sink.where} could not write batch {batch}: {told}")
-            raise self.problem from problem

@@ -1,22 +1,17 @@
-"""A job file: parsed, checked key by key, and shown as a plan. Needs no Spark."""
+"""A job: its queries, sources and sinks, and the plan that people read. Needs no Spark."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-from skyband.errors import QueryError, SchemaError
-from skyband.jobs.checks import check_job
-from skyband.jobs.keys import DEAD_LETTERS, JOB, METRICS, SINKS, SOURCES, TRIGGER, Keys
+from skyband.jobs.checks import read_by_workers
 from skyband.query import Query
-from skyband.query.base import KINDS
-from skyband.query.checks import one_of
-from skyband.window import TimeWindow
+from skyband.spark.plan import buckets_of
+from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 
-__all__ = ["Job", "Section", "explain", "load_job", "parse_job"]
+__all__ = ["Job", "Section", "explain"]
 
 
 @dataclass(frozen=True)
@@ -36,10 +31,16 @@ class Job:
 
     name: str
     checkpoint: str
-    query: Query
+    queries: Mapping[str, Query]
+    """By name; the query of a job with a single ``[query]`` is named after the job."""
     sources: Mapping[str, Section]
     """By stream name; if a job has a single source, its name is ``""``."""
-    sink: Section
+    sinks: Mapping[str, Section]
+    """The sink of each query."""
+    alone: bool = True
+    """Whether the job has a single ``[query]`` rather than ``[queries.NAME]``."""
+    engine: str | None = None
+    """``local`` or ``spark``; None if the file does not say."""
     trigger: Mapping[str, Any] = field(default_factory=dict)
     dead_letters: Section | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -48,121 +49,28 @@ class Job:
     changes: bool = False
     master: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
+    serve: Mapping[str, Any] = field(default_factory=dict)
+    history: int = 1_000
+    """How many windows of each query ``skyband serve`` keeps; ``[serve] history`` is the same."""
 
+    @property
+    def asked(self) -> Query | Mapping[str, Query]:
+        """What a monitor is asked: the only query, or all of them by name."""
+        return next(iter(self.queries.values())) if self.alone else self.queries
 
-def load_job(path: str | Path) -> Job:
-    """Load a job from a TOML file; relative paths in it start at the file's folder."""
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as problem:
-        raise QueryError(f"{path} cannot be read ({problem.strerror}); give a job file") from None
-    except UnicodeDecodeError as problem:
-        raise QueryError(f"{path} is not TOML: it is not UTF-8 text ({problem.reason})") from None
-    try:
-        return parse_job(tomllib.loads(text), path.parent)
-    except tomllib.TOMLDecodeError as problem:
-        raise QueryError(f"{path} is not TOML: {problem}") from None
-    except QueryError as problem:
-        raise QueryError(f"{path}: {problem}") from None
+    def changes_of(self, query: str) -> bool | tuple[str, ...]:
+        """The changes that a query's sink is given: some kinds, all of them, or none."""
+        asked = self.sinks[query]["changes"]
+        return self.changes if asked is None else tuple(asked)
 
+    def where(self, query: str, part: str = "") -> str:
+        """How messages name a part of a query: ``[query.window]``, ``[queries.NAME.sink]``."""
+        table = "query" if self.alone else f"queries.{query}"
+        return f"[{table}{'.' * bool(part)}{part}]"
 
-def parse_job(told: Mapping[str, Any], folder: Path | None = None) -> Job:
-    """Make a job from a mapping, such as the content of a TOML file."""
-    JOB.check("the job", told)
-    if ("source" in told) == ("sources" in told):
-        raise QueryError("give one [source], or several as [sources.NAME], but not both")
-    sources = {
-        name: _section(f"[{'source' + 's.' * bool(name) + name}]", section, SOURCES, folder)
-        for name, section in (told.get("sources") or {"": told.get("source")}).items()
-    }
-    query = _query(told["query"])
-    try:
-        example = " and ".join(f"[sources.{name}]" for name in query.sources)
-        query.check_sources(None if "" in sources else sources, example=example)
-    except SchemaError as problem:
-        raise QueryError(f"the job's sources do not fit its query: {problem}") from None
-    trigger = told.get("trigger", {})
-    TRIGGER.check("[trigger]", trigger)
-    if "every" in trigger and trigger.get("once"):
-        raise QueryError("[trigger] has both every and once; give either every or once")
-    if "metrics" in told:
-        METRICS.check("[metrics]", told["metrics"])
-    one_of("on_bad", told.get("on_bad", "skip"), ("skip", "raise"))
-    read: dict[str, Any] = {
-        "checkpoint": _path(told["checkpoint"], folder),
-        "query": query,
-        "sources": sources,
-        "sink": _section("[sink]", told["sink"], SINKS, folder),
-        "spark": {name: str(value) for name, value in _flat(told.get("spark", {}))},
-    }
-    if "dead_letters" in told:
-        read["dead_letters"] = _section(
-            "[dead_letters]", told["dead_letters"], DEAD_LETTERS, folder
-        )
-    plain = {name: value for name, value in told.items() if name != "source"}
-    job = Job(**(plain | read))
-    check_job(job)
-    return job
-
-
-def _section(where: str, told: Any, kinds: Mapping[str, Keys], folder: Path | None) -> Section:
-    if not isinstance(told, Mapping):
-        raise QueryError(f"{where} must be a table of settings, not {told!r}")
-    kind = told.get("kind", "")
-    one_of(f"{where} kind", kind, tuple(kinds))
-    settings = {name: value for name, value in told.items() if name != "kind"}
-    kinds[kind].check(where, settings)
-    for name in kinds[kind].paths:
-        if name in settings:
-            settings[name] = _path(settings[name], folder)
-    return Section(kind, settings)
-
-
-def _query(told: Any) -> Query:
-    if not isinstance(told, Mapping):
-        raise QueryError(f"[query] must be a table of settings, not {told!r}")
-    kind = told.get("kind", "")
-    one_of("[query] kind", kind, tuple(KINDS))
-    cls = KINDS[kind]
-    known = {each.name for each in fields(cls) if each.init}
-    settings = {name: value for name, value in told.items() if name != "kind"}
-    unknown = sorted(set(settings) - known)
-    if unknown:
-        raise QueryError(
-            f"[query] has no key {unknown[0]!r}; {kind} has {', '.join(sorted(known))}"
-        )
-    window = settings.get("window")
-    if not isinstance(window, Mapping):
-        raise QueryError("[query.window] is missing; give at least its size")
-    names = ("size", "slide", "lateness", "offset")
-    wrong = sorted(set(window) - set(names))
-    if wrong or "size" not in window:
-        problem = f"has no key {wrong[0]!r}" if wrong else "needs a size"
-        raise QueryError(f"[query.window] {problem}; its keys are {', '.join(names)}")
-    try:
-        return cls(**(settings | {"window": TimeWindow(**window)}))
-    except TypeError as problem:
-        told_so = str(problem).rsplit(") ", 1)[-1].replace("__init__", kind)
-        raise QueryError(f"[query] {told_so}") from None
-
-
-def _path(value: str, folder: Path | None) -> str:
-    if "://" in value or folder is None or Path(value).is_absolute():
-        return value
-    return str(folder / value)
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Join the keys of nested tables with dots: TOML reads a.b = 1 as a table in a table."""
-    found = []
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            found += _flat(value, f"{prefix}{name}.")
-        else:
-            shown = str(value).lower() if isinstance(value, bool) else value
-            found.append((f"{prefix}{name}", shown))
-    return found
+    def where_sink(self, query: str) -> str:
+        """How messages name the sink of a query."""
+        return "[sink]" if self.alone else self.where(query, "sink")
 
 
 # Showing ------------------------------------------------------------------------------------------
@@ -170,31 +78,50 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 def explain(job: Job) -> str:
     """The job as a plan, line by line, without starting anything."""
-    query, window = job.query, job.query.window
-    assert isinstance(window, TimeWindow)
-    lines = [f"pipeline {job.name}"]
+    local = job.engine == "local"
+    lines = [f"pipeline {job.name}{' in this process' if local else ''}"]
     for name, source in job.sources.items():
-        lines.append(f"  read   {f'{name}: ' if name else ''}{_told(source)}")
+        who = ", by the workers" if read_by_workers(source) else ", by Spark's reader"
+        who = "" if local else who
+        lines.append(f"  read   {f'{name}: ' if name else ''}{_told(source)}{who}")
     if job.on_bad == "raise":
         lines.append("  bad    the first bad record stops the job")
     elif job.dead_letters is not None:
         lines.append(f"  bad    dead letters to {_told(job.dead_letters)}")
     else:
         lines.append("  bad    counted and left out, without dead letters")
-    shards = job.shards or 1
-    lines += [
-        f"  panes  {window.panes.per_window} per window, {window.panes.per_slide} per slide; "
-        f"summaries are made where the rows are",
-        f"  state  {16 if query.groups else 1} bucket(s) x {shards} shard(s) in {job.checkpoint}",
-        f"  query  {query.kind} by {query.algorithm or 'the algorithm that measures best'}, "
-        f"window {window.size} every {window.slide or window.size}, lateness {window.lateness}"
-        + (f", by {', '.join(query.groups)}" if query.groups else ""),
-        f"  give   {'changes' if job.changes else 'tables'} to {_told(job.sink)}",
-        f"  when   {_when(job.trigger)}",
-    ]
+    for name in job.queries:
+        lines += [f"  query  {name}:"] * (not job.alone) + _explain_query(job, name)
+    lines.append(f"  state  {f'snapshots in {job.checkpoint}' if local else job.checkpoint}")
+    lines.append(f"  when   {_when(job.trigger)}")
     if job.metrics:
         lines.append(f"  watch  Prometheus metrics on port {job.metrics['port']}")
     return "\n".join(lines)
+
+
+def _over(window: TimeWindow | DecayWindow | LandmarkWindow) -> str:
+    if isinstance(window, DecayWindow):
+        return f"half-life {window.half_life} every {window.slide}"
+    if isinstance(window, LandmarkWindow):
+        return f"since {window.since or 'the first row'} every {window.slide}"
+    return f"window {window.size} every {window.slide or window.size}"
+
+
+def _explain_query(job: Job, name: str) -> list[str]:
+    query, window = job.queries[name], job.queries[name].window
+    assert not isinstance(window, CountWindow)
+    lines = [
+        f"  query  {query.kind} by {query.algorithm or 'the algorithm that measures best'}, "
+        f"{_over(window)}, lateness {window.lateness}"
+        + (f", by {', '.join(query.groups)}" if query.groups else ""),
+        f"  panes  {window.panes.per_window} per window, {window.panes.per_slide} per slide; "
+        f"summaries are made where the rows are",
+    ]
+    if job.engine != "local":
+        lines.append(f"  split  {buckets_of(query)} bucket(s) x {job.shards or 1} shard(s)")
+    given = "changes" if job.changes_of(name) else "tables"
+    lines.append(f"  give   {given} to {_told(job.sinks[name])}")
+    return lines
 
 
 def _told(section: Section) -> str:
@@ -207,5 +134,6 @@ def _told(section: Section) -> str:
 
 def _when(trigger: Mapping[str, Any]) -> str:
     if trigger.get("once"):
-        return "read all there is, then stop"
+        closed = ", answer the last windows" if trigger.get("close") else ""
+        return f"read all there is{closed}, then stop"
     return f"every {trigger['every']}" if "every" in trigger else "one batch after the other"

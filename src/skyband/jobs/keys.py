@@ -6,11 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from skyband.errors import QueryError
+__all__ = [
+    "DEAD_LETTERS",
+    "ENGINES",
+    "JOB",
+    "METRICS",
+    "SERVE",
+    "SINKS",
+    "SOURCES",
+    "TRIGGER",
+    "Keys",
+]
 
-__all__ = ["DEAD_LETTERS", "JOB", "METRICS", "SINKS", "SOURCES", "TRIGGER", "Keys"]
-
-_NAMES = {str: "text", int: "a whole number", bool: "true or false", dict: "a table"}
+_NAMES = {
+    str: "text",
+    int: "a whole number",
+    bool: "true or false",
+    dict: "a table",
+    list: "a list",
+}
 
 
 @dataclass(frozen=True)
@@ -21,27 +35,34 @@ class Keys:
     optional: Mapping[str, type] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
 
-    def check(self, where: str, told: Any) -> None:
-        """Raise QueryError for a key that is missing, unknown or of the wrong type."""
+    def problems(self, where: str, told: Any) -> list[str]:
+        """The keys that are missing, unknown or of the wrong type."""
         known = {**self.needed, **self.optional}
         if not isinstance(told, Mapping):
-            raise QueryError(f"{where} must be a table, not {told!r}")
+            return [f"{where} must be a table, not {told!r}"]
         listed = ", ".join(known)
-        for name in told:
-            if name not in known:
-                raise QueryError(f"{where} has no key {name!r}; its keys are {listed}")
-        for name in self.needed:
-            if name not in told:
-                raise QueryError(f"{where} needs {name!r}; its keys are {listed}")
+        unknown = [n for n in told if n not in known]
+        missing = [n for n in self.needed if n not in told]
+        found = [f"{where} has no key {name!r}; its keys are {listed}" for name in unknown]
+        found += [f"{where} needs {name!r}; its keys are {listed}" for name in missing]
         for name, value in told.items():
-            kind = known[name]
+            kind = known.get(name, object)
             if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-                raise QueryError(f"{where} {name} must be {_NAMES[kind]}, not {value!r}")
+                found.append(f"{where} {name} must be {_NAMES[kind]}, not {value!r}")
+        return found
 
+
+ENGINES = ("local", "spark")
 
 JOB = Keys(
-    {"name": str, "checkpoint": str, "query": dict, "sink": dict},
+    {"name": str, "checkpoint": str},
     {
+        "engine": str,
+        "query": dict,
+        "queries": dict,
+        "sink": dict,
+        "serve": dict,
+        "history": int,
         "source": dict,
         "sources": dict,
         "trigger": dict,
@@ -54,17 +75,34 @@ JOB = Keys(
         "spark": dict,
     },
 )
-TRIGGER = Keys(optional={"every": str, "once": bool})
+TRIGGER = Keys(optional={"every": str, "once": bool, "close": bool})
+SERVE = Keys(optional={"history": int})
 METRICS = Keys({"port": int}, {"host": str})
 
-_VALUES: dict[str, type] = {"format": str, "schema": str, "avro_schema": str, "columns": dict}
+_VALUES: dict[str, type] = {
+    "format": str,
+    "schema": str,
+    "avro_schema": str,
+    "columns": dict,
+    "reader": str,
+}
 """How the values of messages are read: JSON with ``schema``, Avro with a schema file."""
 SOURCES = {
     "files": Keys(
         {"path": str},
-        {"format": str, "schema": str, "columns": dict, "options": dict, "files_per_batch": int},
+        {
+            "format": str,
+            "schema": str,
+            "columns": dict,
+            "options": dict,
+            "storage": dict,
+            "files_per_batch": int,
+            "rows_per_batch": int,
+            "reader": str,
+        },
         ("path",),
     ),
+    "http": Keys({"schema": str}),
     "kafka": Keys(
         {"servers": str, "topic": str},
         {**_VALUES, "options": dict, "starting": str, "rows_per_batch": int},
@@ -73,10 +111,23 @@ SOURCES = {
     "rate": Keys({"columns": dict}, {"rows_per_second": int, "rows_per_batch": int}),
     "socket": Keys({"host": str, "port": int}, _VALUES, ("avro_schema",)),
 }
-SINKS = {
+_SINKS = {
     "console": Keys(optional={"rows": int}),
     "files": Keys({"path": str}, {"format": str}, ("path",)),
+    "http": Keys(
+        {"url": str},
+        {"headers": dict, "retries": int, "timeout": str, "undelivered": str},
+        ("undelivered",),
+    ),
     "kafka": Keys({"servers": str, "topic": str}, {"key": str, "options": dict}),
     "postgres": Keys({"table": str}, {"dsn": str, "dsn_env": str}),
+    "table": Keys(
+        {"table": str}, {"path": str, "format": str, "current": bool, "options": dict}, ("path",)
+    ),
 }
-DEAD_LETTERS = {name: SINKS[name] for name in ("console", "files", "kafka")}
+SINKS = {
+    name: Keys(keys.needed, {**keys.optional, "changes": list}, keys.paths)
+    for name, keys in _SINKS.items()
+}
+"""A sink may ask for some kinds of changes, with their rows, instead of whole answers."""
+DEAD_LETTERS = {name: _SINKS[name] for name in ("console", "files", "kafka")}

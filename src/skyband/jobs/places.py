@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.fs
@@ -18,8 +19,10 @@ __all__ = [
     "check_dsn",
     "check_folder",
     "check_table",
+    "check_url",
     "dsn_of",
     "folder_of",
+    "require_kafka",
     "require_psycopg",
 ]
 
@@ -62,10 +65,17 @@ def check_avro(where: str, path: str | None) -> None:
         raise QueryError(f"{where} avro_schema {path!r} must be the schema of a record")
 
 
-def check_table(where: str, table: str) -> None:
-    """Raise QueryError unless this is a plain table name."""
-    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", table, re.ASCII):
+def check_table(where: str, table: str, parts: int = 2) -> None:
+    """Raise QueryError unless this is a plain table name of at most so many parts."""
+    if not re.fullmatch(rf"[A-Za-z_]\w*(\.[A-Za-z_]\w*){{0,{parts - 1}}}", table, re.ASCII):
         raise QueryError(f"{where} table must be a plain name, or schema.name, not {table!r}")
+
+
+def check_url(where: str, url: str) -> None:
+    """Raise QueryError unless this is an address that a message can be posted to."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise QueryError(f"{where} url must be an http:// or https:// address, not {url!r}")
 
 
 def check_dsn(where: str, dsn: str | None, dsn_env: str | None) -> None:
@@ -99,3 +109,15 @@ def require_psycopg() -> Any:
             "pip install 'skyband[postgres]'"
         ) from problem
     return psycopg
+
+
+def require_kafka() -> Any:
+    """The package confluent_kafka; raises EngineError if it is missing."""
+    try:
+        import confluent_kafka
+    except ImportError as problem:
+        raise EngineError(
+            "Kafka in a local job needs the package confluent-kafka; install it with: "
+            "pip install 'skyband[kafka]'"
+        ) from problem
+    return confluent_kafka

@@ -21,8 +21,8 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.errors import EngineError
-from skyband.jobs.batches import Rows
 from skyband.jobs.places import check_table, dsn_of, require_psycopg
+from skyband.jobs.rows import Rows
 
 __all__ = ["Postgres", "column_type"]
 

@@ -8,6 +8,7 @@ along with all others (``skyband.spark.summarise``), so nothing is filtered out 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,13 @@ from pyspark.sql import functions as F  # noqa: N812 - as every Spark program ha
 from pyspark.sql.types import StringType, StructType
 
 from skyband.errors import EngineError, SchemaError
+from skyband.jobs.checks import read_by_workers
 from skyband.jobs.job import Section
+from skyband.spark.file_source import Files, make_files
+from skyband.spark.json_source import json_frame
 from skyband.spark.letters import RAW, UNREAD, Carried
 from skyband.spark.requirements import first_line, in_utc
+from skyband.spark.worker_read import WorkerRead
 
 __all__ = ["packages_of", "read_source"]
 
@@ -33,8 +38,12 @@ _UTC = {"timeZone": "UTC"}
 def read_source(session: Any, name: str, source: Section, letters: bool) -> tuple[Any, Carried]:
     """The records of a source as columns, and which of them travel with the query's columns."""
     try:
+        if source.kind == "files" and read_by_workers(source):
+            return _by_workers(worker_files(session, source), letters)
         with in_utc(session):
             frame, carried = _READERS[source.kind](session, source, letters)
+            if isinstance(frame, WorkerRead):
+                return _by_workers(frame, letters)
             frame = _chosen(frame, source, carried)
         record = tuple(n for n in frame.columns if n not in carried.hidden) if letters else ()
         frame = _carriable(frame, record)
@@ -42,6 +51,24 @@ def read_source(session: Any, name: str, source: Section, letters: bool) -> tupl
         where = f"[sources.{name}]" if name else "[source]"
         raise SchemaError(f"{where} cannot be read: {first_line(problem)}") from problem
     return frame, Carried(carried.unreadable, carried.origin, record, letters)
+
+
+def _by_workers(read: WorkerRead, letters: bool) -> tuple[Any, Carried]:
+    record = tuple(read.columns) if letters else ()
+    return read, replace(read.carried, record=record, letters=letters)
+
+
+def worker_files(session: Any, source: Section) -> Files:
+    """Files that the workers read by themselves."""
+    return make_files(
+        session,
+        source["path"],
+        source["files_per_batch"],
+        format=source["format"],
+        schema=source["schema"],
+        options=source["options"],
+        storage=source["storage"],
+    )
 
 
 def _chosen(frame: Any, source: Section, carried: Carried) -> Any:
@@ -123,6 +150,9 @@ def _parsed(frame: Any, source: Section, origin: dict[str, str]) -> tuple[Any, C
     """Parse values into columns; a record that does not match the schema is marked."""
     kind = source["format"] or "json"
     beside = list(origin.values())
+    if read_by_workers(source):
+        read = json_frame(frame, source["schema"], origin)
+        return read, read.carried
     if kind == "text":
         value = F.col("value").cast("string").alias("value")
         return frame.select(value, *beside), Carried(None, origin)

@@ -18,8 +18,17 @@ from skyband.jobs.stopping import Stop
 from skyband.spark.checkpoint import Claim
 from skyband.spark.letters import LETTERS
 from skyband.spark.metrics import Progress, log, serve
+from skyband.spark.plan import state_keys
 from skyband.spark.ranking import given, plan_of
-from skyband.spark.requirements import check_session, error_of, first_line, start_session
+from skyband.spark.requirements import (
+    PARTITIONS,
+    advise_partitions,
+    check_session,
+    error_of,
+    first_line,
+    partitions_for,
+    start_session,
+)
 
 __all__ = ["run", "start_job"]
 
@@ -81,12 +90,18 @@ def _run(job: Job, session: Any, stop: Stop) -> None:
 
 def session_of(job: Job) -> Any:
     """Start a session with the packages that the job's sources and sinks need."""
-    sections = [*job.sources.values(), job.sink, *([job.dead_letters] if job.dead_letters else [])]
+    sections = [
+        *job.sources.values(),
+        *job.sinks.values(),
+        *([job.dead_letters] if job.dead_letters else []),
+    ]
     formats = {section["format"] for section in sections if section["format"]}
     settings: dict[str, Any] = dict(job.spark)
     needed = packages_of({section.kind for section in sections}, formats)
     if needed and not ({"spark.jars", "spark.jars.packages"} & set(settings)):
         settings["spark.jars.packages"] = ",".join(needed)
+    keys = max(state_keys(query, job.shards) for query in job.queries.values())
+    settings.setdefault(PARTITIONS, partitions_for(keys, job.master))
     settings.setdefault(_STOP, "10s")
     settings.setdefault(_PATIENCE, "120s")
     return start_session(job.master, job.name, settings)
@@ -156,14 +171,17 @@ def _start(job: Job, session: Any) -> Running:
     carried = {name: beside for name, (_, beside) in read.items()}
     frames = {name: frame for name, (frame, _) in read.items()}
     shown = {name: frame.drop(*carried[name].hidden) for name, frame in frames.items()}
-    plan = plan_of(shown, job.query, job.shards, job.on_bad, job.changes)
+    ((name, query),) = job.queries.items()
+    plan = plan_of(shown, query, job.shards, job.on_bad, job.changes_of(name))
     plan = replace(plan, letters=letters)
     check_session(session, streaming=True)
+    advise_partitions(session, plan.keys)
     claim = Claim(job.checkpoint, plan, session)
-    sink = make_sink(job.sink, "[sink]", job.name)
+    sink = make_sink(job.sinks[name], job.where_sink(name), job.name, name)
     dead = None
     if letters and job.dead_letters is not None:
-        dead = make_sink(job.dead_letters, "[dead_letters]", f"{job.name}-dead-letters", "json")
+        name = f"{job.name}-dead-letters"
+        dead = make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")
         dead.open(claim.run)
     sink.open(claim.run)
     writer = Writer(sink, plan.output, dead, LETTERS, claim.confirm)

@@ -1,11 +1,14 @@
-"""Sinks of a job: files, Kafka and the console; PostgreSQL is in ``skyband.jobs.postgres``.
+"""Sinks of a job; this module writes files.
 
 | sink     | how                                                            | guarantee        |
 |----------|----------------------------------------------------------------|------------------|
 | files    | one file per query, run and batch, renamed when it is complete | each window once |
 | postgres | a ledger by run in the transaction that writes the rows        | each window once |
-| kafka    | Spark's own writer                                             | at least once    |
-| console  | the rows as a table                                            | at least once    |
+| table    | whole windows replace those of the same end                    | each window once |
+| kafka    | locally a transaction that holds the batch's number            | each window once |
+| kafka    | on Spark its own writer                                        | at least once    |
+| http     | a message per window, repeated until it is accepted            | at least once    |
+| console  | the rows as text                                               | at least once    |
 """
 
 from __future__ import annotations
@@ -20,27 +23,33 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet
-from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 
 from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
-from skyband.jobs.batches import Rows, Sink
 from skyband.jobs.job import Section
 from skyband.jobs.places import check_folder, folder_of
 from skyband.jobs.postgres import Postgres
+from skyband.jobs.rows import Rows, Sink
+from skyband.jobs.webhook import Webhook
 
-__all__ = ["Console", "Files", "Kafka", "make_sink"]
+__all__ = ["Files", "make_sink"]
 
 
-def make_sink(section: Section, where: str, query: str, form: str = "parquet") -> Sink:
+def make_sink(
+    section: Section, where: str, job: str, query: str, form: str = "parquet", local: bool = False
+) -> Sink[Any]:
     """The sink that a job describes; ``form`` is the file format if the job gives none."""
-    if section.kind == "console":
-        return Console(where, section["rows"] or 20)
-    if section.kind == "kafka":
-        return Kafka(where, section)
     if section.kind == "postgres":
         return Postgres(section["dsn"], section["dsn_env"], section["table"], query, where)
-    return Files(where, section["path"], query, section["format"] or form)
+    if section.kind == "files":
+        return Files(where, section["path"], query, section["format"] or form)
+    if section.kind == "http":
+        return Webhook(where, section, job, query)
+    if local:
+        from skyband.jobs.local import sinks
+    else:
+        from skyband.jobs import spark_sinks as sinks  # type: ignore[no-redef]
+    return sinks.make_sink(section, where, query)
 
 
 # Files --------------------------------------------------------------------------------------------
@@ -128,45 +137,3 @@ _FORMS: Mapping[str, Callable[[Any, Rows], None]] = {
     "csv": _csv,
     "json": _json,
 }
-
-
-# Kafka and the console ----------------------------------------------------------------------------
-
-
-class Kafka:
-    """A topic with one JSON object per row; at least once: a retried batch is sent again."""
-
-    def __init__(self, where: str, section: Section) -> None:
-        self.where = where
-        self.section = section
-
-    def open(self, run: str) -> None:
-        """Nothing to prepare: the first batch shows whether the brokers can be reached."""
-
-    def write(self, batch: int, rows: Rows) -> None:
-        """Send the rows of a batch."""
-        if not rows:
-            return
-        columns = [F.to_json(F.struct("*")).alias("value")]
-        if self.section["key"]:
-            columns.append(F.col(self.section["key"]).cast("string").alias("key"))
-        writer = rows.frame().select(*columns).write.format("kafka")
-        writer = writer.options(**(self.section["options"] or {}))
-        writer = writer.option("kafka.bootstrap.servers", self.section["servers"])
-        writer.option("topic", self.section["topic"]).save()
-
-
-class Console:
-    """Standard output; at least once."""
-
-    def __init__(self, where: str, most: int) -> None:
-        self.where = where
-        self.most = most
-
-    def open(self, run: str) -> None:
-        """Nothing to prepare."""
-
-    def write(self, batch: int, rows: Rows) -> None:
-        """Show the rows of a batch."""
-        if rows:
-            rows.frame().show(self.most, truncate=False)

@@ -5,22 +5,34 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from datetime import timedelta
+from dataclasses import MISSING, Field, dataclass, field, fields
+from datetime import date, timedelta
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from skyband import registry
 from skyband.errors import EngineError, QueryError, SchemaError
-from skyband.query.checks import column, columns, count, one_of
+from skyband.query.checks import column, columns, conditions, count, one_of
 from skyband.query.functions import function_identity
-from skyband.window import CountWindow, TimeWindow, Window
+from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
-__all__ = ["KINDS", "Query", "check_query", "from_spec"]
+__all__ = ["ADDED", "KINDS", "Query", "check_query", "from_spec"]
 
+ADDED: Mapping[str, Any] = {"added": True}
+"""Metadata of a field that version 0.1 did not have. While it has its default it is no part of the
+fingerprint, so that states of older versions still belong to the query."""
+Wanted = str | int | float | bool | None
+"""A value that ``where`` asks for."""
 RESERVED = ("window_start", "window_end", "rank")
 KINDS: dict[str, type[Query]] = {}
 """Every kind of query, by name."""
+_WINDOWS: dict[str, Any] = {
+    "time": TimeWindow,
+    "count": CountWindow,
+    "decay": DecayWindow,
+    "landmark": LandmarkWindow,
+}
+"""Every kind of window, by its name in a serialised query."""
 _FUNCTION = "a function of your own"
 """The key of a function in a serialised query; its value is the function's name, for display."""
 _IDENTITY = "identity"
@@ -33,6 +45,8 @@ class Query:
 
     ``algorithm`` names the algorithm that answers it; None picks the one that performed best in
     measurements. ``options`` holds settings that the algorithm itself defines and validates.
+    ``where`` maps columns to a value or to several: only rows that have one of the values in each
+    column count. Null matches nothing.
     """
 
     kind: ClassVar[str]
@@ -45,30 +59,24 @@ class Query:
     """Settings that every algorithm satisfies, even without using them. They are rejected only if
     the query names an algorithm that does not use them."""
 
-    newer: ClassVar[tuple[str, ...]] = ()
-    """Fields that version 0.1 did not have. A spec leaves them out at their defaults, so that
-    fingerprints stay the same."""
-
     _identities: ClassVar[Mapping[str, str]]
     """Of each function given, what it computed when the query was made."""
 
     window: Window
     algorithm: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    where: Mapping[str, Wanted | Sequence[Wanted]] = field(default_factory=dict, metadata=ADDED)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         KINDS[cls.kind] = cls
 
     def __post_init__(self) -> None:
-        if not isinstance(self.window, (TimeWindow, CountWindow)):
-            raise QueryError(
-                "window must be a TimeWindow or a CountWindow, for example "
-                f"sb.TimeWindow('10 minutes', slide='1 minute'); got {self.window!r}"
-            )
+        self._check_window()
         if not isinstance(self.options, Mapping):
             raise QueryError(f"options must be a mapping of settings, not {self.options!r}")
         object.__setattr__(self, "options", dict(self.options))
+        object.__setattr__(self, "where", conditions(self.where))
         if hasattr(self, "k"):
             count("k", self.k)
         if hasattr(self, "by"):
@@ -77,12 +85,13 @@ class Query:
             object.__setattr__(self, "keep", columns("keep", self.keep, empty=True))
         for each in self.time.values() if isinstance(self.time, Mapping) else (self.time,):
             column("time", each, optional=True)
-        if isinstance(self.window, TimeWindow) and self.time is None:
-            raise QueryError("a TimeWindow needs time=, the name of the column with the event time")
-        known = registry.algorithms(self.kind)
+        if not isinstance(self.window, CountWindow) and self.time is None:
+            name = type(self.window).__name__
+            raise QueryError(f"a {name} needs time=, the name of the column with the event time")
+        known = registry.algorithms(self.kind, self.window.sort)
         if self.algorithm is not None and self.algorithm not in known:
             raise QueryError(
-                f"{self.kind} has no algorithm {self.algorithm!r}; "
+                f"{self.kind} has no algorithm {self.algorithm!r}{self._over}; "
                 f"choose one of {', '.join(known)} or None"
             )
         self._validate()
@@ -96,6 +105,26 @@ class Query:
         functions = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         identities = {n: function_identity(n, v) for n, v in functions.items() if callable(v)}
         object.__setattr__(self, "_identities", identities)
+
+    def _check_window(self) -> None:
+        if not isinstance(self.window, tuple(_WINDOWS.values())):
+            raise QueryError(
+                "window must be a TimeWindow or a CountWindow, for example "
+                f"sb.TimeWindow('10 minutes', slide='1 minute'); got {self.window!r}"
+            )
+        sort = self.window.sort
+        if not registry.algorithms(self.kind, sort):
+            others = [kind for kind in registry.kinds() if registry.algorithms(kind, sort)]
+            raise QueryError(
+                f"{self.kind} cannot be answered over a {type(self.window).__name__}, which is for "
+                f"{', '.join(others)}; use a TimeWindow"
+            )
+
+    @property
+    def _over(self) -> str:
+        """What to add to a message about algorithms, if the window decides which there are."""
+        sized = self.window.sort == "sized"
+        return "" if sized else f" over a {type(self.window).__name__}"
 
     @classmethod
     def idle_options(cls, given: Mapping[str, Any]) -> tuple[str, ...]:
@@ -117,16 +146,16 @@ class Query:
             default = next(f.default for f in fields(self) if f.name == name)
             given = getattr(self, name) != default
             if given and not _applies(type(self), self.algorithm, chosen, name):
-                known = registry.algorithms(self.kind)
+                known = registry.algorithms(self.kind, self.window.sort)
                 takers = [each for each in known if name in registry.takes(self.kind, each)]
+                other = f", or use an algorithm that uses it: {', '.join(takers)}" if takers else ""
                 raise QueryError(
-                    f"{name}= does nothing for {chosen}{_why(self)}; leave it out, or use an "
-                    f"algorithm that uses it: {', '.join(takers)}"
+                    f"{name}= does nothing for {chosen}{_why(self)}; leave it out{other}"
                 )
         for name in self.options:
             has = registry.options(self.kind, chosen)
             if name not in has:
-                known = registry.algorithms(self.kind)
+                known = registry.algorithms(self.kind, self.window.sort)
                 takers = [each for each in known if name in registry.options(self.kind, each)]
                 more = f"; it belongs to {', '.join(takers)}" if takers else ""
                 raise QueryError(
@@ -158,6 +187,16 @@ class Query:
         """Answer columns that identify a row of the answer; empty if the whole row does."""
         name = getattr(self, "id", None)
         return () if name is None else (name,)
+
+    @property
+    def tied_by(self) -> str | None:
+        """The answer column in which equal values share a rank; None if ranks are not shared."""
+        return None
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """Texts that name a column or, if there is no such column, describe how to compute one."""
+        return ()
 
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
         """Input columns that an answer shows, in order; ``seen`` are the source's columns."""
@@ -218,8 +257,6 @@ class Query:
     def spec(self) -> dict[str, Any]:
         """The query as plain JSON values; ``from_spec`` is the inverse."""
         found = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        defaults = {f.name: f.default for f in fields(self) if f.name in self.newer}
-        found = {n: v for n, v in found.items() if n not in defaults or v != defaults[n]}
         plain = {name: _plain(name, v) for name, v in found.items() if name not in self._identities}
         functions = {
             name: {_FUNCTION: _name_of(found[name]), _IDENTITY: identity}
@@ -234,16 +271,27 @@ class Query:
         A function contributes its code, not its name.
         """
         found = {n: v[_IDENTITY] if _is_function(v) else v for n, v in self.spec().items()}
+        for each in fields(self):
+            if each.metadata.get("added") and getattr(self, each.name) == _default(each):
+                del found[each.name]
         text = json.dumps(found, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+def _default(field: Field[Any]) -> Any:
+    made = field.default_factory
+    return field.default if made is MISSING else made()
+
+
 def _plain(name: str, value: Any) -> Any:
-    if isinstance(value, TimeWindow):
-        given = {n: getattr(value, n) for n in ("size", "slide", "lateness", "offset")}
-        return {"time": {n: _plain(n, v) for n, v in given.items()}}
     if isinstance(value, CountWindow):
         return {"count": {"size": int(value.size), "slide": int(value.panes.slide)}}
+    for kind, window in _WINDOWS.items():
+        if isinstance(value, window):
+            given = {f.name: getattr(value, f.name) for f in fields(window) if f.init}
+            return {kind: {n: _plain(n, v) for n, v in given.items()}}
+    if isinstance(value, date):
+        return value.isoformat()
     if isinstance(value, timedelta):
         return f"{value // timedelta(microseconds=1)} us"
     if isinstance(value, Mapping):
@@ -284,9 +332,8 @@ def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
                 f"a snapshot; give it again: Monitor.restore(blob, {name}=...)"
             )
     kind = KINDS[values.pop("kind")]
-    window = values.pop("window")
-    build: Any = TimeWindow if "time" in window else CountWindow
-    (settings,) = window.values()
+    ((window, settings),) = values.pop("window").items()
+    values["window"] = _WINDOWS[window](**settings)
     named = values["algorithm"]
     chosen = registry.choose(SimpleNamespace(**values, kind=kind.kind))
     for name in kind.settings:
@@ -298,7 +345,7 @@ def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
     unknown = [name for name in given if name not in spec]
     if unknown:
         raise EngineError(f"the snapshot's {kind.kind} has no {unknown[0]}=; leave it out")
-    query = kind(window=build(**settings), **values)
+    query = kind(**values)
     _check_given(query, spec, given)
     return query
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, time
 from typing import Any
 
 from skyband.errors import QueryError
 
-__all__ = ["column", "columns", "count", "number", "one_of", "preferences"]
+__all__ = ["TIES", "column", "columns", "conditions", "count", "number", "one_of", "preferences"]
+
+
+TIES = ("rank", "share")
+"""How equal values are ranked: every row has a rank of its own, or they share one."""
 
 
 def one_of(name: str, value: object, known: Sequence[str]) -> None:
@@ -38,6 +43,34 @@ def columns(name: str, value: Any, empty: bool = False) -> tuple[str, ...]:
     if len(set(result)) != len(result):
         raise QueryError(f"{name} names a column twice: {result}")
     return result
+
+
+def conditions(value: Any) -> dict[str, tuple[Any, ...]]:
+    """Check ``where``: a value, or several, per column; return each column's values as a tuple."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise QueryError(f"where must map columns to a value or a list of values; got {value!r}")
+    found: dict[str, tuple[Any, ...]] = {}
+    for name, wanted in value.items():
+        column("where", name)
+        several = isinstance(wanted, list | tuple | set | frozenset)
+        values = sorted(wanted, key=repr) if isinstance(wanted, set | frozenset) else wanted
+        found[name] = tuple(_plain_value(name, each) for each in (values if several else [wanted]))
+        if not found[name]:
+            raise QueryError(f"where[{name!r}] has no values, so no row would count; give some")
+    return found
+
+
+def _plain_value(name: str, value: Any) -> Any:
+    """A value of ``where`` that a snapshot can hold; times become text."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise QueryError(f"where[{name!r}] must hold text, numbers, booleans or times, not {value!r}")
 
 
 def count(name: str, value: object, optional: bool = False) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from skyband.errors import QueryError
-from skyband.query.base import Query
-from skyband.query.checks import column, columns, count
+from skyband.query.base import ADDED, Query
+from skyband.query.checks import TIES, column, columns, count, one_of
 
 __all__ = ["HeavyHitters"]
 
@@ -19,29 +19,39 @@ class HeavyHitters(Query):
     An item is the value of one column, or of several together. ``capacity``, ``cells``, ``ratio``
     and ``filter_bits`` are the parameters m, h, r and f of the sketches; None derives them from k.
     ``keep`` names further columns, of any type; the answer shows them of the item's latest row.
+    ``ties="share"`` gives equal counts the same rank: 1, 2, 2, 4.
     """
 
     kind: ClassVar[str] = "HeavyHitters"
     extra_columns: ClassVar[tuple[str, ...]] = ("count", "error")
     settings: ClassVar[tuple[str, ...]] = ("capacity", "cells", "ratio", "filter_bits")
-    newer: ClassVar[tuple[str, ...]] = ("keep",)
 
     k: int
     item: str | tuple[str, ...]
     time: str | None = None
     weight: str | None = None
     by: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
+    keep: tuple[str, ...] = field(default=(), metadata=ADDED)
     capacity: int | None = None
     cells: int | None = None
     ratio: int | None = None
     filter_bits: int | None = None
+    ties: str = field(default="rank", metadata=ADDED)
+
+    @property
+    def tied_by(self) -> str | None:
+        return "count" if self.ties == "share" else None
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        return () if self.weight is None else (self.weight,)
 
     def _validate(self) -> None:
         names = columns("item", self.item)
         object.__setattr__(self, "item", self.item if isinstance(self.item, str) else names)
         column("time", self.time, optional=True)
         column("weight", self.weight, optional=True)
+        one_of("ties", self.ties, TIES)
         for name in ("capacity", "cells", "ratio", "filter_bits"):
             count(name, getattr(self, name), optional=True)
         if self.capacity is not None and self.capacity < self.k:

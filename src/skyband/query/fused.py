@@ -65,6 +65,10 @@ class FusedTopK(Query):
         # The guard refuses reports beyond a number of recurrences, which "estimate" does not set.
         return ("guard",) if given["recurrences"] == "estimate" else ()
 
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        return (self.value,)
+
     def _validate(self) -> None:
         column("id", self.id)
         column("value", self.value)

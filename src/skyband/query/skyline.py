@@ -33,6 +33,10 @@ class Skyline(Query):
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
         return (*seen, *self.prefer, self.id, self.time)
 
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        return tuple(self.prefer)
+
     def _validate(self) -> None:
         object.__setattr__(self, "prefer", preferences(self.prefer))
         column("id", self.id, optional=True)
@@ -61,6 +65,10 @@ class SkylineJoin(Query):
 
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
         return (*columns("on", self.on), *self.prefer)
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        return tuple(self.prefer)
 
     def _validate(self) -> None:
         column("left", self.left)

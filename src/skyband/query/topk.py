@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from skyband.errors import QueryError
-from skyband.query.base import Query
-from skyband.query.checks import column, number, one_of
+from skyband.query.base import ADDED, Query
+from skyband.query.checks import TIES, column, number, one_of
+from skyband.window import DecayWindow
 
 __all__ = ["DISTINCT", "TopK"]
 
@@ -26,6 +27,7 @@ class TopK(Query):
     ``distinct`` shows each id once: ``"best"`` with the best of its live rows, ``"latest"`` with
     the latest of them. ``keep`` names further columns that the answer shows of its rows, of any
     type.
+    ``ties="share"`` gives equal scores the same rank: 1, 2, 2, 4.
 
     >>> import skyband as sb
     >>> sb.TopK(k=10, score="bytes", id="flow", time="ts", window=sb.TimeWindow("10 minutes")).k
@@ -35,7 +37,6 @@ class TopK(Query):
     kind: ClassVar[str] = "TopK"
     settings: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     kept_anyway: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
-    newer: ClassVar[tuple[str, ...]] = ("distinct", "keep")
 
     k: int
     score: str
@@ -43,13 +44,28 @@ class TopK(Query):
     time: str | None = None
     by: tuple[str, ...] = ()
     largest: bool = True
-    distinct: str | None = None
-    keep: tuple[str, ...] = ()
+    distinct: str | None = field(default=None, metadata=ADDED)
+    keep: tuple[str, ...] = field(default=(), metadata=ADDED)
     epsilon: float = 0.0
     delta: float = 1.0
+    ties: str = field(default="rank", metadata=ADDED)
+
+    @property
+    def extra_columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("decayed",) if isinstance(self.window, DecayWindow) else ()
 
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
-        return (self.id, self.score, self.time)
+        return (self.id, self.score, *self.extra_columns, self.time)
+
+    @property
+    def tied_by(self) -> str | None:
+        if self.ties != "share":
+            return None
+        return "decayed" if isinstance(self.window, DecayWindow) else self.score
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        return (self.score,)
 
     def answered_by(self, algorithm: str) -> bool:
         for_ids = algorithm in DISTINCT.values()
@@ -63,6 +79,7 @@ class TopK(Query):
         column("score", self.score)
         column("id", self.id, optional=True)
         column("time", self.time, optional=True)
+        one_of("ties", self.ties, TIES)
         number("epsilon", self.epsilon, 0.0, math.inf)
         number("delta", self.delta, 0.0, 1.0, open_low=True)
         if self.distinct is not None:
@@ -72,6 +89,17 @@ class TopK(Query):
                     f"distinct={self.distinct!r} shows each id once, so it needs id=, the name of "
                     "the column with the id"
                 )
+            if self.window.sort != "sized":
+                raise QueryError(
+                    f"distinct={self.distinct!r} is answered over a TimeWindow or a CountWindow, "
+                    f"not over a {type(self.window).__name__}; leave distinct out, or use another "
+                    "window"
+                )
+        if isinstance(self.window, DecayWindow) and not self.largest:
+            raise QueryError(
+                "over a DecayWindow scores shrink towards 0, so the smallest cannot be ranked; "
+                "leave out largest=False"
+            )
         if self.algorithm == "pabf" and self.epsilon == 0:
             raise QueryError(
                 "pabf is approximate and needs epsilon > 0; set epsilon, or use algorithm=None"

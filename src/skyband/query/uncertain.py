@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from skyband.errors import QueryError
-from skyband.query.base import Query
+from skyband.query.base import ADDED, Query
 from skyband.query.checks import column, number, one_of
 
 __all__ = ["SEMANTICS", "UncertainTopK"]
@@ -23,11 +23,11 @@ class UncertainTopK(Query):
     k, ``pt-k`` all rows whose probability of being in the top k is at least ``threshold``,
     ``u-kranks`` the most likely row of each rank, and ``u-topk`` the most likely top k as a whole.
     ``keep`` names further columns that the answer shows of its rows, of any type.
+    ``largest=False`` ranks smaller scores first.
     """
 
     kind: ClassVar[str] = "UncertainTopK"
     extra_columns: ClassVar[tuple[str, ...]] = ("topk_probability",)
-    newer: ClassVar[tuple[str, ...]] = ("keep",)
 
     k: int
     score: str
@@ -37,10 +37,15 @@ class UncertainTopK(Query):
     by: tuple[str, ...] = ()
     semantics: str = "pk-topk"
     threshold: float | None = None
-    keep: tuple[str, ...] = ()
+    keep: tuple[str, ...] = field(default=(), metadata=ADDED)
+    largest: bool = field(default=True, metadata=ADDED)
 
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
         return (self.id, self.score, self.probability)
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        return (self.score,)
 
     def _validate(self) -> None:
         column("score", self.score)

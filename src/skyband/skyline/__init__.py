@@ -9,4 +9,6 @@ __all__ = ["choose"]
 
 def choose(query: Query) -> str:
     """The algorithm for a query that names none."""
+    if query.window.sort != "sized":
+        return query.window.sort
     return "stabsky" if query.kind == "Skyline" else "gsj"

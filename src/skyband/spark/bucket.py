@@ -25,6 +25,7 @@ from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
 from skyband.data.ipc import table_from, table_to_bytes
 from skyband.data.packing import pack, unpack
+from skyband.engine.clocks import TimeClock
 from skyband.engine.summary_session import SummarySession
 from skyband.spark.finishing import answers_table
 from skyband.spark.letters import late_letters
@@ -113,6 +114,8 @@ class Bucket:
             "counts": dict.fromkeys(("rows_late", "rows_bad", "windows_out"), 0),
             "stats": {},
         }
+        self.new = blob is None
+        """Whether the key had no state before this step."""
         if blob is not None:
             self._read(blob)
         self._session = SESSIONS.take(self.head["token"])
@@ -129,6 +132,14 @@ class Bucket:
         if "before" in arrays:
             self.before = table_from(arrays["before"].tobytes())
 
+    def join(self, seen: int) -> None:
+        """Begin with the first window that starts at or after ``seen``; for a key without state."""
+        first = self.panes.last_window_ending_by(seen + self.panes.size - 1) + 1
+        clock = TimeClock(self.panes, 0, self.plan.schemas)
+        clock.answered = first - 1
+        clock.watermark = int(self.panes.pane_start(self.panes.first_pane(first)))
+        self.head |= {"clock": clock.state(), "since": int(self.panes.first_pane(first))}
+
     # Steps --------------------------------------------------------------------------------------
 
     def step(self, watermark: int, blobs: Sequence[bytes]) -> Outcome:
@@ -136,12 +147,13 @@ class Bucket:
         self._outcome = Outcome()
         self._advance(watermark)
         if blobs:
-            self._take(blobs, int(self.panes.pane_of(watermark)))
+            sealed = int(self.panes.pane_of(watermark))
+            self._take(blobs, max(sealed, self.head.get("since", sealed)))
         return self._outcome
 
-    def save(self, timer: int | None) -> None:
+    def save(self, timer: int | None, always: bool = False) -> None:
         """Write the head if something has changed, and cache the session."""
-        if self._changed or timer != self.head["timer"]:
+        if self._changed or always or timer != self.head["timer"]:
             self.head |= {"token": uuid.uuid4().hex, "timer": timer}
             arrays = {}
             if self.before is not None:

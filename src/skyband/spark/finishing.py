@@ -31,7 +31,7 @@ def answers_table(plan: Plan, answers: Answers) -> pa.Table:
 
 def _changelog(plan: Plan, answers: Answers) -> Iterator[pa.Table]:
     for i in range(len(answers)):
-        found = changes(answers.previous(i), answers.slice(i), plan.query)
+        found = changes(answers.previous(i), answers.slice(i), plan.query, plan.only)
         rows = found.num_rows
         if rows:
             edges = [

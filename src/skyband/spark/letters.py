@@ -23,7 +23,10 @@ from skyband.data.group_table import GroupTable
 from skyband.errors import DataError
 from skyband.spark.parcels import schema_of
 
-__all__ = ["LETTERS", "RAW", "UNREAD", "Carried", "late_letters", "refuse", "row_letters", "unread"]
+__all__ = [
+    "LETTERS", "RAW", "REASON", "UNREAD", "Carried", "late_letters", "refuse", "row_letters",
+    "unread",
+]  # fmt: skip
 
 LETTERS = schema_of(
     "source string, reason string, topic string, partition int, offset bigint, file string, "
@@ -33,6 +36,8 @@ UNREAD = "_skyband_unread"
 """True for a record that could not be read; all other columns of its row are then null."""
 RAW = "_skyband_raw"
 """The bytes of a record that could not be read."""
+REASON = "_skyband_reason"
+"""Why a record, or a whole file, could not be read; null: ``Carried.unreadable`` says it."""
 _SHOWN = 300
 """How many characters of a record an error message shows."""
 
@@ -49,12 +54,14 @@ class Carried:
     """All columns of a row, if rows can become letters."""
     letters: bool = False
     """Whether letters are wanted; otherwise bad records are only counted, or raised."""
+    reasons: bool = False
+    """Whether there is a column ``REASON``."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
         """The columns that are not part of the record."""
         flags = () if self.unreadable is None else (UNREAD, RAW)
-        return (*flags, *self.origin.values())
+        return (*flags, *((REASON,) if self.reasons else ()), *self.origin.values())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,9 +70,14 @@ class Carried:
 
 
 def unread(source: str, carried: Carried, rows: pa.Table) -> pa.Table:
-    """Letters for records that could not be read."""
-    told = [_text(raw) for raw in rows.column(RAW).to_pylist()]
-    return _letters(source, carried, rows, [carried.unreadable] * rows.num_rows, told)
+    """Letters for records, and for whole files, that could not be read."""
+    known = rows.column(REASON).to_pylist() if carried.reasons else [None] * rows.num_rows
+    records = [
+        (None, None) if raw is None and reason is not None else _text(raw)
+        for raw, reason in zip(rows.column(RAW).to_pylist(), known, strict=True)
+    ]
+    reasons = [reason or carried.unreadable for reason in known]
+    return _letters(source, carried, rows, reasons, records)
 
 
 def row_letters(
@@ -97,9 +109,11 @@ def refuse(letters: pa.Table, count: int) -> None:
     ]
     where = f"{', '.join(places)}: " if places else ""
     record = first["record"]
-    shown = "an empty record" if record is None else record[:_SHOWN]
+    shown = ": an empty record ." if record is None else f": {record[:_SHOWN]} ."
+    if first["encoding"] is None:
+        shown = "."  # a whole file
     raise DataError(
-        f"{count:,} bad row{'s' if count != 1 else ''}: {where}{first['reason']}: {shown} . "
+        f"{count:,} bad row{'s' if count != 1 else ''}: {where}{first['reason']}{shown} "
         "Nothing of this batch was applied; fix the rows, or pass on_bad='skip' to leave them out"
     )
 
@@ -109,7 +123,7 @@ def _letters(
     carried: Carried,
     rows: pa.Table,
     reasons: Sequence[str | None],
-    records: Sequence[tuple[str | None, str]],
+    records: Sequence[tuple[str | None, str | None]],
 ) -> pa.Table:
     told: dict[str, Any] = {
         "source": [source] * rows.num_rows,

@@ -2,7 +2,7 @@
 
 Spark reports progress after each batch, including the figures that ``observe`` adds to the plan:
 
-    skyband|TopK-1f0c|in|<source>     rows_in, rows_bad, rows_unused, bytes_packed, seen
+    skyband|TopK-1f0c|in|<source>     summarise.COUNTS, bytes_packed, seen
     skyband|TopK-1f0c|out             rows_late, rows_bad, windows_out, retained, state_bytes
 
 A batch reports only the state keys that it touched, so ``retained`` and ``state_bytes`` are running
@@ -18,20 +18,28 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.utils import is_remote
 
 from skyband.spark.plan import SHIFT_MS
+from skyband.spark.summarise import COUNTS
 
 __all__ = ["Progress", "observe_rows", "observe_steps", "serve"]
 
 PREFIX = "skyband"
-COUNTERS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "windows_out", "bytes_packed")
+COUNTERS = (
+    *("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered"),
+    *("windows_out", "bytes_packed"),
+)
 GAUGES = {
     "retained": "Items that the synopses keep",
     "state_bytes": "Bytes of the panes in the state",
@@ -48,17 +56,25 @@ log = logging.getLogger("skyband.spark")
 
 def observe_rows(frame: Any, label: str, source: str) -> Any:
     """Count the rows of a source."""
-    sums = [F.sum(name).alias(name) for name in ("rows_in", "rows_bad", "rows_unused")]
+    sums = [F.sum(name).alias(name) for name in COUNTS]
     size = F.sum(F.length("payload")).alias("bytes_packed")
     seen = (F.unix_millis(F.max("seen")) - F.lit(SHIFT_MS)).alias("seen")
     return frame.observe(f"{PREFIX}|{label}|in|{source}", *sums, size, seen)
 
 
-def observe_steps(frame: Any, label: str) -> Any:
-    """Count the output of the state operator; a window answered by many keys counts once."""
+def observe_steps(frame: Any, label: str, queries: Sequence[str] = ()) -> Any:
+    """Count the output of the state operator; a window answered by many keys counts once.
+
+    On a board, the windows of all ``queries`` are added up.
+    """
     names = ("rows_late", "rows_bad", *(f"{name}{more}" for name in KEPT for more in ("", "_more")))
     sums = [F.sum(name).alias(name) for name in names]
-    windows = F.bitmap_count(F.bitmap_or_agg("marks")) + F.max("unmarked")
+    if queries:
+        own = [F.when(F.col("query") == name, F.col("marks")) for name in queries]
+        counted = [F.coalesce(F.bitmap_count(F.bitmap_or_agg(marks)), F.lit(0)) for marks in own]
+        windows = sum(counted[1:], counted[0]) + F.max("unmarked")
+    else:
+        windows = F.bitmap_count(F.bitmap_or_agg("marks")) + F.max("unmarked")
     return frame.observe(f"{PREFIX}|{label}|out", *sums, windows.alias("windows_out"))
 
 
@@ -71,6 +87,22 @@ class Progress(StreamingQueryListener):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queries: dict[str, dict[str, float]] = {}
+        if is_remote():
+            session = SparkSession.getActiveSession()
+            threading.Thread(target=self._let_exit, args=(session,), daemon=True).start()
+
+    def _let_exit(self, session: Any) -> None:
+        """Remove the listener when the main thread ends.
+
+        Spark Connect reads events in a thread that would keep the process from exiting otherwise.
+        """
+        threading.main_thread().join()
+        session = session or SparkSession.getActiveSession()
+        if session is not None:
+            # Spark warns that its thread ends, which is what is wanted here.
+            warnings.filterwarnings("ignore", message="StreamingQueryListenerBus")
+            with suppress(Exception):  # the session may have been stopped
+                session.streams.removeListener(self)
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
         """Set the query's totals to 0."""

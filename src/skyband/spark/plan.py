@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from skyband import registry
-from skyband.answers.changes import changes_schema
+from skyband.answers.changes import Kinds, changes_schema
 from skyband.answers.tables import Shape, answer_schema
 from skyband.data.group_table import GroupTable
 from skyband.engine.intake import Intake, TimeLimits
@@ -25,9 +25,9 @@ from skyband.engine.summary_session import SummarySession
 from skyband.errors import EngineError
 from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
-from skyband.window import CountWindow, TimeWindow
+from skyband.window import CountWindow, EventWindow
 
-__all__ = ["BUCKETS", "SHIFT_MS", "Plan", "check_window"]
+__all__ = ["BUCKETS", "SHIFT_MS", "Plan", "buckets_of", "check_window", "state_keys"]
 
 BUCKETS = 16
 """State keys that the groups are spread over; a key costs one or two milliseconds per batch."""
@@ -52,7 +52,8 @@ class Plan:
     """Needed columns by source; if a query has a single source, its name is ``""``."""
     shards: int
     on_bad: str
-    changes: bool
+    changes: bool | Kinds
+    """Whether rows are changes; if only some kinds, each comes with the rest of its row."""
     streaming: bool
     bounds: bool = False
     """Whether rows carry their answer's guarantees; not part of the state's identity."""
@@ -66,13 +67,23 @@ class Plan:
         object.__setattr__(self, "registered", registry.registered(self.query.kind, name))
 
     @property
-    def buckets(self) -> int:
-        return BUCKETS if self.query.groups else 1
+    def only(self) -> Kinds | None:
+        """The kinds of changes that are asked for; None for all of them, or for tables."""
+        return None if isinstance(self.changes, bool) else self.changes
 
     @property
-    def window(self) -> TimeWindow:
+    def buckets(self) -> int:
+        return buckets_of(self.query)
+
+    @property
+    def keys(self) -> int:
+        """How many state keys there are."""
+        return state_keys(self.query, self.shards)
+
+    @property
+    def window(self) -> EventWindow:
         window = self.query.window
-        assert isinstance(window, TimeWindow)
+        assert isinstance(window, EventWindow)
         return window
 
     @property
@@ -85,7 +96,7 @@ class Plan:
     def intake(self) -> Intake:
         """A reader of rows, bound to every source."""
         kind, name = self.query.kind, registry.choose(self.query)
-        if name not in registry.algorithms(kind):
+        if name not in registry.algorithms(kind, self.query.window.sort):
             registry.register(kind, name, *self.registered)
         intake = Intake(self.query, make_synopsis(self.query))
         if self.streaming:
@@ -120,7 +131,7 @@ class Plan:
         fields = list(self.answer)
         if self.changes:
             edges = [self.answer.field("window_start"), self.answer.field("window_end")]
-            fields = [*edges, *changes_schema(self.query, self.answer)]
+            fields = [*edges, *changes_schema(self.query, self.answer, self.only is not None)]
         return pa.schema([*fields, *(PROMISE if self.bounds else ())])
 
     # Identity -----------------------------------------------------------------------------------
@@ -137,7 +148,7 @@ class Plan:
             "columns": digest,
             "buckets": self.buckets,
             "shards": self.shards,
-            "changes": self.changes,
+            "changes": self.changes if self.only is None else list(self.only),
         }
 
     def check_identity(self, found: Any) -> None:
@@ -160,6 +171,16 @@ class Plan:
         )
 
 
+def buckets_of(query: Query) -> int:
+    """How many buckets the groups of a query are spread over."""
+    return BUCKETS if query.groups else 1
+
+
+def state_keys(query: Query, shards: int | None = None) -> int:
+    """How many state keys a query has."""
+    return buckets_of(query) * (shards or 1)
+
+
 def check_window(query: Query, streaming: bool) -> None:
     """Raise EngineError for a window that Spark's watermark cannot serve."""
     window = query.window
@@ -169,7 +190,10 @@ def check_window(query: Query, streaming: bool) -> None:
             "TimeWindow of integers over that column (time=, one unit counts as a millisecond), or "
             "use the embedded engine"
         )
-    assert isinstance(window, TimeWindow)
+    if not window.panes.sized:
+        raise EngineError(
+            f"a {type(window).__name__} cannot be answered on Spark yet; use the embedded engine"
+        )
     if not streaming or window.integer:
         return
     panes = window.panes

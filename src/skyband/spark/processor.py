@@ -11,19 +11,23 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from skyband.data.ipc import table_from, table_to_bytes
+from skyband.spark.board_plan import BoardPlan
+from skyband.spark.board_stages import named
 from skyband.spark.finishing import finish
 from skyband.spark.parcels import schema_of
 from skyband.spark.plan import Plan
 from skyband.spark.steps import step
 
-__all__ = ["ANSWERED_DDL", "BucketProcessor", "ChangesProcessor"]
+__all__ = [
+    "ANSWERED_DDL", "BOARD_ANSWERED_DDL", "BoardProcessor", "BucketProcessor", "ChangesProcessor",
+]  # fmt: skip
 
 ANSWERED_DDL = (
     "bucket int, shard int, windows binary, payload binary, letters binary, "
     "rows_late bigint, rows_bad bigint, windows_out bigint, marks binary, unmarked bigint, "
     "retained bigint, retained_more bigint, state_bytes bigint, state_bytes_more bigint"
 )
-_ANSWERED = schema_of(ANSWERED_DDL)
+BOARD_ANSWERED_DDL = f"query string, {ANSWERED_DDL}"
 
 
 class SparkStore:
@@ -50,12 +54,19 @@ class SparkStore:
     def drop_pane(self, pane: int) -> None:
         self._panes.removeKey((pane,))
 
+    def clear(self) -> None:
+        self._head.clear()
+        self._panes.clear()
+
     def panes(self) -> Iterable[tuple[int, bytes]]:
         return [(int(key[0]), bytes(value[0])) for key, value in self._panes.iterator()]
 
 
 class BucketProcessor(StatefulProcessor):
     """Keeps the state of a bucket and shard; each step emits a packed row with the answers due."""
+
+    output = schema_of(ANSWERED_DDL)
+    key_names: tuple[str, ...] = ("bucket", "shard")
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -79,7 +90,7 @@ class BucketProcessor(StatefulProcessor):
             blobs += [bytes(blob) for blob in frame["payload"] if blob is not None]
             for letters in frame["letters"]:
                 if letters is not None:
-                    yield _answered(key, letters=bytes(letters))
+                    yield self._answered(key, letters=bytes(letters))
         yield from self._step(key, blobs, timerValues.getCurrentWatermarkInMs(), fired=False)
 
     def handleExpiredTimer(  # noqa: N802
@@ -97,13 +108,20 @@ class BucketProcessor(StatefulProcessor):
     def _step(
         self, key: Any, blobs: list[bytes], watermark_ms: int, fired: bool
     ) -> Iterator[pd.DataFrame]:
-        bucket, outcome = step(self.plan, self.store, self.handle, watermark_ms, blobs, fired)
-        newest = bucket.panes.last_window_ending_by(max(watermark_ms, 0) * self.plan.tick_ms)
+        yield from self._stepped(self.plan, key, blobs, watermark_ms, fired)
+
+    def _stepped(
+        self, plan: Plan, key: Any, blobs: list[bytes], watermark_ms: int, fired: bool, **board: Any
+    ) -> Iterator[pd.DataFrame]:
+        given = (plan, self.store, self.handle, watermark_ms, blobs, fired)
+        bucket, outcome = step(*given, **board)
+        reached = watermark_ms - board.get("held_ms", 0)
+        newest = bucket.panes.last_window_ending_by(max(reached, 0) * plan.tick_ms)
         marks, unmarked = outcome.marks(newest)
         retained, state_bytes = bucket.retained, bucket.state_bytes
         for letters in outcome.letters:
-            yield _answered(key, letters=table_to_bytes(letters))
-        yield _answered(
+            yield self._answered(key, letters=table_to_bytes(letters))
+        yield self._answered(
             key,
             windows=outcome.windows.tobytes(),
             payload=outcome.payload,
@@ -118,13 +136,33 @@ class BucketProcessor(StatefulProcessor):
             state_bytes_more=state_bytes - bucket.known[1],
         )
 
+    def _answered(self, key: Any, **told: Any) -> pd.DataFrame:
+        """One row of the output; columns that are not given are empty or 0."""
+        told |= dict(zip(self.key_names, key, strict=True))
+        empty = {"payload": None, "letters": None, "windows": b"", "marks": b""}
+        row = {name: told.get(name, empty.get(name, 0)) for name in self.output.names}
+        return pa.Table.from_pylist([row], schema=self.output).to_pandas()
 
-def _answered(key: Any, **told: Any) -> pd.DataFrame:
-    """One row of ``ANSWERED_DDL``; columns that are not given are empty or 0."""
-    told |= {"bucket": key[0], "shard": key[1]}
-    empty = {"payload": None, "letters": None, "windows": b"", "marks": b""}
-    row = {name: told.get(name, empty.get(name, 0)) for name in _ANSWERED.names}
-    return pa.Table.from_pylist([row], schema=_ANSWERED).to_pandas()
+
+class BoardProcessor(BucketProcessor):
+    """Keeps the state of a query, bucket and shard of a board."""
+
+    output = schema_of(BOARD_ANSWERED_DDL)
+    key_names = ("query", "bucket", "shard")
+
+    def __init__(self, board: BoardPlan) -> None:
+        self.board = board
+
+    def _step(
+        self, key: Any, blobs: list[bytes], watermark_ms: int, fired: bool
+    ) -> Iterator[pd.DataFrame]:
+        plan = self.board.plans.get(key[0])
+        if plan is None:  # the query was removed from the board
+            self.store.clear()
+            return
+        given = (plan, key, blobs, watermark_ms, fired)
+        with named(key[0]):
+            yield from self._stepped(*given, held_ms=self.board.held_ms(key[0]), joins=True)
 
 
 class ChangesProcessor(StatefulProcessor):

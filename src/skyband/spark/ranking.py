@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from functools import reduce
-from inspect import signature
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
-from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from skyband.answers.changes import asked_changes
 from skyband.engine.intake import Intake
 from skyband.engine.session import ONLY, make_synopsis
 from skyband.errors import EngineError, SchemaError
@@ -23,7 +23,8 @@ from skyband.spark.letters import Carried
 from skyband.spark.plan import SHIFT_MS, Plan, check_window
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
 from skyband.spark.promises import PROMISE
-from skyband.spark.requirements import check_session
+from skyband.spark.requirements import advise_partitions, check_session
+from skyband.spark.schemas import arrow_schema
 from skyband.spark.stages import (
     GIVEN_DDL,
     PIECE_DDL,
@@ -33,8 +34,9 @@ from skyband.spark.stages import (
     unpacker,
 )
 from skyband.spark.summarise import NOTHING, PACKED_DDL, summariser
+from skyband.spark.worker_read import WorkerRead
 
-__all__ = ["given", "plan_of", "ranked", "spark_schema"]
+__all__ = ["frames_of", "given", "plan_of", "ranked", "spark_schema", "union"]
 
 NONE: Mapping[str, Carried] = {}
 
@@ -44,12 +46,13 @@ def ranked(df_or_mapping: Any, query: Query, **settings: Any) -> Any:
 
     ``settings`` are those of ``plan_of``.
     """
-    frames = _frames(df_or_mapping, query)
+    frames = frames_of(df_or_mapping, query)
     plan = plan_of(frames, query, **settings)
     session = next(iter(frames.values())).sparkSession
     check_session(session, plan.streaming)
     if not plan.streaming:
         return _batch(frames, plan)
+    advise_partitions(session, plan.keys)
     return given(frames, plan).mapInArrow(unpacker(plan.output), spark_schema(plan.output))
 
 
@@ -64,7 +67,7 @@ def given(frames: Mapping[str, Any], plan: Plan, carried: Mapping[str, Carried] 
     for name, frame in frames.items():
         packed = _packed(frame, plan, name, carried.get(name, NOTHING))
         marked.append(metrics.observe_rows(packed, label, name).withWatermark("seen", delay))
-    return _stepped(_union(marked), plan, label)
+    return _stepped(union(marked), plan, label)
 
 
 def plan_of(
@@ -72,7 +75,7 @@ def plan_of(
     query: Query,
     shards: int | None = None,
     on_bad: str = "raise",
-    changes: bool = False,
+    changes: bool | Sequence[str] = False,
     bounds: bool = False,
 ) -> Plan:
     """Bind the query to these DataFrames; raises if Spark cannot answer it."""
@@ -87,17 +90,20 @@ def plan_of(
     check_window(query, is_streaming)
     if is_streaming:
         for frame in frames.values():
-            _check_no_watermark(frame)
+            if not isinstance(frame, WorkerRead):
+                _check_no_watermark(frame)
     intake = Intake(query, make_synopsis(query))
     for name, frame in frames.items():
-        intake.bind(name, _arrow_schema(frame))
+        intake.bind(name, arrow_schema(frame.schema))
     schemas = {name: schema.remove_metadata() for name, schema in intake.bound.items()}
-    plan = Plan(query, schemas, shards or 1, on_bad, changes, is_streaming, bounds)
+    asked = asked_changes("changes", changes)
+    plan = Plan(query, schemas, shards or 1, on_bad, asked, is_streaming, bounds)
     _check_names(plan)
     return plan
 
 
-def _frames(given: Any, query: Query) -> dict[str, Any]:
+def frames_of(given: Any, query: Query) -> dict[str, Any]:
+    """The DataFrames that a query reads, by source."""
     check_query(query)
     several = isinstance(given, Mapping)
     query.check_sources(given if several else None)
@@ -105,8 +111,8 @@ def _frames(given: Any, query: Query) -> dict[str, Any]:
     for frame in frames.values():
         if not hasattr(frame, "mapInArrow") or not hasattr(frame, "isStreaming"):
             raise SchemaError(
-                f"skyband.spark.rank takes Spark DataFrames, not {type(frame).__name__}; "
-                "for other tables use skyband.rank"
+                "skyband.spark.rank takes Spark DataFrames and skyband.spark.files(...), not "
+                f"{type(frame).__name__}; for other tables use skyband.rank"
             )
     return frames
 
@@ -123,28 +129,14 @@ def _check_names(plan: Plan) -> None:
 
 
 def _check_no_watermark(frame: Any) -> None:
-    jdf = getattr(frame, "_jdf", None)
-    text = "" if jdf is None else jdf.queryExecution().analyzed().toString()
-    if "EventTimeWatermark" in text:
+    told = io.StringIO()
+    with redirect_stdout(told):
+        frame.explain(True)  # all that a session on another machine tells of a plan
+    if "EventTimeWatermark" in told.getvalue():
         raise EngineError(
             "the DataFrame already has a watermark, and Spark allows only one; remove "
             "withWatermark: the window's lateness= says how late rows may be"
         )
-
-
-def _arrow_schema(frame: Any) -> pa.Schema:
-    """The frame's columns as Arrow types; a type that Arrow does not have becomes null."""
-    # Spark 4.3 takes the zone of timestamps as a parameter; earlier versions always use UTC.
-    zoned = "timezone" in signature(to_arrow_type).parameters
-    zone: dict[str, Any] = {"timezone": "UTC"} if zoned else {}
-    fields = []
-    for field in frame.schema.fields:
-        try:
-            kind = to_arrow_type(field.dataType, **zone)
-        except PySparkException:
-            kind = pa.null()
-        fields.append(pa.field(field.name, kind))
-    return pa.schema(fields)
 
 
 def spark_schema(schema: pa.Schema) -> Any:
@@ -157,17 +149,20 @@ def spark_schema(schema: pa.Schema) -> Any:
 
 def _packed(frame: Any, plan: Plan, source: str, carried: Carried = NOTHING) -> Any:
     """Summarise a source: one packed row per bucket and shard that a partition has rows for."""
+    if carried is NOTHING and isinstance(frame, WorkerRead):
+        carried = frame.carried
     names = dict.fromkeys([*plan.schemas[source].names, *carried.names])
-    columns = [F.col(f"`{name}`") for name in names]
-    return frame.select(*columns).mapInArrow(summariser(plan, source, carried), PACKED_DDL)
+    chosen = frame.select(*(f"`{name}`" for name in names))
+    return chosen.mapInArrow(summariser(plan, source, carried), PACKED_DDL)
 
 
-def _union(packed: Iterable[Any]) -> Any:
+def union(packed: Iterable[Any]) -> Any:
+    """The rows of several DataFrames with the same columns."""
     return reduce(lambda one, other: one.unionByName(other), packed)
 
 
 def _batch(frames: Mapping[str, Any], plan: Plan) -> Any:
-    packed = _union(_packed(frame, plan, name) for name, frame in frames.items())
+    packed = union(_packed(frame, plan, name) for name, frame in frames.items())
     pieces = packed.groupBy("bucket", "shard").applyInArrow(batch_folder(plan), PIECE_DDL)
     return pieces.repartition(1).mapInArrow(batch_finisher(plan), spark_schema(plan.output))
 

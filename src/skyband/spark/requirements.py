@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -19,8 +20,8 @@ from skyband import errors
 from skyband.errors import EngineError, SkybandError
 
 __all__ = [
-    "check_session", "error_of", "first_line", "in_utc", "require_java", "require_packages",
-    "start_session",
+    "PARTITIONS", "advise_partitions", "check_session", "cores_of", "error_of", "first_line",
+    "in_utc", "partitions_for", "require_java", "require_packages", "start_session",
 ]  # fmt: skip
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -28,10 +29,16 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 _ZONE = "spark.sql.session.timeZone"
+PARTITIONS = "spark.sql.shuffle.partitions"
+_UNTUNED = 200
+"""Spark's default of it."""
 _PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
 _OLDEST_JAVA = 17
+log = logging.getLogger("skyband.spark")
 _checked: set[str] = set()
 """Applications whose workers passed the check."""
+_cores: dict[str, int] = {}
+"""Tasks that each application runs at once."""
 
 
 def require_packages() -> None:
@@ -78,12 +85,15 @@ def start_session(master: str | None, name: str, settings: Mapping[str, Any]) ->
     require_java()
     from pyspark.sql import SparkSession
 
+    from skyband.spark.plan import BUCKETS
+
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).config(_PROVIDER, ROCKSDB)
     builder = builder.config("spark.ui.showConsoleProgress", "false")
+    chosen = _master(master)
     if SparkSession.getActiveSession() is None:
         builder = builder.config(_ZONE, "UTC")
-    chosen = master or os.environ.get("SPARK_MASTER") or "local[*]"
+        builder = builder.config(PARTITIONS, str(partitions_for(BUCKETS, chosen)))
     builder = builder.master(chosen)
     if chosen.startswith("local"):
         # A laptop's host name often does not resolve; a local session needs only loopback.
@@ -92,6 +102,42 @@ def start_session(master: str | None, name: str, settings: Mapping[str, Any]) ->
     for key, value in settings.items():
         builder = builder.config(key.replace("__", "."), str(value))
     return builder.getOrCreate()
+
+
+def partitions_for(keys: int, master: str | None = None) -> int:
+    """How many tasks should keep the state of a query that has so many state keys.
+
+    More tasks than keys are of no use. On one machine, more than cores only take turns.
+    """
+    local = re.fullmatch(r"local(?:\[(\*|\d+).*\])?", _master(master))
+    if local is None:
+        return max(1, keys)
+    told = local[1] or "1"
+    cores = (os.cpu_count() or 1) if told == "*" else int(told)
+    return max(1, min(keys, cores))
+
+
+def _master(told: str | None) -> str:
+    return told or os.environ.get("SPARK_MASTER") or "local[*]"
+
+
+def advise_partitions(session: Any, keys: int) -> None:
+    """Say which number of shuffle partitions a stream needs, if the session has far more.
+
+    Spark starts a state store and a Python worker for each, which takes minutes on a laptop.
+    """
+    told = int(session.conf.get(PARTITIONS, str(_UNTUNED)))
+    if told > max(keys, cores_of(session)):
+        log.warning(
+            "%s is %d, but the state of this query has %s: the first batch would start %d state "
+            "stores. Before you start the query: spark.conf.set(%r, %d)",
+            PARTITIONS,
+            told,
+            "one key" if keys == 1 else f"{keys} keys",
+            told,
+            PARTITIONS,
+            keys,
+        )
 
 
 @contextmanager
@@ -128,10 +174,7 @@ def check_session(session: Any, streaming: bool) -> None:
     if application in _checked:
         return
     wanted = {"skyband": version("skyband"), "pandas": None, "google.protobuf": None}
-    try:
-        cores = session.sparkContext.defaultParallelism
-    except Exception:  # noqa: BLE001 - a remote session has no context; the error type varies
-        cores = 1
+    cores = cores_of(session)
     frame = session.range(0, cores, 1, cores).mapInArrow(_probe(wanted), "found string")
     try:
         told = {row.found for row in frame.collect()}
@@ -140,6 +183,20 @@ def check_session(session: Any, streaming: bool) -> None:
     for found in told:
         _judge(json.loads(found), wanted)
     _checked.add(application)
+
+
+def cores_of(session: Any) -> int:
+    """How many tasks the session runs at once."""
+    application = _application(session)
+    if application not in _cores:
+        try:
+            _cores[application] = int(session.sparkContext.defaultParallelism)
+        except Exception:  # noqa: BLE001 - a remote session has no context; the error type varies
+            from pyspark.sql import functions as F  # noqa: N812
+
+            parts = session.range(0, 1 << 14).select(F.spark_partition_id()).distinct()
+            _cores[application] = max(1, int(parts.count()))
+    return _cores[application]
 
 
 def _check_watermark_policy(session: Any) -> None:

@@ -25,15 +25,22 @@ def step(
     watermark_ms: int,
     blobs: Sequence[bytes] = (),
     fired: bool = False,
+    held_ms: int = 0,
+    joins: bool = False,
 ) -> tuple[Bucket, Outcome]:
     """Answer what is due, then take new summaries; ``fired`` if a timer caused this step.
 
-    A key has one timer, at the end of the next window that it has to answer.
+    A key has one timer, at the end of the next window that it has to answer. On a board, the
+    query's watermark is ``held_ms`` behind that of the sources, and so its timers are later by as
+    much. ``joins`` means that a key without state belongs to a query that joins the board now, if
+    the sources have been read before.
     """
     bucket = Bucket(plan, store)
-    outcome = bucket.step(max(watermark_ms, 0) * plan.tick_ms, blobs)
+    if joins and watermark_ms > 0 and bucket.new:
+        bucket.join(watermark_ms * plan.tick_ms)
+    outcome = bucket.step(max(watermark_ms - held_ms, 0) * plan.tick_ms, blobs)
     end = bucket.next_end
-    timer = None if end is None else end // plan.tick_ms
+    timer = None if end is None else end // plan.tick_ms + held_ms
     known = bucket.head["timer"]
     if timer != known:
         # Spark deletes a timer that has fired. Any other is deleted here, even if it is due: this
@@ -42,5 +49,5 @@ def step(
             timers.deleteTimer(known)
         if timer is not None:
             timers.registerTimer(timer)
-    bucket.save(timer)
+    bucket.save(timer, always=joins and bucket.new)
     return bucket, outcome

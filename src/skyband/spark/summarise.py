@@ -30,13 +30,14 @@ from skyband.spark.letters import UNREAD, Carried
 from skyband.spark.parcels import by_bucket, pack_runs, schema_of
 from skyband.spark.plan import SHIFT_MS, Plan
 
-__all__ = ["PACKED", "PACKED_DDL", "summariser"]
+__all__ = ["COUNTS", "PACKED", "PACKED_DDL", "summariser"]
 
 PACKED_DDL = (
     "bucket int, shard int, seen timestamp, payload binary, letters binary, "
-    "rows_in bigint, rows_bad bigint, rows_unused bigint"
+    "rows_in bigint, rows_bad bigint, rows_unused bigint, rows_filtered bigint"
 )
 PACKED = schema_of(PACKED_DDL)
+COUNTS = ("rows_in", "rows_bad", "rows_unused", "rows_filtered")
 CHUNK_ROWS = 1 << 17
 """Rows summarised per call; Spark's batches of ten thousand are too small to be efficient."""
 FLUSH_BYTES = 32 << 20
@@ -96,7 +97,7 @@ class Summariser:
         self.groups = plan.groups()
         self.shards = [OpenPanes(self.intake.synopsis.combine) for _ in range(plan.shards)]
         self.seen: int | None = None
-        self.counts = dict.fromkeys(("rows_in", "rows_bad", "rows_unused"), 0)
+        self.counts = dict.fromkeys(COUNTS, 0)
 
     @property
     def nbytes(self) -> int:
@@ -106,15 +107,16 @@ class Summariser:
     def take(self, chunk: pa.Table) -> None:
         """Summarise some rows."""
         chunk = self._readable(chunk)
-        taken = self.intake.take(self.source, chunk)
+        taken = self.intake.take(self.source, chunk.select(self.plan.schemas[self.source].names))
         if taken.faults is not None:
             self._judge(chunk, taken.faults)
         self.counts["rows_in"] += taken.rows_in
+        self.counts["rows_filtered"] += taken.filtered
         if taken.greatest is None:
             return
         self.seen = taken.greatest if self.seen is None else max(self.seen, taken.greatest)
         if taken.ticks is None:
-            return  # only bad rows: they move the source's mark and have no other effect
+            return  # bad and filtered rows move the source's mark and have no other effect
         for shard, part in enumerate(self._shards(taken)):
             placed = self.intake.place(part, self.groups, NEVER)
             self.counts["rows_unused"] += placed.unused
@@ -146,7 +148,9 @@ class Summariser:
         self.counts["rows_bad"] += faults.count
         if told:
             bad = chunk.filter(pa.array(faults.mask))
-            found = letters.row_letters(self.source, self.carried, bad, faults.each(chunk))
+            found = letters.row_letters(
+                self.source, self.carried, bad, faults.each(self.intake.widened(self.source, chunk))
+            )
             if self.plan.on_bad == "raise":
                 letters.refuse(found, faults.count)
             if self.carried.letters:

@@ -13,5 +13,7 @@ def choose(query: TopK) -> str:
     A query with ``epsilon`` could use "pabf", but in our measurements the exact algorithm is faster
     (docs/decisions/0006-pabf-levels.md), so an approximate answer would save no time.
     """
+    if query.window.sort != "sized":
+        return query.window.sort
     # A spec that version 0.1 wrote has no field ``distinct``.
     return DISTINCT.get(getattr(query, "distinct", None) or "", "skyband")

@@ -21,6 +21,8 @@ either, because panes that may still be open do not raise a bar.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
@@ -44,11 +46,22 @@ _PATIENCE = 8  # batches to skip after an attempt that dropped few rows
 class Lasting:
     """Selects the rows of single-group batches that can be in an answer, if that saves work."""
 
-    def __init__(self, query: TopK) -> None:
-        self.k = query.k
+    def __init__(self, query: TopK, others: Sequence[TopK] = ()) -> None:
+        """Select for a query, or for several that differ only in k and window.
+
+        The panes are those of the first query, which have all cuts of the others. Every window that
+        covers a row covers an interval around it that is as long as the shortest window, so bars
+        are computed for the shortest window and the greatest k.
+        """
+        queries = [query, *others]
+        self.panes = query.window.panes
+        self.k = max(each.k for each in queries)
         self.largest = query.largest
-        self.window = query.window
-        self.span = query.window.panes.per_window
+        self.counting = isinstance(query.window, CountWindow)
+        self.lateness = max(getattr(each.window, "lateness_ticks", 0) for each in queries)
+        self.span = self.panes.per_window
+        if others:
+            self.span = min(each.window.panes.size // self.panes.slide for each in queries)
         self.per_block = max(1, self.span // _BLOCKS)
         self._pause = 0
 
@@ -61,10 +74,9 @@ class Lasting:
 
     def _closed(self, newest: int) -> int:
         """The pane before which all panes are sealed once a row of the newest pane has arrived."""
-        if isinstance(self.window, CountWindow):
+        if self.counting:
             return newest
-        panes = self.window.panes
-        return int(panes.pane_of(panes.pane_start(newest) - self.window.lateness_ticks))
+        return int(self.panes.pane_of(self.panes.pane_start(newest) - self.lateness))
 
     def select(
         self, score: Array, tie: Ints, offsets: Ints, pane: Ints, closed: int

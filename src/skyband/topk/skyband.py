@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from skyband.contract.runs import Part, Runs, pick
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import kskyband as kernel
 from skyband.kernels.topk.one_pane import sorted_panes
+from skyband.query.base import Query
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.lasting import Lasting
@@ -41,13 +43,14 @@ class SkybandTopK(TopKSynopsis):
 
     many_groups = True
     shortens = True
+    shares_summaries = True
     saved_parts = (("payload/", "payload"),)
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
         self.band = kernel.Skyband(query.k)
         self.payload: Payload | Value = Payload({})
-        self.lasting = Lasting(query)
+        self.lasting: Lasting | None = Lasting(query)
         self._waiting: Runs | None = None
         """The last pane, if it is a whole window and has not been taken into the state."""
         self._waiting_answered = True
@@ -56,8 +59,13 @@ class SkybandTopK(TopKSynopsis):
         types = {name: self.schema.field(name).type for name in self._payload}
         self.payload = payload_for(types, self.query.keep)
 
+    def serve(self, queries: Sequence[Query], regular: bool) -> None:
+        topks = [query for query in queries if isinstance(query, TopK)]
+        self.limit = max(query.k for query in topks)
+        self.lasting = Lasting(self.query, topks) if regular else None
+
     def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
-        found = self.lasting.of(rows, score, tie)
+        found = None if self.lasting is None else self.lasting.of(rows, score, tie)
         return super()._select(rows, score, tie) if found is None else found
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:

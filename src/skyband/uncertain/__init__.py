@@ -9,4 +9,4 @@ __all__ = ["choose"]
 
 def choose(query: UncertainTopK) -> str:
     """The algorithm for a query that names none."""
-    return "scsq-buffer"
+    return "scsq-buffer" if query.window.sort == "sized" else query.window.sort

@@ -123,20 +123,20 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
         self, rows: Rows, score: Any, prob: Any, tie: Ints, runs: Ints, look: int
     ) -> tuple[Part, Mask]:
         """The best ``look`` rows of some runs, in row order, and which runs these rows complete."""
-        lengths = rows.lengths[runs]
+        lengths, largest = rows.lengths[runs], self.query.largest
         if self.keeps_all or not len(lengths) or lengths.max() <= look:
             positions, offsets = expand(rows.offsets[:-1][runs], lengths), offsets_of(lengths)
         elif len(runs) == len(rows.pane):
-            positions, offsets = select_runs(score, tie, rows.offsets, look, True)
+            positions, offsets = select_runs(score, tie, rows.offsets, look, largest)
         else:
             some = expand(rows.offsets[:-1][runs], lengths)
             some_ties = tie[some] if len(tie) else tie
             positions, offsets = select_runs(
-                score[some], some_ties, offsets_of(lengths), look, True
+                score[some], some_ties, offsets_of(lengths), look, largest
             )
             positions = some[positions]
         columns: dict[str, Any] = {
-            "key": sortable(score[positions]),
+            "key": sortable(score[positions], largest),
             "tie": rows.ties(positions, offsets, runs),
             "prob": prob[positions].astype(np.float64, copy=False),
         }
@@ -200,7 +200,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
             if field.name == CHANCE:
                 columns[CHANCE] = pa.array(chance)
             elif field.name == query.score:
-                columns[field.name] = scores_of(part["key"], field.type)
+                columns[field.name] = scores_of(part["key"], field.type, query.largest)
             elif field.name == query.probability:
                 columns[field.name] = pa.array(part["prob"]).cast(field.type)
             elif field.name in query.keep:

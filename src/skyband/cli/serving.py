@@ -1,0 +1,130 @@
+"""``skyband serve``: a job's answers in the browser, and the demo's."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import webbrowser
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skyband.cli.explain import explained, say
+from skyband.errors import QueryError
+from skyband.query import HeavyHitters, Query, Skyline, TopK
+from skyband.window import TimeWindow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["add_serving", "demo_board", "demo_stream"]
+
+_STEP = 0.5
+"""Seconds between two batches of the demo."""
+
+
+class Engine(StrEnum):
+    """Where a job runs."""
+
+    local = "local"
+    spark = "spark"
+
+
+def add_serving(app: typer.Typer) -> None:
+    """Add the verb to an app."""
+    app.command("serve")(explained(serve))
+
+
+def serve(
+    job: Annotated[
+        Path | None, typer.Argument(help="A job file, JOB.toml; see docs/serve.md.")
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Show a generated stream of network flows.")
+    ] = False,
+    engine: Annotated[Engine | None, typer.Option(help="Run the job on this engine.")] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8470,
+    name: Annotated[
+        list[str] | None, typer.Option(help="A further host name under which it is reached.")
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the demo's stream.")] = 7,
+) -> None:
+    """Run a job and show its answers in the browser; rows can be posted to it."""
+    from skyband.serve import run
+    from skyband.serve.jobfile import load_served
+
+    if not 0 <= port <= 65_535:
+        raise QueryError(f"--port must be from 0 to 65535, not {port}")
+    if demo == (job is not None):
+        raise QueryError("give a job file, or --demo")
+
+    def started(address: str) -> None:
+        print(f"skyband serve: {address}", flush=True)
+        if open_ and (sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY")):
+            webbrowser.open(address)
+
+    run.require_packages()
+    if job is not None:
+        found = load_served(job, engine.value if engine else None)
+        run.serve_job(found, host, port, tuple(name or ()), started)
+        return
+    say("The demo: a network's flows, half a minute of them every half second. Ctrl-C ends it.")
+    stream = demo_stream(seed)
+    first = next(stream)
+    run.serve_stream("demo", demo_board(), first.schema, _with(first, stream), host, port, started)
+
+
+def _with(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    yield first
+    yield from rest
+
+
+def demo_board() -> dict[str, Query]:
+    """The queries of the demo: a ranking, groups, a skyline."""
+    window = TimeWindow("10 s", slide="1 s")
+    return {
+        "hosts by bytes": HeavyHitters(k=10, item="host", weight="bytes", time="ts", window=window),
+        "largest flows": TopK(k=8, score="bytes", id="flow", time="ts", window=window),
+        "fast and large": Skyline(
+            prefer={"ms": "min", "bytes": "max"}, id="flow", time="ts", window=window
+        ),
+        "hosts by service": HeavyHitters(
+            k=6, item="host", weight="bytes", time="ts", by=("service",), window=window
+        ),
+    }
+
+
+def demo_stream(seed: int = 7, per_step: int = 1_500, pause: float = _STEP) -> Iterator[pa.Table]:
+    """The demo's flows, with the times at which they are handed out and some more columns."""
+    import numpy as np
+    import pyarrow as pa
+
+    from skyband.cli.flows import flow_batches
+
+    due = time.time()
+    for lap in count():
+        for number, batch in enumerate(flow_batches(2_000, per_step, seed + lap)):
+            rng = np.random.default_rng((seed, lap, number))
+            rows = batch.num_rows
+            end = int(due * 1e6)
+            moments = end - int(pause * 1e6) + np.sort(rng.integers(0, int(pause * 1e6), rows))
+            size = batch["bytes"].to_numpy()
+            took = 0.4 * size**0.55 * rng.lognormal(0, 0.9, rows)
+            columns = {
+                "ts": pa.array(moments).view(pa.timestamp("us", tz="UTC")),
+                "flow": batch["flow"],
+                "host": batch["host"],
+                "service": batch["service"],
+                "bytes": batch["bytes"],
+                "ms": np.round(took, 1),
+            }
+            time.sleep(max(0.0, due - time.time()))
+            yield pa.table(columns)
+            due = max(due + pause, time.time() - pause)

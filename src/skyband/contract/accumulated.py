@@ -1,0 +1,104 @@
+"""A ready-made state for windows that no row leaves: one summary per group, of all rows so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from skyband.arrays import Codes, Ints, Saved, State
+from skyband.contract.rows import Windows
+from skyband.contract.runs import Runs
+
+__all__ = ["Accumulated"]
+
+
+class Accumulated:
+    """A mixin for synopses whose summaries are also their state and their partial answers.
+
+    The rows so far are one big pane, so ``combine`` merges a sealed pane into the state. It is
+    called for every pane, even if there is nothing to merge it with. Cost: what ``combine`` costs
+    for the groups that have rows in the pane; a copy of the state for each pane; a copy of the
+    state for each answer.
+    """
+
+    combine: Callable[[Runs], Runs]
+    """See ``Synopsis.combine``."""
+    many_groups = True
+    lasting = True
+    kept: Runs | None = None
+    """One run per group, in the order of group codes; None before the first pane."""
+    _touched: Ints = np.zeros(0, np.int64)
+
+    def read(self, kept: Runs, end: int) -> Runs:
+        """What an answer before pane ``end`` needs of the state; all of it by default."""
+        return kept
+
+    # The fold ---------------------------------------------------------------------------------
+
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+        """For each window, take the panes up to its end, then read it."""
+        found: list[Runs] = []
+        at = 0
+        for number, end in zip(windows.number.tolist(), windows.end.tolist(), strict=True):
+            upto = int(np.searchsorted(panes.stamp, end))
+            if upto > at or self.kept is None:
+                self._take(panes.slice(at, upto))
+                at = upto
+            piece = self.partial(0, end)
+            found.append(piece.stamped(np.full(len(piece), number)))
+        if at < len(panes):
+            self._take(panes.slice(at, len(panes)))
+        return Runs.concat(found) if found else None
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        """See ``Synopsis.partial``."""
+        if self.kept is None:
+            return Runs(np.zeros(0, np.int64), np.zeros(0, np.int32), {})
+        kept = self.kept if group is None else self.kept.take(self.kept.group == group)
+        found = self.read(kept, end)
+        return found.with_scalars(end=np.full(len(found), end))
+
+    def _take(self, panes: Runs) -> None:
+        fresh = panes.stamped(np.zeros(len(panes), np.int64)).ordered()
+        if self.kept is None:
+            self.kept = fresh.slice(0, 0)
+        if not len(fresh):
+            return
+        mine = np.isin(self.kept.group, fresh.group)
+        merged = self.combine(Runs.concat([self.kept.take(mine), fresh]).ordered())
+        self.kept = Runs.concat([self.kept.take(~mine), merged]).ordered()
+        self.touch(fresh)
+
+    def touch(self, fresh: Runs) -> None:
+        """Note which groups have changed."""
+        self._touched = np.union1d(self._touched, fresh.group)
+
+    def forget(self, groups: Codes) -> None:
+        """See ``Synopsis.forget``."""
+        if self.kept is not None:
+            self.kept = self.kept.take(~np.isin(self.kept.group, groups))
+            self._touched = np.setdiff1d(self._touched, groups)
+
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        """See ``Synopsis.snapshot``."""
+        return {} if self.kept is None else {"kept": np.frombuffer(self.kept.pack(), np.uint8)}
+
+    def restore(self, arrays: Saved) -> None:
+        """See ``Synopsis.restore``."""
+        self.kept = Runs.unpack(arrays["kept"].tobytes())[0] if arrays else None
+
+    def stats(self) -> dict[str, int | float]:
+        """See ``Synopsis.stats``."""
+        if self.kept is None:
+            return {"retained": 0, "state_bytes": 0}
+        retained = sum(len(part) for part in self.kept.parts.values())
+        return {"retained": retained, "state_bytes": self.kept.nbytes}
+
+    def _check(self) -> None:
+        """Assert that each group has one run."""
+        if self.kept is not None:
+            assert (np.diff(self.kept.group) > 0).all()
+            assert (self.kept.stamp == 0).all()

@@ -1,0 +1,207 @@
+"""Which queries of a board share their summaries, and how.
+
+Queries that differ only in k and window need the same pass over the rows. It is made once, over
+panes that are cut wherever any of their windows begins or ends, for the greatest k:
+
+    windows of a    ├─────────┼─────────┤        a pane of a query is a whole number of shared
+    windows of b    ├──────┼──────┼─────┤        panes, so combining their summaries gives the
+    shared panes    ├──────┼──┼───┼─────┤        summary of the query's own pane
+
+Each query then combines the summaries to its own panes and k, which costs little, and keeps its own
+small state over them. So an answer cannot differ from that of the query alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband import registry
+from skyband.arrays import Ints, Mask
+from skyband.contract.runs import Runs
+from skyband.contract.synopsis import Synopsis
+from skyband.data.group_table import GroupTable
+from skyband.engine.clocks import NEVER
+from skyband.engine.fold import Fold
+from skyband.engine.intake import Taken, place_rows
+from skyband.engine.moves import Move
+from skyband.engine.session import ONLY, Session, Summary, make_synopsis
+from skyband.query.base import Query
+from skyband.window import Panes, TimeWindow
+
+__all__ = ["Family", "families", "sharing_key"]
+
+
+def sharing_key(query: Query) -> str | None:
+    """Queries with the same key share their summaries; None if a query shares with no other.
+
+    They have the same kind, algorithm and settings, except for k and the window. Only algorithms
+    that declare ``shares_summaries`` take part, and only over time windows of the same unit.
+    """
+    if type(query.window) is not TimeWindow or query.sources:
+        return None
+    algorithm = registry.choose(query)
+    if not registry.load(query.kind, algorithm).shares_summaries:
+        return None
+    settings = {n: value for n, value in query.spec().items() if n not in ("k", "window")}
+    alike = settings | {"algorithm": algorithm, "integer time": query.window.integer}
+    return json.dumps(alike, sort_keys=True)
+
+
+def families(queries: Mapping[Any, Query]) -> list[list[Any]]:
+    """The names of queries that share, for each group of at least two; in the board's order."""
+    found: dict[str, list[Any]] = {}
+    for name, query in queries.items():
+        key = sharing_key(query)
+        if key is not None:
+            found.setdefault(key, []).append(name)
+    return [names for names in found.values() if len(names) > 1]
+
+
+def finest(panes: Sequence[Panes]) -> int | None:
+    """The position of the panes that have all cuts of all others, if one has evenly spaced ones."""
+    for i, fine in enumerate(panes):
+        step = fine.slide
+        if not fine.rest and all(
+            not (each.slide % step or each.rest % step or (each.offset - fine.offset) % step)
+            for each in panes
+        ):
+            return i
+    return None
+
+
+class Cuts:
+    """Panes between the cuts of several windows, numbered from the first row of one batch."""
+
+    def __init__(self, panes: Sequence[Panes], ticks: Ints) -> None:
+        low, high = int(ticks.min()), int(ticks.max())
+        found = []
+        for each in panes:
+            first, last = int(each.pane_of(low)), int(each.pane_of(high))
+            dense = last - first <= len(ticks)
+            pane = np.arange(first, last + 1) if dense else np.unique(each.pane_of(ticks))
+            found.append(each.pane_start(pane))
+        self.starts: Ints = np.unique(np.concatenate(found))
+
+    def pane_of(self, position: Any) -> Any:
+        return np.searchsorted(self.starts, position, side="right") - 1
+
+    def pane_start(self, pane: Any) -> Any:
+        return self.starts[pane]
+
+    def used(self, pane: Ints) -> Mask:
+        return np.ones(len(pane), np.bool_)
+
+
+class Family:
+    """Sessions that share their summaries; it keeps nothing from one batch to the next."""
+
+    def __init__(self, sessions: Sequence[Session]) -> None:
+        self.sessions = list(sessions)
+        self.queries = [session.query for session in sessions]
+        self.panes = [query.window.panes for query in self.queries]
+        self.base = finest(self.panes)
+        self._summariser: Synopsis[Any] | None = None
+
+    def pushing(self, table: pa.Table) -> list[Move | None]:
+        """The moves of all sessions for the same batch, which is read once."""
+        leader = self.sessions[0]
+        for session in self.sessions:
+            with session.named():
+                sources = session.by_source(table)
+        with leader.named():
+            taken = leader.reading(sources)
+        if not taken or not self._fits(taken[0]):
+            return [session.pushing(table) for session in self.sessions]
+        for session in self.sessions[1:]:
+            with session.named():
+                session.bind(ONLY, table.schema)
+        with leader.named():
+            leader.refuse(taken)
+        shared = Shared(self, taken[0])
+        return [
+            Move(
+                session,
+                session.start(),
+                partial(session.taking, taken, partial(shared.of, session)),
+            )
+            for session in self.sessions
+        ]
+
+    def _fits(self, taken: Taken) -> bool:
+        """Whether every time fits all windows; otherwise the queries disagree on what is bad."""
+        if taken.least is None or taken.greatest is None or taken.outside:
+            return False
+        least, greatest = taken.least, taken.greatest
+        limits = [session.intake.limits for session in self.sessions]
+        return all(each is not None and each.holds(least, greatest) for each in limits)
+
+    def summariser(self) -> Synopsis[Any]:
+        """The synopsis that summarises for all queries; it is never folded."""
+        schema = self.sessions[0].synopsis.schema
+        if self._summariser is None or self._summariser.schema != schema:
+            self._summariser = make_synopsis(self.queries[self.base or 0])
+            self._summariser.bind(ONLY, schema)
+            self._summariser.serve(self.queries, self.base is not None)
+        return self._summariser
+
+
+@dataclass
+class Shared:
+    """The summaries of one batch over shared panes, made when the first session asks."""
+
+    family: Family
+    taken: Taken
+    _made: tuple[Runs, Ints, GroupTable] | None = None
+
+    def of(self, session: Session, taken: Taken, fold: Fold, sealed: int) -> Summary:
+        """The summaries that a session takes: in its own panes, with its own group codes."""
+        if taken.ticks is None:
+            return Summary()
+        runs, starts, groups = self._summaries()
+        panes = fold.panes
+        pane = np.asarray(panes.pane_of(starts))
+        used = panes.used(pane)
+        late = used & (pane < sealed)
+        rows = runs.scalars["rows"]
+        found = Summary(late=int(rows[late].sum()), unused=int(rows[~used].sum()))
+        if found.late:
+            own = panes.pane_of(taken.ticks)
+            found.earliest_late = int(taken.ticks[panes.used(own) & (own < sealed)].min())
+        keep = used & ~late
+        runs, pane = (runs, pane) if keep.all() else (runs.take(keep), pane[keep])
+        if not len(runs):
+            return found
+        runs = _regrouped(runs, groups, fold.groups).stamped(pane).ordered()
+        synopsis = session.synopsis
+        found.runs = synopsis.combine(runs) if runs.repeats.any() else synopsis.narrowed(runs)
+        return found
+
+    def _summaries(self) -> tuple[Runs, Ints, GroupTable]:
+        if self._made is None:
+            family, taken = self.family, self.taken
+            assert taken.ticks is not None
+            base = family.base
+            panes = Cuts(family.panes, taken.ticks) if base is None else family.panes[base]
+            groups = GroupTable(family.sessions[0].query.groups, taken.batch.schema)
+            summariser = family.summariser()
+            placed = place_rows(taken, summariser.axes[ONLY], panes, groups, NEVER)
+            assert placed.rows is not None
+            runs = summariser.summarise(placed.rows)
+            self._made = runs, np.asarray(panes.pane_start(runs.stamp)), groups
+        return self._made
+
+
+def _regrouped(runs: Runs, groups: GroupTable, own: GroupTable) -> Runs:
+    """The same runs with the group codes of another table."""
+    if not own.names:
+        return runs
+    codes, dense = np.unique(runs.group, return_inverse=True)
+    columns: list[pa.Array] = groups.gather(codes)
+    return Runs(runs.stamp, own.encode(columns)[dense], runs.parts, runs.scalars)

@@ -1,0 +1,170 @@
+"""Writes a first job file for a source, from a look at its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from skyband.embedded.sources import READERS, batches_of, paths_of
+from skyband.errors import SchemaError
+
+__all__ = ["Look", "draft", "look_at"]
+
+_SAMPLE = 10_000
+_SCORES = ("score", "value", "bytes", "amount", "price", "size", "count", "total", "magnitude")
+_IDS = ("id", "user", "item", "key", "name", "host", "flow", "station", "player", "symbol")
+_TIMES = ("ts", "time", "timestamp", "event_time", "date", "at", "when", "created")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look at a source found."""
+
+    path: str
+    files: int
+    rows: int | None
+    """None if counting them would mean reading everything."""
+    schema: pa.Schema
+    sample: pa.Table
+    time: str | None
+    id: str | None
+    score: str | None
+
+
+def look_at(path: str) -> Look:
+    """Look at the columns and the first rows of files."""
+    files = paths_of(path)
+    first = list(islice((t for t in batches_of(files[0]) if t.num_rows), 1))
+    if not first:
+        raise SchemaError(f"{files[0].name!r} has no rows to look at; give a file with some")
+    sample = first[0].slice(0, _SAMPLE)
+    time = _guess(sample.schema, _TIMES, _is_time) or _counting(sample)
+    taken = {time}
+    score = _guess(sample.schema, _SCORES, _is_number, taken)
+    taken.add(score)
+    return Look(
+        path=path,
+        files=len(files),
+        rows=_rows(files),
+        schema=sample.schema,
+        sample=sample,
+        time=time,
+        id=_guess(sample.schema, _IDS, _is_key, taken),
+        score=score,
+    )
+
+
+def draft(look: Look, name: str) -> str:
+    """A commented job file for a source."""
+    shown = "\n".join(f"#   {field.name:<24} {field.type}" for field in look.schema)
+    rows = "" if look.rows is None else f", {look.rows:,} rows"
+    count = f"{look.files} file{'s' if look.files != 1 else ''}{rows}"
+    missing = 'time = "?"                       # no time was found: name a column that has it\n'
+    time = missing if look.time is None else f'time = "{look.time}"\n'
+    size, slide = _window(look)
+    return f"""\
+# A job for Skyband, drafted from {look.path}: {count}, with the columns
+{shown}
+#
+# Check it with: skyband check {name}.toml      Run it with: skyband pipeline {name}.toml
+
+name = "{name}"
+engine = "local"                 # or "spark": the same job on Spark
+checkpoint = "state/{name}"        # delete this folder to start again from the first row
+on_bad = "skip"                  # "raise" stops the job at the first bad row
+
+[source]
+kind = "files"                   # new files are read as they appear
+path = "{look.path}"
+
+[queries.best]                   # the rows with the greatest score
+{_best(look, time, size, slide)}
+[queries.frequent]               # the most frequent items
+{_frequent(look, time, size, slide)}
+[trigger]
+once = true                      # read all there is and stop; leave it out to wait for more
+close = true                     # answer the last windows at the end
+"""
+
+
+def _best(look: Look, time: str, size: str, slide: str) -> str:
+    column = "" if look.id is None else f'id = "{look.id}"\n'
+    score = look.score or "?"
+    mark = "" if look.score else "                    # no column of numbers was found: name one"
+    return (
+        f'kind = "TopK"\nk = 10\nscore = "{score}"{mark}\n{column}{time}'
+        f"window = {{ size = {size}, slide = {slide} }}\n"
+        'sink = { kind = "console" }     # or files, postgres, kafka, http\n'
+    )
+
+
+def _frequent(look: Look, time: str, size: str, slide: str) -> str:
+    return (
+        f'kind = "HeavyHitters"\nk = 10\nitem = "{look.id or look.schema.names[0]}"\n{time}'
+        f"window = {{ size = {size}, slide = {slide} }}\n"
+        'sink = { kind = "console" }\n'
+    )
+
+
+# Guesses ------------------------------------------------------------------------------------------
+
+
+def _guess(schema: pa.Schema, words: Sequence[str], fits: Any, taken: Any = ()) -> str | None:
+    """The column of a fitting type whose name is the most likely one."""
+    fitting = [str(f.name) for f in schema if fits(f.type) and f.name not in taken]
+    for exact in (True, False):
+        for word in words:
+            for name in fitting:
+                if name.lower() == word if exact else word in name.lower():
+                    return name
+    return fitting[0] if fitting else None
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    whole = bool(pa.types.is_integer(kind))
+    return whole or bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _is_key(kind: pa.DataType) -> bool:
+    text = bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return text or bool(pa.types.is_integer(kind) or pa.types.is_dictionary(kind))
+
+
+def _counting(sample: pa.Table) -> str | None:
+    """A column of integers that is named like a time and never falls."""
+    for field in sample.schema:
+        if pa.types.is_integer(field.type) and field.name.lower() in _TIMES:
+            return str(field.name)
+    return None
+
+
+def _window(look: Look) -> tuple[str, str]:
+    """A size and a slide that show some windows of the source."""
+    if look.time is None or not _is_time(look.schema.field(look.time).type):
+        return "1000", "100"
+    times = look.sample[look.time].cast(pa.timestamp("us", tz=None), safe=False)
+    span = pa.compute.min_max(times.cast(pa.int64())).as_py()
+    seconds = ((span["max"] or 0) - (span["min"] or 0)) / 1e6
+    if look.rows is not None and look.sample.num_rows:
+        seconds *= max(look.rows / look.sample.num_rows, 1.0)
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= 20 * length:
+            return f'"10 {unit}s"', f'"1 {unit}"'
+    return '"10 seconds"', '"1 second"'
+
+
+def _rows(files: Sequence[Path]) -> int | None:
+    """The number of rows, if the files tell it without being read."""
+    if any(READERS.get(path.suffix.lower()) != "parquet" for path in files):
+        return None
+    return sum(int(pa.parquet.read_metadata(path).num_rows) for path in files)

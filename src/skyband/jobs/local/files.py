@@ -1,0 +1,178 @@
+"""A folder of files as a source of a local job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.embedded.sources import READERS, batches_of, paths_of
+from skyband.errors import EngineError, QueryError, SchemaError
+from skyband.jobs.job import Section
+from skyband.jobs.local.checkpoint import append_line, read_lines
+from skyband.jobs.local.chosen import Chosen
+from skyband.jobs.local.source import LocalSource, Place
+
+__all__ = ["Files"]
+
+_ROWS = 1 << 20
+"""Rows per batch, unless the job says otherwise."""
+_SETTLED = 1.0
+"""Seconds without a change after which a new file counts as complete."""
+
+
+class Files(LocalSource):
+    """The files of a folder or glob, and those that are added later.
+
+    Files that are found together are a lot, read in the order of their times. A place is the number
+    of a lot and the rows of it that have been read.
+    """
+
+    first = (0, 0)
+
+    def __init__(self, where: str, section: Section, record: Path) -> None:
+        self.where = where
+        self.path = section["path"]
+        self.files_per_batch = section["files_per_batch"]
+        self.rows_per_batch = section["rows_per_batch"] or _ROWS
+        self.record = record
+        self.chosen = Chosen(where, section["columns"])
+        for key in ("schema", "options"):
+            if section[key]:
+                raise QueryError(
+                    f"{where} {key} is for Spark's readers; leave it out, or use engine = 'spark'"
+                )
+        if section["format"] not in (None, "parquet", "csv", "json", "arrow"):
+            raise QueryError(
+                f"{where} format {section['format']!r} cannot be read by a local job; use engine = "
+                "'spark'"
+            )
+        self.lots: list[list[Any]] = read_lines(record)
+        self.known = {found[0] for lot in self.lots for found in lot}
+        self._open: _Reader | None = None
+
+    def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:
+        """The next batch: at most ``rows_per_batch`` rows of one lot."""
+        lot, row = place
+        while lot < len(self.lots) or self._look(last):
+            table = self._reader(lot, row).take(self.rows_per_batch)
+            if table is not None:
+                return self.chosen.of(table), (lot, row + table.num_rows)
+            lot, row = lot + 1, 0
+        return None
+
+    def again(self, begin: Place, end: Place) -> pa.Table:
+        """The same rows once more; raises if a file has changed since."""
+        (lot, row), (last, upto) = begin, end
+        if last != lot:  # the lot in which the batch began had no more rows
+            lot, row = last, 0
+        table = self._reader(lot, row).take(upto - row)
+        if table is None or table.num_rows != upto - row:
+            raise EngineError(f"{self.where} {self.path!r} has fewer rows than it had before")
+        return self.chosen.of(table)
+
+    def origin(self) -> dict[str, pa.Array]:
+        """The file of each row of the last batch."""
+        pieces = [] if self._open is None else self._open.pieces
+        names = [name for name, _ in pieces]
+        rows = np.repeat(np.arange(len(pieces)), [count for _, count in pieces])
+        return {"file": pa.array(names, pa.string()).take(pa.array(rows))}
+
+    def _reader(self, lot: int, row: int) -> _Reader:
+        """A reader of a lot that has read so many rows."""
+        if self._open is None or (self._open.lot, self._open.row) != (lot, row):
+            self._open = _Reader(lot, self._tables(lot))
+            self._open.skip(row)
+        return self._open
+
+    def _tables(self, lot: int) -> Iterator[tuple[str, pa.Table]]:
+        for name, size, changed in self.lots[lot]:
+            path = Path(name)
+            try:
+                now = path.stat()
+            except OSError as problem:
+                raise EngineError(
+                    f"{self.where} {name!r} cannot be read any more ({problem.strerror}); put it "
+                    "back: the job goes on where it was"
+                ) from None
+            if (now.st_size, now.st_mtime_ns) != (size, changed):
+                raise EngineError(
+                    f"{self.where} {name!r} has changed since the job began to read it; write new "
+                    "rows to new files, and give the job a new checkpoint"
+                )
+            for table in batches_of(path):
+                if table.num_rows:
+                    yield name, table
+
+    def _look(self, last: bool) -> bool:
+        """Look for new files; whether there is a new lot."""
+        try:
+            found = [path for path in paths_of(self.path) if _visible(path)]
+        except SchemaError:
+            if last and not self.known:
+                raise
+            return False
+        fresh = [self._found(path, last) for path in found if str(path) not in self.known]
+        lot = [each for each in fresh if each is not None]
+        if self.files_per_batch is not None:
+            lot = lot[: self.files_per_batch]
+        if not lot:
+            return False
+        append_line(self.record, lot)
+        self.lots.append(lot)
+        self.known |= {name for name, *_ in lot}
+        return True
+
+    def _found(self, path: Path, last: bool) -> list[Any] | None:
+        """The name, size and time of change of a file; None while it is still being written."""
+        try:
+            told = path.stat()
+        except OSError:
+            return None
+        if not last and time.time() - told.st_mtime < _SETTLED:
+            return None
+        return [str(path), told.st_size, told.st_mtime_ns]
+
+
+def _visible(path: Path) -> bool:
+    return path.suffix.lower() in READERS and not path.name.startswith((".", "_"))
+
+
+class _Reader:
+    """Hands out the rows of a lot in pieces of the size that is asked for."""
+
+    def __init__(self, lot: int, tables: Iterator[tuple[str, pa.Table]]) -> None:
+        self.lot = lot
+        self.row = 0
+        self.tables = tables
+        self.left: tuple[str, pa.Table] | None = None
+        self.pieces: list[tuple[str, int]] = []
+        """The files of the rows that were handed out last, and how many rows of each."""
+
+    def take(self, most: int) -> pa.Table | None:
+        """The next rows, at most so many; None at the end."""
+        taken = list(self._pieces(most))
+        return pa.concat_tables(taken, promote_options="default") if taken else None
+
+    def skip(self, rows: int) -> None:
+        """Leave out the next rows."""
+        for _ in self._pieces(rows):
+            pass
+
+    def _pieces(self, most: int) -> Iterator[pa.Table]:
+        self.pieces = []
+        while most > 0:
+            found = next(self.tables, None) if self.left is None else self.left
+            if found is None:
+                return
+            name, table = found
+            piece = table.slice(0, most)
+            self.left = (name, table.slice(most)) if table.num_rows > most else None
+            self.pieces.append((name, piece.num_rows))
+            self.row += piece.num_rows
+            most -= piece.num_rows
+            yield piece

@@ -1,0 +1,93 @@
+"""Dead letters of a local job: each bad row once, with a reason per query, as on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.engine.intake import Intake
+from skyband.engine.session import make_synopsis
+from skyband.jobs.job import Job
+from skyband.jobs.local.source import LocalSource
+from skyband.jobs.rows import Sink, TableRows, written
+from skyband.jobs.sinks import make_sink
+from skyband.query import Query
+from skyband.spark.letters import LETTERS, Carried, row_letters
+
+__all__ = ["Letters"]
+
+
+class Letters:
+    """Writes the bad rows of each batch to the job's ``[dead_letters]``, if it has any."""
+
+    def __init__(self, job: Job) -> None:
+        self.queries = job.queries
+        self.alone = job.alone
+        self.sink: Sink[TableRows] | None = None
+        self.counted: dict[str, int] = {}
+        """Bad rows of each query before this batch."""
+        if job.dead_letters is not None and job.on_bad == "skip":
+            name = f"{job.name}-dead-letters"
+            self.sink = make_sink(
+                job.dead_letters, "[dead_letters]", job.name, name, "json", local=True
+            )
+
+    def open(self, run: str) -> None:
+        """Check that letters can be written."""
+        if self.sink is not None:
+            self.sink.open(run)
+
+    def write(
+        self,
+        batch: int,
+        tables: Mapping[str, pa.Table],
+        sources: Mapping[str, LocalSource],
+        counts: Mapping[str, int],
+    ) -> None:
+        """Write the bad rows of a batch; ``counts`` are the bad rows of each query so far."""
+        worse = {n: q for n, q in self.queries.items() if counts[n] > self.counted.get(n, 0)}
+        self.counted = dict(counts)
+        if self.sink is None:
+            return
+        found = [sources[source].unread() for source in tables]
+        found += [
+            self._of(source, table, worse, sources[source].origin())
+            for source, table in tables.items()
+            if worse
+        ]
+        written(self.sink, batch, TableRows(found, LETTERS))
+
+    def _of(
+        self,
+        source: str,
+        table: pa.Table,
+        queries: Mapping[str, Query],
+        origin: Mapping[str, pa.Array],
+    ) -> pa.Table:
+        reasons: dict[int, list[str]] = {}
+        for name, query in queries.items():
+            for row, reason in _faults(query, source, table):
+                reasons.setdefault(row, []).append(reason if self.alone else f"{name}: {reason}")
+        rows = sorted(reasons)
+        bad = table.take(pa.array(rows, pa.int64()))
+        hidden = {}
+        for name, column in origin.items():
+            hidden[name] = f"_skyband_{name}"
+            bad = bad.append_column(hidden[name], column.take(pa.array(rows, pa.int64())))
+        carried = Carried(origin=hidden)
+        return row_letters(source, carried, bad, ["; ".join(reasons[row]) for row in rows])
+
+
+def _faults(query: Query, source: str, table: pa.Table) -> list[tuple[int, str]]:
+    """The bad rows of a batch, judged once more, and why they are bad."""
+    intake = Intake(query, make_synopsis(query))
+    if source and source not in query.sources:
+        return []
+    taken = intake.take(source, table)
+    if taken.faults is None:
+        return []
+    rows = np.flatnonzero(taken.faults.mask).tolist()
+    shown = table.select(intake.bound[source].names)
+    return list(zip(rows, taken.faults.each(shown), strict=True))

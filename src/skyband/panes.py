@@ -1,0 +1,166 @@
+"""Panes: the pieces that windows are made of.
+
+    TimeWindow("10 s", slide="4 s")          size mod slide = 2 s, so two panes per slide
+
+    window ends      4         8        12        16
+    panes       ├ 0 ┼ 1 ┼ 2 ┼ 3 ┼ 4 ┼ 5 ┼ 6 ┼ 7 ┤
+                0   2   4   6   8   10  12  14  16
+    the window that ends at 16 is [6, 16): panes 3 to 7
+
+Panes are numbered with consecutive integers. A row belongs to exactly one pane, and a window is a
+whole number of panes. Code outside this module works with pane numbers, not with times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.arrays import Ints
+
+__all__ = ["NO_START", "DecayPanes", "LandmarkPanes", "Panes"]
+
+_FAR = 1 << 62
+NO_START = -(1 << 63)
+"""Stands for the start of a window that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panes:
+    """Pane arithmetic on plain integers, the same for times and for arrival counts.
+
+    Window number j ends at ``offset + j * slide``. Panes are numbered as in the drawing at the top
+    of this module.
+    """
+
+    size: int
+    slide: int
+    offset: int = 0
+
+    sized: ClassVar[bool] = True
+    """Whether windows have a size, so that rows leave them again."""
+    since: ClassVar[int | None] = None
+    """The time before which rows are in no window, if there is one."""
+
+    @property
+    def rest(self) -> int:
+        """``size mod slide``; if it is not 0, every slide is cut a second time."""
+        return self.size % self.slide
+
+    @property
+    def per_slide(self) -> int:
+        return 2 if self.rest else 1
+
+    @property
+    def gaps(self) -> bool:
+        """Whether there are panes that no window covers."""
+        return self.slide > self.size
+
+    @property
+    def per_window(self) -> int:
+        """The number of panes that a window covers."""
+        whole = self.size // self.slide
+        return whole * self.per_slide + (1 if self.rest else 0)
+
+    def pane_of(self, position: Any) -> Any:
+        """Pane numbers of integer positions (an array or one number)."""
+        shifted = position - self.offset if self.offset else position
+        slides = shifted // self.slide
+        if not self.rest:
+            return slides
+        second = (shifted - slides * self.slide) >= self.slide - self.rest
+        return 2 * slides + second
+
+    def pane_start(self, pane: Any) -> Any:
+        """First position of a pane (an array or one number)."""
+        if not self.rest:
+            return self.offset + pane * self.slide
+        slides, second = pane // 2, pane % 2
+        return self.offset + slides * self.slide + second * (self.slide - self.rest)
+
+    def pane_end(self, pane: Any) -> Any:
+        """First position after a pane."""
+        return self.pane_start(pane + 1)
+
+    def used(self, pane: Ints) -> npt.NDArray[np.bool_]:
+        """Whether some window covers each pane."""
+        if not self.gaps:
+            return np.ones(len(pane), np.bool_)
+        return np.asarray(pane % 2 == 1)
+
+    def end_of(self, window: Any) -> Any:
+        """The position at which window number ``window`` ends."""
+        return self.offset + window * self.slide
+
+    def start_of(self, window: Any) -> Any:
+        """The position at which window number ``window`` starts."""
+        return self.end_of(window) - self.size
+
+    def first_pane(self, window: Any) -> Any:
+        """The first pane of a window."""
+        return self.end_pane(window) - self.per_window
+
+    def end_pane(self, window: Any) -> Any:
+        """The pane after the last pane of a window."""
+        return window * self.per_slide
+
+    def last_window_ending_by(self, position: int) -> int:
+        """The greatest window number whose end is at or before ``position``."""
+        return int((position - self.offset) // self.slide)
+
+    def first_window_of(self, pane: Any) -> Any:
+        """The first window that covers the pane; for a pane in a gap, the first that ends later."""
+        return pane // self.per_slide + 1
+
+    def last_window_of(self, pane: Any) -> Any:
+        """The last window that covers the pane."""
+        return (pane + self.per_window) // self.per_slide
+
+
+@dataclass(frozen=True, slots=True)
+class DecayPanes(Panes):
+    """Panes of a decay window: a window is answered if its last pane has rows, and only then.
+
+    ``size`` equals ``slide``, because that decides which windows are answered.
+    """
+
+    half_life: int = 1
+    sized: ClassVar[bool] = False
+
+    @property
+    def memory(self) -> int:
+        """Rows that are older than this are gone: 1,000 half-lives."""
+        return 1_000 * self.half_life
+
+    def start_of(self, window: Any) -> Any:
+        return np.full_like(window, NO_START)
+
+    def first_pane(self, window: Any) -> Any:
+        """The first pane that may hold rows that are not gone."""
+        memory = min(self.memory, _FAR)
+        ends = np.maximum(self.end_of(window), memory - _FAR)
+        return np.minimum(self.pane_of(ends - memory), window)
+
+
+@dataclass(frozen=True, slots=True)
+class LandmarkPanes(Panes):
+    """Panes of a landmark window: no pane ever leaves it. ``size`` equals ``slide``."""
+
+    landmark: int | None = None
+    sized: ClassVar[bool] = False
+
+    @property
+    def since(self) -> int | None:  # type: ignore[override]
+        return self.landmark
+
+    def start_of(self, window: Any) -> Any:
+        return np.full_like(window, NO_START if self.landmark is None else self.landmark)
+
+    def first_pane(self, window: Any) -> Any:
+        return np.full_like(window, -_FAR)
+
+    def last_window_of(self, pane: Any) -> Any:
+        return np.full_like(pane, _FAR)

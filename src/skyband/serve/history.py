@@ -1,0 +1,152 @@
+"""The answers that are kept: by query for readers, by number for events, and on disk.
+
+Every answer has a number, one more than the answer before it. Numbers are those of the events, so
+they go on after a restart. The file is written before each snapshot. What is missing in it after a
+crash is made again when the journal is replayed, with the same numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from skyband.serve.journal import replace_file
+
+__all__ = ["Event", "History"]
+
+
+class Event(NamedTuple):
+    """An answer that is kept."""
+
+    number: int
+    name: str
+    end: str
+    """The window's end, as JSON."""
+    text: str
+    """The answer as JSON."""
+
+    @property
+    def line(self) -> bytes:
+        """The answer as a server-sent event."""
+        # The text is a JSON object, so its first character can be replaced.
+        data = f'{{"name":{json.dumps(self.name)},{self.text[1:]}'
+        return f"id: {self.number}\nevent: answer\ndata: {data}\n\n".encode()
+
+
+class History:
+    """The last ``most`` answers of each query."""
+
+    def __init__(self, names: Sequence[str], most: int, path: Path) -> None:
+        self.most = most
+        self.path = path
+        self.last = 0
+        """The number of the newest answer."""
+        self.dropped = 0
+        """The greatest number among the answers that are not kept any more."""
+        self._kept: dict[str, deque[Event]] = {name: deque() for name in names}
+        self._unwritten: list[Event] = []
+        self._lines = 0
+        self._lock = Lock()
+        self._load()
+
+    def _load(self) -> None:
+        if not self.path.exists():
+            return
+        for line in self.path.read_bytes().split(b"\n")[:-1]:
+            try:
+                found = json.loads(line)
+            except ValueError:
+                break  # cut off by a crash; the replay makes the rest again
+            if "dropped" in found:
+                self.dropped = found["dropped"]
+                self.last = max(self.last, self.dropped)
+                continue
+            self._lines += 1
+            if found["name"] in self._kept:
+                self._keep(Event(found["id"], found["name"], found["end"], found["answer"]))
+            else:
+                self.dropped = max(self.dropped, found["id"])
+            self.last = max(self.last, found["id"])
+
+    def _keep(self, event: Event) -> None:
+        kept = self._kept[event.name]
+        kept.append(event)
+        if len(kept) > self.most:
+            self.dropped = max(self.dropped, kept.popleft().number)
+
+    def add(self, events: Iterable[Event], last: int) -> None:
+        """Keep answers; ``last`` is the newest number, also if its answer is not among them."""
+        with self._lock:
+            before = self.last
+            for event in events:
+                if event.number > before:
+                    self._keep(event)
+                    self._unwritten.append(event)
+            self.last = max(before, last)
+
+    def skip(self, number: int) -> None:
+        """Note that answers up to a number were never kept."""
+        with self._lock:
+            self.dropped = max(self.dropped, number)
+
+    # Reading -----------------------------------------------------------------------------------
+
+    def newest(self, name: str, count: int) -> list[Event]:
+        """The last answers of a query, oldest first."""
+        with self._lock:
+            kept = self._kept[name]
+            return [kept[i] for i in range(max(0, len(kept) - count), len(kept))]
+
+    def with_end(self, name: str, end: str) -> list[Event]:
+        """The answers of a query whose window has this end."""
+        with self._lock:
+            return [event for event in self._kept[name] if event.end == end]
+
+    def first(self) -> list[Event]:
+        """The newest answer of each query, by number."""
+        with self._lock:
+            return sorted(kept[-1] for kept in self._kept.values() if kept)
+
+    def since(self, number: int) -> list[Event] | None:
+        """The answers after a number; None if some of them are not kept, or it is unknown."""
+        with self._lock:
+            if number < self.dropped or number > self.last:
+                return None
+            found: list[Event] = []
+            for kept in self._kept.values():
+                if kept and kept[-1].number > number:
+                    at = bisect_right(kept, number, key=lambda event: event.number)
+                    found += [kept[i] for i in range(at, len(kept))]
+            return sorted(found)
+
+    # On disk -----------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """Make what is kept safe on disk."""
+        with self._lock:
+            kept = sum(map(len, self._kept.values()))
+            whole = self._lines + len(self._unwritten) > 2 * kept + 1_000 or not self.path.exists()
+            fresh, self._unwritten = self._unwritten, []
+            events = sorted(e for each in self._kept.values() for e in each) if whole else fresh
+            head = json.dumps({"dropped": self.dropped}) + "\n"
+        text = head + "".join(_line(event) for event in events)
+        if whole:
+            replace_file(self.path, text.encode())
+            self._lines = len(events)
+            return
+        with self.path.open("ab") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self._lines += len(events)
+
+
+def _line(event: Event) -> str:
+    told = {"id": event.number, "name": event.name, "end": event.end, "answer": event.text}
+    return json.dumps(told) + "\n"

@@ -1,0 +1,171 @@
+"""What makes rows safe: a journal of accepted requests, and snapshots that keep it short.
+
+    state/  lock              held while a server runs
+            snapshot-12       the board after the first 12 journals
+            journal-12        what came since, in order
+            answers           the answers that are kept (``history``)
+
+A record is its length and checksum, a JSON header, and the rows as an Arrow stream. Records are
+appended, and several are made durable with one sync. A record that was cut off by a crash was never
+acknowledged, so it is dropped when the journal is opened again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.data.ipc import table_from, table_to_bytes
+from skyband.data.packing import pack, unpack
+from skyband.errors import EngineError
+
+__all__ = ["Journal", "replace_file"]
+
+_START = struct.Struct("<4sIII")
+_MAGIC = b"SKYJ"
+_SNAPSHOT = "snapshot-"
+_JOURNAL = "journal-"
+
+
+class Journal:
+    """The folder of one service. Used by one thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (folder / "lock").open("a+b")
+        except OSError as problem:
+            raise EngineError(f"{folder} cannot be used: {problem.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise EngineError(
+                f"another server uses {folder}; stop it, or give the job another checkpoint"
+            ) from None
+        self.number = self._newest()
+        self.bytes = 0
+        """Bytes in the journal since the last snapshot."""
+        self._file: IO[bytes] | None = None
+
+    # Opening -----------------------------------------------------------------------------------
+
+    def _newest(self) -> int:
+        numbers = [_number(path) for path in self.folder.glob(f"{_SNAPSHOT}*")]
+        return max((number for number in numbers if number is not None), default=0)
+
+    def snapshot(self) -> tuple[dict[str, Any], bytes] | None:
+        """The header and the board of the newest snapshot; None if there is none."""
+        if not self.number:
+            return None
+        header, arrays = unpack((self.folder / f"{_SNAPSHOT}{self.number}").read_bytes())
+        return header, arrays["board"].tobytes()
+
+    def records(self) -> Iterator[tuple[dict[str, Any], pa.Table]]:
+        """The records since the snapshot; afterwards the journal is open for more."""
+        path = self.folder / f"{_JOURNAL}{self.number}"
+        good = 0
+        if path.exists():
+            blob = path.read_bytes()
+            while (record := _read(blob, good)) is not None:
+                header, table, end = record
+                yield header, table
+                good = end
+        self._file = path.open("ab")
+        self._file.truncate(good)
+        self.bytes = good
+        os.fsync(self._file.fileno())
+        _sync_folder(self.folder)
+
+    # Writing -----------------------------------------------------------------------------------
+
+    def append(self, header: Mapping[str, Any], table: pa.Table) -> None:
+        """Add a record; it is safe after the next ``sync``."""
+        assert self._file is not None
+        told = json.dumps(header, separators=(",", ":")).encode()
+        rows = table_to_bytes(table)
+        checksum = zlib.crc32(rows, zlib.crc32(told))
+        self._file.write(_START.pack(_MAGIC, len(told), len(rows), checksum))
+        self._file.write(told)
+        self._file.write(rows)
+        self.bytes += _START.size + len(told) + len(rows)
+
+    def sync(self) -> None:
+        """Make every record that was appended safe from a crash."""
+        assert self._file is not None
+        self._file.flush()
+        os.fdatasync(self._file.fileno())
+
+    def replace(self, header: Mapping[str, Any], board: bytes) -> None:
+        """Write a snapshot, and start an empty journal after it."""
+        assert self._file is not None
+        number = self.number + 1
+        blob = pack(dict(header), {"board": np.frombuffer(board, np.uint8)})
+        replace_file(self.folder / f"{_SNAPSHOT}{number}", blob)
+        self._file.close()
+        self._file = (self.folder / f"{_JOURNAL}{number}").open("ab")
+        self.number, self.bytes = number, 0
+        _sync_folder(self.folder)
+        for path in self.folder.glob(f"{_SNAPSHOT}*"), self.folder.glob(f"{_JOURNAL}*"):
+            for each in path:
+                old = _number(each)
+                if old is None or old < number:
+                    with suppress(FileNotFoundError):
+                        each.unlink()
+
+    def close(self) -> None:
+        """Close the files and let another server use the folder."""
+        if self._file is not None:
+            self._file.close()
+        self._lock.close()
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file so that after a crash it is either the old one or the new one, whole."""
+    aside = path.with_name(f"{path.name}.part")
+    with aside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+    _sync_folder(path.parent)
+
+
+def _read(blob: bytes, at: int) -> tuple[dict[str, Any], pa.Table, int] | None:
+    """The record at a place and where it ends; None if there is no whole record."""
+    if len(blob) < at + _START.size:
+        return None
+    magic, told, rows, checksum = _START.unpack_from(blob, at)
+    start = at + _START.size
+    end = start + told + rows
+    if magic != _MAGIC or len(blob) < end:
+        return None
+    view = memoryview(blob)[start:end]
+    if zlib.crc32(view) != checksum:
+        return None
+    return json.loads(bytes(view[:told])), table_from(bytes(view[told:])), end
+
+
+def _number(path: Path) -> int | None:
+    """The number in a file's name; None for one that was not finished."""
+    text = path.name.rsplit("-", 1)[-1]
+    return int(text) if text.isdigit() else None
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,77 @@
+"""Answers as JSON text, with numbers that every reader of JSON holds exactly."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["answer_text", "plain", "text_of"]
+
+_EXACT = 1 << 53
+"""The greatest integer up to which a JSON number, read as a double, is exact."""
+
+
+def text_of(value: Any) -> str:
+    """A value as compact JSON.
+
+    >>> text_of({"n": 2**53 + 1, "x": float("inf"), "id": b"ab"})
+    '{"n":"9007199254740993","x":"Infinity","id":"YWI="}'
+    """
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can represent; integers beyond 2^53 become text."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return value if -_EXACT <= value <= _EXACT else str(value)
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    return plain(value.item()) if hasattr(value, "item") else str(value)
+
+
+def answer_text(answer: Any) -> str:
+    """An answer as JSON: start, end, rows, changes, exact, bounds, total."""
+    return text_of(
+        {
+            "start": answer.start,
+            "end": answer.end,
+            "rows": _rows(answer.table),
+            "changes": _rows(answer.changes),
+            "exact": answer.exact,
+            "bounds": answer.bounds,
+            "total": answer.total,
+        }
+    )
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    columns = {name: _values(table.column(name)) for name in table.column_names}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False)
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError):  # times beyond Python's range
+        values = column.cast(pa.int64()).to_pylist()
+    return values

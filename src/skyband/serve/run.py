@@ -1,0 +1,109 @@
+"""Runs the service of a job or of a stream, with its page, until it is stopped."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from skyband.errors import EngineError
+from skyband.query import Query
+from skyband.serve.doors import check_host
+from skyband.serve.feeds import Feed, files_feed
+from skyband.serve.jobfile import ServedJob
+from skyband.serve.service import Limits, Service
+
+__all__ = ["PORT", "require_packages", "serve_job", "serve_stream"]
+
+PORT = 8470
+TOKEN = "SKYBAND_TOKEN"  # noqa: S105  (the name of a variable)
+
+
+def require_packages() -> None:
+    """Raise EngineError if the extra ``serve`` is not installed."""
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as missing:
+        raise EngineError(f"serve needs {missing.name}: pip install 'skyband[serve]'") from None
+
+
+def serve_job(
+    job: ServedJob,
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    names: tuple[str, ...] = (),
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Run a job on the local engine and show it."""
+    _ready(host)
+    if job.engine == "spark":
+        raise EngineError(
+            "serve shows jobs of the local engine; run this one with --engine local, or use "
+            "skyband pipeline"
+        )
+    from skyband.serve.server import listen
+
+    schemas = {name: source.schema for name, source in job.sources.items()}
+    with listen(host, port) as taken:
+        folder = job.checkpoint / "serve"
+        service = Service(job.queries, schemas, folder, job.on_bad, job.history)
+        feeds = [
+            Feed(service, name, files_feed(source.path, service.marks.get(name)))
+            for name, source in job.sources.items()
+            if source.path is not None
+        ]
+        kinds = {name: source.kind for name, source in job.sources.items()}
+        _serve(service, kinds, job.name, feeds, taken, host, names, started)
+
+
+def serve_stream(
+    title: str,
+    queries: Mapping[str, Query],
+    schema: pa.Schema,
+    batches: Iterator[pa.Table],
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Show queries over a stream that this process reads; nothing is kept after it ends."""
+    _ready(host)
+    from skyband.serve.server import listen
+
+    with listen(host, port) as taken, tempfile.TemporaryDirectory(prefix="skyband-") as folder:
+        service = Service(queries, {"": schema}, Path(folder))
+        feed = Feed(service, "", ((table, None) for table in batches))
+        _serve(service, {"": "stream"}, title, [feed], taken, host, (), started)
+
+
+def _ready(host: str) -> None:
+    require_packages()
+    check_host(host, os.environ.get(TOKEN))
+
+
+def _serve(
+    service: Service,
+    kinds: dict[str, str],
+    title: str,
+    feeds: list[Feed],
+    taken: Any,
+    host: str,
+    names: tuple[str, ...],
+    started: Callable[[str], None] | None,
+) -> None:
+    from skyband.serve.app import make_app
+    from skyband.serve.server import run
+
+    token = os.environ.get(TOKEN)
+    app = make_app(service, kinds, title, "local", host, token, names)
+    for feed in feeds:
+        feed.start()
+    try:
+        run(app, taken, Limits(), started)
+    finally:
+        for feed in feeds:
+            feed.stop()

@@ -1,0 +1,114 @@
+"""Runs an application on an address: uvicorn with limits, and nothing said about versions."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from skyband.errors import EngineError
+from skyband.serve.service import Limits
+
+__all__ = ["listen", "make_server", "run"]
+
+_HEADER_BYTES = 16 << 10
+
+
+def _protocol(seconds: float) -> type[H11Protocol]:
+    """Uvicorn's protocol, which also closes connections whose headers do not arrive in time."""
+
+    class Patient(H11Protocol):
+        _waiting: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._wait()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
+                self._wait()  # part of the next request's headers is there
+            else:
+                self._stop_waiting()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_waiting()
+            super().connection_lost(exc)
+
+        def _wait(self) -> None:
+            if self._waiting is None:
+                self._waiting = self.loop.call_later(seconds, self._too_late)
+
+        def _stop_waiting(self) -> None:
+            if self._waiting is not None:
+                self._waiting.cancel()
+                self._waiting = None
+
+        def _too_late(self) -> None:
+            self._waiting = None
+            if not self.transport.is_closing():
+                self.transport.close()
+
+    return Patient
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket on this address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+    except OSError as problem:
+        said = problem.strerror or problem
+        raise EngineError(
+            f"cannot listen on {host}, port {port} ({said}); give another --port or --host"
+        ) from None
+
+
+def run(
+    app: Any, taken: socket.socket, limits: Limits, started: Callable[[str], None] | None = None
+) -> None:
+    """Serve until a signal ends it; ``started`` is called with the address."""
+    make_server(app, taken, limits, started).run(sockets=[taken])
+
+
+def make_server(
+    app: Any, taken: socket.socket, limits: Limits, started: Callable[[str], None] | None = None
+) -> uvicorn.Server:
+    """A server that is not running yet."""
+    config = uvicorn.Config(
+        app,
+        http=_protocol(limits.header_seconds),
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        limit_concurrency=limits.connections,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=2,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+    )
+    return _Server(config, taken, started)
+
+
+class _Server(uvicorn.Server):
+    def __init__(
+        self, config: uvicorn.Config, taken: socket.socket, started: Callable[[str], None] | None
+    ) -> None:
+        super().__init__(config)
+        self._taken, self._told = taken, started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._told is not None and not self.should_exit:
+            host, port = self._taken.getsockname()[:2]
+            self._told(f"http://{f'[{host}]' if ':' in host else host}:{port}/")

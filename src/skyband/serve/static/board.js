@@ -1,0 +1,921 @@
+// The board: one card per query, drawn with plain DOM and SVG.
+//
+// Answers come from /api/answers once and from /api/events ever after. A card keeps the answers of
+// its query; what is shown is either the newest of them or, after a step back, those of one moment.
+
+const $ = (id) => document.getElementById(id);
+const SVG = "http://www.w3.org/2000/svg";
+const BUMPS = 30; // windows in the chart of ranks
+const SPARKS = 60; // windows in the small chart of totals
+const ROW = 32; // height of a row, as in the style sheet
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const place = new URLSearchParams(location.hash.slice(1));
+
+const view = {
+  board: null, cards: [], zone: place.get("zone") || "", theme: place.get("theme") || "auto",
+  end: place.get("end"), // the moment that is shown; null is now
+  pinned: place.get("row"), lit: null, connected: false, whole: false, status: null,
+};
+
+// Small helpers -----------------------------------------------------------------------------------
+
+function make(tag, properties = {}, ...children) {
+  const found = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in found) found[name] = value; else found.setAttribute(name, value);
+  }
+  found.append(...children);
+  return found;
+}
+
+function draw(tag, attributes = {}, ...children) {
+  const found = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) found.setAttribute(name, value);
+  found.append(...children);
+  return found;
+}
+
+const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
+const exactly = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 15 });
+const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumSignificantDigits: 4 });
+const plainly = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 6 });
+
+function number(value, full = false) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "string" && /^-?\d{16,}$/.test(value)) value = full ? BigInt(value) : Number(value);
+  if (typeof value === "bigint") return value.toLocaleString();
+  if (typeof value !== "number") return String(value);
+  if (full) return exactly.format(value);
+  return Math.abs(value) >= 1e6 ? short.format(value) : plainly.format(value);
+}
+
+function bytes(count) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let at = 0;
+  for (; count >= 1000 && at < units.length - 1; at++) count /= 1000;
+  return `${plainly.format(Number(count.toPrecision(3)))} ${units[at]}`;
+}
+
+let clocks = {};
+function clock(value, date = false, fine = true) {
+  if (typeof value === "number") return whole.format(value);
+  if (value === null || value === undefined) return "–";
+  const naive = !/(Z|[+-]\d\d:\d\d)$/.test(value);
+  const moment = new Date(naive ? `${value}Z` : value);
+  if (Number.isNaN(moment.getTime())) return String(value);
+  const zone = naive ? "UTC" : view.zone || undefined;
+  const sub = fine && moment.getMilliseconds() ? 3 : undefined;
+  const kind = `${zone}|${date}|${sub}`;
+  clocks[kind] ??= new Intl.DateTimeFormat(undefined, {
+    timeZone: zone, hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: sub,
+    ...(date ? { year: "numeric", month: "short", day: "numeric" } : {}),
+  });
+  return clocks[kind].format(moment);
+}
+
+const order = (end) => (typeof end === "number" ? end : /^-?\d+$/.test(end) ? Number(end)
+  : Date.parse(/(Z|[+-]\d\d:\d\d)$/.test(end) ? end : `${end}Z`));
+
+const colours = new Map();
+function colour(id) {
+  if (!colours.has(id)) {
+    if (colours.size > 5000) colours.clear();
+    colours.set(id, colours.size % 10);
+  }
+  return `var(--c${colours.get(id)})`;
+}
+
+function remember() {
+  const told = new URLSearchParams();
+  if (view.zone) told.set("zone", view.zone);
+  if (view.theme !== "auto") told.set("theme", view.theme);
+  if (view.end !== null) told.set("end", view.end);
+  if (view.pinned) told.set("row", view.pinned);
+  for (const card of view.cards) if (card.group) told.set(`group.${card.query.name}`, JSON.stringify(card.group));
+  const text = told.toString();
+  history.replaceState(null, "", text ? `#${text}` : location.pathname);
+}
+
+// What a query asks, in words ---------------------------------------------------------------------
+
+function asked({ kind, spec, window: over }) {
+  const list = (value) => (Array.isArray(value) ? value.join(", ") : value);
+  const best = spec.largest === false ? "lowest" : "highest";
+  const said = {
+    TopK: () => `${spec.k} ${best} by ${spec.score}`,
+    HeavyHitters: () => `${spec.k} ${spec.weight ? `greatest by ${spec.weight}` : "most frequent"}: ${list(spec.item)}`,
+    UncertainTopK: () => `${spec.k} likeliest to be ${best} by ${spec.score}`,
+    FusedTopK: () => `${spec.k} best over ${list(spec.streams)}`,
+    Skyline: () => `skyline: ${wishes(spec.prefer)}`,
+    SkylineJoin: () => `skyline of ${spec.left} and ${spec.right}: ${wishes(spec.prefer)}`,
+  };
+  const per = spec.by && spec.by.length ? `, for each ${list(spec.by)}` : "";
+  return `${said[kind] ? said[kind]() : kind}${per} · ${span(over)}`;
+}
+
+const wishes = (prefer) => Object.entries(prefer).map(([name, wish]) =>
+  `${{ min: "low", max: "high" }[wish] || "each"} ${name}`).join(", ");
+
+function span(over) {
+  const every = over.slide ? `, every ${over.slide}` : "";
+  if (over.half_life) return `half-life ${over.half_life}${every}`;
+  if (over.kind === "count") return `last ${whole.format(over.size)} rows, every ${whole.format(over.slide)}`;
+  return over.size ? `last ${over.size}${every}` : `everything so far${every}`;
+}
+
+function promise(answer) {
+  if (answer.exact) return ["exact", "exact"];
+  const told = Object.entries(answer.bounds).map(([name, value]) => `${name.replaceAll("_", " ")} ${number(value)}`);
+  return ["about", told.length ? `within ${told.join(", ")}` : "approximate"];
+}
+
+// A card ------------------------------------------------------------------------------------------
+
+class Card {
+  constructor(query) {
+    this.query = query;
+    this.answers = []; // oldest first
+    this.known = new Set();
+    this.rows = new Map(); // what the table shows, by key
+    this.points = new Map();
+    this.group = null;
+    this.width = 0;
+    const given = place.get(`group.${query.name}`);
+    if (given) try { this.group = JSON.parse(given); } catch { this.group = null; }
+    this.build();
+  }
+
+  build() {
+    const { query } = this;
+    const title = make("h2", { id: `q-${view.cards.length}` }, query.name);
+    this.total = make("b", {}, "–");
+    const counted = make("span", {}, `${query.spec.weight || "rows"} in the window`);
+    this.spark = draw("svg", { class: "spark", viewBox: "0 0 96 22", preserveAspectRatio: "none", "aria-hidden": "true" });
+    this.facts = make("p", { className: "facts" });
+    const head = make("header", {}, title, make("p", { className: "asks" }, asked(query)),
+      make("div", { className: "sums" }, this.total, counted, this.spark), this.facts);
+    if (query.by.length) head.append(this.picker());
+    this.body = make("tbody");
+    this.caption = make("caption", { className: "hidden" }, query.name);
+    this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", query.value || "Value"] : query.columns.slice(2);
+    const row = make("tr", {}, ...this.heads.map((name) => make("th", { scope: "col" }, name)));
+    const widths = query.ranked ? [make("colgroup", {}, ...["r", "c", "n", "v"].map((name) => make("col", { className: name })))] : [];
+    this.table = make("table", {}, this.caption, ...widths, make("thead", {}, row), this.body);
+    this.ghosts = make("div", { ariaHidden: "true" });
+    this.list = make("div", { className: query.ranked ? "list" : "hidden" }, this.table, this.ghosts);
+    this.chart = draw("svg", { class: `chart ${query.ranked ? "bump" : "scatter"}`, role: query.ranked ? "presentation" : "group" });
+    if (!query.ranked) this.chart.setAttribute("aria-label", `${query.name}, drawn`);
+    else this.chart.setAttribute("aria-hidden", "true");
+    this.empty = make("p", { className: "empty" }, "No answer yet: the first window has not ended.");
+    this.time = make("time");
+    const button = (text, act) => { const found = make("button", { type: "button" }, text); found.onclick = () => act(found); return found; };
+    const more = make("p", { className: "more" }, this.time,
+      button("Copy CSV", (b) => copy(this.csv(), b)), button("Download", () => this.download()));
+    this.element = make("section", { className: "card" }, head, this.list, this.chart, this.empty, more);
+    this.element.setAttribute("aria-labelledby", title.id);
+    this.body.addEventListener("keydown", (event) => this.arrows(event));
+    for (const [on, off] of [["mouseover", "mouseout"], ["focusin", "focusout"]]) {
+      this.element.addEventListener(on, (event) => {
+        const found = event.target.closest("[data-id]");
+        if (found) light(found.dataset.id);
+      });
+      this.element.addEventListener(off, () => light(view.pinned));
+    }
+    this.element.addEventListener("click", (event) => {
+      const found = event.target.closest("[data-id]");
+      if (found) pin(found.dataset.id);
+    });
+    new ResizeObserver(([entry]) => {
+      const width = Math.round(entry.contentRect.width);
+      if (width !== this.width) { this.width = width; this.shown = null; refresh(); }
+    }).observe(this.element);
+  }
+
+  picker() {
+    const list = make("datalist", { id: `g-${view.cards.length}` });
+    this.choices = list;
+    this.input = make("input", { type: "search", autocomplete: "off", spellcheck: false });
+    this.input.setAttribute("list", list.id);
+    this.input.setAttribute("aria-label", `${this.query.by.join(", ")} shown in ${this.query.name}`);
+    const choose = (name) => {
+      const group = this.groups().find((each) => label(each) === name);
+      if (!group) return false;
+      this.group = group;
+      this.shown = null;
+      remember();
+      refresh();
+      return true;
+    };
+    this.input.oninput = () => choose(this.input.value);
+    this.input.onfocus = () => this.input.select();
+    this.input.onblur = () => { this.input.value = this.group ? label(this.group) : ""; };
+    const step = (by) => () => {
+      const names = this.groups().map(label);
+      const at = names.indexOf(this.group ? label(this.group) : "");
+      if (names.length) choose(names[(at + by + names.length) % names.length]);
+      this.input.value = this.group ? label(this.group) : "";
+    };
+    const button = (text, said, by) => {
+      const found = make("button", { type: "button", ariaLabel: `${said} ${this.query.by.join(", ")}` }, text);
+      found.onclick = step(by);
+      return found;
+    };
+    return make("div", { className: "pick" }, make("span", {}, this.query.by.join(", ")), button("‹", "Previous", -1),
+      this.input, button("›", "Next", 1), list);
+  }
+
+  // Answers ---------------------------------------------------------------------------------------
+
+  add(answer) {
+    const first = answer.rows[0] || answer.changes[0] || {};
+    const alone = this.query.window.kind === "count" ? this.query.by.map((name) => first[name]) : [];
+    const mark = JSON.stringify([answer.end, alone]);
+    if (this.known.has(mark)) return;
+    this.known.add(mark);
+    answer.order = order(answer.end);
+    answer.only = alone.length ? JSON.stringify(alone) : null;
+    let at = this.answers.length;
+    while (at && this.answers[at - 1].order > answer.order) at--;
+    this.answers.splice(at, 0, answer);
+    if (this.answers.length > view.board.history) {
+      const [old] = this.answers.splice(0, 1);
+      this.known.delete(JSON.stringify([old.end, old.only ? JSON.parse(old.only) : []]));
+    }
+  }
+
+  clear() { this.answers = []; this.known.clear(); this.shown = null; }
+
+  visible() {
+    if (!this.group || this.query.window.kind !== "count") return this.answers;
+    const wanted = JSON.stringify(this.query.by.map((name) => this.group[name]));
+    return this.answers.filter((answer) => answer.only === wanted);
+  }
+
+  upto() {
+    const all = this.visible();
+    if (view.end === null) return all;
+    const limit = order(view.end);
+    let at = all.length;
+    while (at && all[at - 1].order > limit) at--;
+    return all.slice(0, at);
+  }
+
+  groups() {
+    const found = new Map();
+    const from = this.query.window.kind === "count" ? this.answers : this.upto().slice(-1);
+    for (const answer of from) for (const row of answer.rows) {
+      const group = Object.fromEntries(this.query.by.map((name) => [name, row[name]]));
+      found.set(JSON.stringify(group), group);
+    }
+    return [...found.values()].sort((a, b) => label(a).localeCompare(label(b)));
+  }
+
+  mine(rows) {
+    if (!this.group) return rows;
+    return rows.filter((row) => this.query.by.every((name) => row[name] === this.group[name]));
+  }
+
+  keyed(rows) {
+    // A key per row: its id, or all that does not change; repeats are numbered.
+    const seen = new Map();
+    const hidden = new Set(["window_start", "window_end", "rank", "count", "error", "topk_probability", "decayed"]);
+    return rows.map((row) => {
+      const parts = this.query.key.length ? this.query.key.map((name) => row[name])
+        : Object.entries(row).filter(([name]) => !hidden.has(name)).map(([, value]) => value);
+      const id = parts.map((part) => (part === null ? "null" : String(part))).join(" · ");
+      const repeat = (seen.get(id) || 0) + 1;
+      seen.set(id, repeat);
+      return { id, key: repeat > 1 ? `${id} (${repeat})` : id, row };
+    });
+  }
+
+  // Drawing ---------------------------------------------------------------------------------------
+
+  render() {
+    const shown = this.upto();
+    const answer = shown[shown.length - 1];
+    if (this.choices) this.fillPicker();
+    const group = this.group ? label(this.group) : "";
+    if (this.shown === answer && this.shownGroup === group && answer) return;
+    const jump = this.shownGroup !== group || !this.shown;
+    this.shown = answer;
+    this.shownGroup = group;
+    this.empty.hidden = Boolean(answer);
+    if (!answer) {
+      if (view.end !== null) this.empty.textContent = "Nothing is kept of this moment.";
+      this.body.replaceChildren();
+      this.rows.clear();
+      this.chart.replaceChildren();
+      this.points.clear();
+      this.chart.setAttribute("height", 0);
+      this.facts.textContent = "";
+      return;
+    }
+    const rows = this.keyed(this.mine(answer.rows));
+    this.header(answer, shown, rows);
+    if (this.query.ranked) {
+      this.ranking(rows, answer, jump);
+      this.bump(shown.slice(-BUMPS));
+    } else {
+      this.plainRows(rows);
+      this.scatter(rows, jump);
+    }
+    this.relight();
+  }
+
+  fillPicker() {
+    const names = this.groups();
+    if (!this.group && names.length) this.group = names[0];
+    const text = names.map(label).join("\n");
+    if (text !== this.listed) {
+      this.listed = text;
+      this.choices.replaceChildren(...names.map((each) => make("option", { value: label(each) })));
+    }
+    if (document.activeElement !== this.input) this.input.value = this.group ? label(this.group) : "";
+  }
+
+  header(answer, shown, rows) {
+    this.total.textContent = number(answer.total);
+    this.total.title = `${number(answer.total, true)} ${this.query.spec.weight || "rows"} in the window`;
+    const [kind, words] = promise(answer);
+    this.facts.replaceChildren(make("span", { className: kind }, words),
+      make("span", {}, `${rows.length} ${rows.length === 1 ? "row" : "rows"}`),
+      make("span", {}, `${whole.format(this.visible().length)} windows kept`));
+    const start = answer.start === null ? "" : `${clock(answer.start)} – `;
+    this.time.textContent = `${start}${clock(answer.end)}`;
+    this.time.title = clock(answer.end, true);
+    this.time.dateTime = String(answer.end);
+    const totals = shown.slice(-SPARKS).map((each) => Number(each.total));
+    const most = Math.max(...totals, 1e-9);
+    const at = (value, i) => `${((i / Math.max(1, totals.length - 1)) * 96).toFixed(1)},${(20 - (value / most) * 17).toFixed(1)}`;
+    const line = totals.map(at).join("L");
+    if (!this.spark.firstChild) this.spark.append(draw("path", { class: "under" }), draw("path"));
+    this.spark.firstChild.setAttribute("d", totals.length > 1 ? `M0,22L${line}L96,22Z` : "");
+    this.spark.lastChild.setAttribute("d", totals.length > 1 ? `M${line}` : "");
+  }
+
+  ranking(rows, answer, jump) {
+    const { query } = this;
+    const value = (row) => Number(query.value ? row[query.value] : 0);
+    const most = Math.max(...rows.map(({ row }) => Math.abs(value(row))).filter(Number.isFinite), 1e-12);
+    const moves = new Map();
+    for (const { key, row } of this.keyed(this.mine(answer.changes))) moves.set(key, row);
+    const fresh = new Map();
+    const focused = document.activeElement;
+    const held = this.body.contains(focused);
+    rows.forEach((each, place) => {
+      const old = this.rows.get(each.key);
+      const line = old || this.line(each);
+      this.fill(line, each, value(each.row) / most, most, moves.get(each.key));
+      if (!calm.matches && !document.hidden) {
+        if (old && old.place !== place && !jump) glide(line.tr, (old.place - place) * ROW);
+        if (!old && !jump) line.tr.animate([{ opacity: 0, transform: "translateX(-14px)" }, { opacity: 1, transform: "none" }], { duration: 350, easing: "ease-out" });
+      }
+      line.place = place;
+      fresh.set(each.key, line);
+    });
+    for (const [key, line] of this.rows) if (!fresh.has(key) && !jump) this.fade(line);
+    const now = [...fresh.values()].map((line) => line.tr);
+    if (now.length !== this.body.children.length || now.some((tr, i) => this.body.children[i] !== tr)) {
+      this.body.replaceChildren(...now);
+      if (held && this.body.contains(focused)) focused.focus({ preventScroll: true });
+    }
+    this.rows = fresh;
+    now.forEach((tr, i) => { tr.tabIndex = held ? (tr === document.activeElement ? 0 : -1) : i ? -1 : 0; });
+    if (held && !this.body.contains(focused) && now.length) now[Math.min(now.length - 1, 0)].tabIndex = 0;
+    // The list keeps its height when there are fewer rows for a while.
+    this.tallest = Math.max(Math.min(this.tallest || 0, query.spec.k || 0), now.length);
+    this.list.style.minHeight = `${this.tallest * ROW}px`;
+    this.caption.textContent = `${query.name}, window ${clock(answer.start)} to ${clock(answer.end)}`;
+  }
+
+  line({ id }) {
+    const parts = { dot: make("span", { className: "dot" }), text: make("span"), beside: make("i"), chip: make("span"),
+      bar: make("div", { className: "bar" }), whisker: make("div", { className: "whisker", hidden: true }), number: make("span", { className: "value" }) };
+    parts.dot.style.setProperty("--c", colour(id));
+    parts.rank = make("td", { className: "r" });
+    const track = make("div", { className: "track", ariaHidden: "true" }, parts.bar, parts.whisker);
+    parts.name = make("td", { className: "n" }, parts.dot, parts.text, parts.beside);
+    parts.tr = make("tr", { tabIndex: -1 }, parts.rank, make("td", { className: "c" }, parts.chip), parts.name,
+      make("td", { className: "v" }, track, parts.number));
+    parts.tr.dataset.id = id;
+    return parts;
+  }
+
+  fill(line, { key, row }, share, most, move) {
+    const { query } = this;
+    write(line.rank, String(row.rank));
+    write(line.text, key);
+    const shown = new Set([...query.key, ...query.by, query.value, "window_start", "window_end", "rank", "error", query.spec.time, "count"]);
+    const beside = query.columns.filter((name) => !shown.has(name)).map((name) => `${name} ${this.text(name, row[name])}`).join("  ");
+    write(line.beside, beside);
+    line.name.title = [key, beside].filter(Boolean).join("\n");
+    let said = "", kind = "";
+    if (move && move.change === "enter") [said, kind] = ["new", "new"];
+    else if (move && move.change === "move" && move.from_rank !== null) {
+      const by = move.from_rank - row.rank;
+      [said, kind] = by > 0 ? [`▲${by}`, "up"] : by < 0 ? [`▼${-by}`, "down"] : ["", ""];
+    }
+    write(line.chip, said);
+    line.chip.className = `chip ${kind}`;
+    line.chip.ariaLabel = { up: `up ${said.slice(1)}`, down: `down ${said.slice(1)}` }[kind] || said;
+    const error = Number(row.error || 0);
+    write(line.number, query.value ? this.text(query.value, row[query.value]) : "");
+    line.number.title = query.value ? number(row[query.value], true) : "";
+    if (error > 0) line.number.title = `between ${number(Number(row.count) - error, true)} and ${number(row.count, true)}`;
+    line.bar.style.transform = `scaleX(${Math.max(0, Math.min(1, Math.abs(share))) || 0})`;
+    const chance = query.spec.probability ? Number(row[query.spec.probability]) : 1;
+    line.bar.style.opacity = Number.isFinite(chance) ? 0.35 + 0.65 * chance : 1;
+    line.whisker.hidden = !(error > 0);
+    if (error > 0) {
+      line.whisker.style.left = `${Math.max(0, (Number(row.count) - error) / most) * 100}%`;
+      line.whisker.style.right = `${Math.max(0, 1 - Number(row.count) / most) * 100}%`;
+    }
+  }
+
+  text(name, value) {
+    return /^(timestamp|date)/.test(this.query.types[name] || "") ? clock(value) : number(value);
+  }
+
+  fade(line) {
+    if (calm.matches || document.hidden) return;
+    const ghost = make("div", { className: "ghost" }, line.text.textContent);
+    ghost.style.top = `${line.place * ROW}px`;
+    this.ghosts.append(ghost);
+    ghost.animate([{ opacity: 0.9 }, { opacity: 0, transform: "translateX(24px)" }], { duration: 600, easing: "ease-in" }).onfinish = () => ghost.remove();
+  }
+
+  bump(windows) {
+    const { chart, width } = this;
+    const k = Math.max(...windows.map((each) => this.mine(each.rows).reduce((most, row) => Math.max(most, row.rank), 0)), 1);
+    if (width < 60 || windows.length < 2) { chart.replaceChildren(); chart.setAttribute("height", 0); return; }
+    const last = this.keyed(this.mine(windows[windows.length - 1].rows));
+    const longest = last.reduce((most, { key }) => Math.max(most, key.length), 0);
+    const step = k > 12 ? 12 : 15, top = 12, left = 8, names = Math.min(longest * 6.4 + 16, width * 0.4);
+    const high = top + (k - 1) * step + 14, wide = width - 24, right = wide - names;
+    chart.setAttribute("height", high);
+    chart.setAttribute("viewBox", `0 0 ${wide} ${high}`);
+    const x = (i) => left + (i / (windows.length - 1)) * (right - left - 8);
+    const y = (rank) => top + (rank - 1) * step;
+    const lines = new Map();
+    windows.forEach((each, i) => {
+      for (const { key, id, row } of this.keyed(this.mine(each.rows))) {
+        if (!lines.has(key)) lines.set(key, { id, path: "", last: -2, rank: 0, single: false });
+        const line = lines.get(key);
+        const joined = line.last === i - 1;
+        const [px, py] = [x(i).toFixed(1), y(row.rank).toFixed(1)];
+        if (joined) {
+          const mid = ((x(i - 1) + x(i)) / 2).toFixed(1);
+          line.path += line.rank === row.rank ? `H${px}` : `C${mid},${y(line.rank).toFixed(1)} ${mid},${py} ${px},${py}`;
+        } else line.path += `M${px},${py}h.01`;
+        line.last = i;
+        line.rank = row.rank;
+      }
+    });
+    const newest = windows.length - 1;
+    const old = this.paths || new Map();
+    this.paths = new Map();
+    for (const [key, line] of lines) {
+      const part = old.get(key) || bumpPart(line.id);
+      old.delete(key);
+      const alive = line.last === newest;
+      part.line.setAttribute("d", line.path);
+      part.line.classList.toggle("gone", !alive);
+      if (!part.line.isConnected) chart.prepend(part.line);
+      if (alive) {
+        part.dot.setAttribute("cx", x(newest).toFixed(1));
+        part.dot.setAttribute("cy", y(line.rank));
+        part.name.setAttribute("x", (x(newest) + 9).toFixed(1));
+        part.name.setAttribute("y", y(line.rank) + 4);
+        const room = Math.floor((names - 8) / 6.3);
+        write(part.name, key.length > room ? `${key.slice(0, room - 1)}…` : key);
+        if (!part.dot.isConnected) chart.append(part.dot, part.name);
+      } else { part.dot.remove(); part.name.remove(); }
+      this.paths.set(key, part);
+    }
+    for (const part of old.values()) { part.line.remove(); part.dot.remove(); part.name.remove(); }
+  }
+
+  plainRows(rows) {
+    const names = this.heads;
+    this.body.replaceChildren(...rows.map(({ row }) => make("tr", {}, ...names.map((name) => make("td", {}, this.text(name, row[name]))))));
+  }
+
+  scatter(rows, jump) {
+    const { chart, width, query } = this;
+    const axes = Object.entries(query.spec.prefer).filter(([, wish]) => wish !== "diff").slice(0, 2);
+    if (axes.length < 2 || width < 60) return;
+    const [[xName, xWish], [yName, yWish]] = axes;
+    const wide = width - 24, high = Math.round(Math.min(300, Math.max(210, wide * 0.62)));
+    chart.setAttribute("height", high);
+    chart.setAttribute("viewBox", `0 0 ${wide} ${high}`);
+    const box = { left: 46, right: wide - 14, top: 12, bottom: high - 34 };
+    const x = scale(rows.map(({ row }) => Number(row[xName])), box.left + 10, box.right - 10);
+    const y = scale(rows.map(({ row }) => Number(row[yName])), box.bottom - 10, box.top + 10);
+    if (!this.frame) {
+      this.frame = { grid: draw("g"), area: draw("path", { class: "area" }), stairs: draw("path", { class: "stairs" }), points: draw("g") };
+      chart.replaceChildren(this.frame.grid, this.frame.area, this.frame.stairs, this.frame.points);
+    }
+    const wish = { min: "lower is better", max: "higher is better" };
+    this.frame.grid.replaceChildren(
+      ...x.ticks.flatMap((tick) => [draw("line", { class: "grid", x1: x(tick), x2: x(tick), y1: box.top, y2: box.bottom }),
+        label2(short.format(tick), x(tick), box.bottom + 14, "middle")]),
+      ...y.ticks.flatMap((tick) => [draw("line", { class: "grid", x1: box.left, x2: box.right, y1: y(tick), y2: y(tick) }),
+        label2(short.format(tick), box.left - 5, y(tick) + 4, "end")]),
+      label2(`${xName}: ${wish[xWish]}`, box.right, high - 4, "end"),
+      label2(`${yName}: ${wish[yWish]}`, box.left, 8, "start"));
+    const sorted = [...rows].sort((a, b) => a.row[xName] - b.row[xName]);
+    const corner = (a, b) => {
+      // The staircase turns on the side that the two points leave undominated.
+      const far = (u, v, w) => (w === "min" ? Math.max(u, v) : Math.min(u, v));
+      return [far(a.row[xName], b.row[xName], xWish), far(a.row[yName], b.row[yName], yWish)];
+    };
+    let path = "";
+    sorted.forEach((each, i) => {
+      const at = `${x(each.row[xName]).toFixed(1)},${y(each.row[yName]).toFixed(1)}`;
+      if (!i) path = `M${at}`;
+      else {
+        const [cx, cy] = corner(sorted[i - 1], each);
+        path += `L${x(cx).toFixed(1)},${y(cy).toFixed(1)}L${at}`;
+      }
+    });
+    this.frame.stairs.setAttribute("d", path);
+    const worse = yWish === "max" ? box.bottom : box.top;
+    if (sorted.length) {
+      const [first, last] = [sorted[0], sorted[sorted.length - 1]];
+      const ends = xWish === "min" ? [`L${box.right},${y(last.row[yName]).toFixed(1)}V${worse}`, `H${x(first.row[xName]).toFixed(1)}Z`]
+        : [`V${worse}`, `H${box.left}V${y(first.row[yName]).toFixed(1)}Z`];
+      this.frame.area.setAttribute("d", path + ends.join(""));
+    } else this.frame.area.setAttribute("d", "");
+    const fresh = new Map();
+    for (const { id, key, row } of rows) {
+      let point = this.points.get(key);
+      if (!point) {
+        point = draw("g", { class: "point", tabindex: 0, role: "img", "data-id": id }, draw("circle", { r: 6 }), draw("text", { y: -11, "text-anchor": "middle" }));
+        point.style.setProperty("--c", colour(id));
+        this.frame.points.append(point);
+        if (!calm.matches && !jump) point.firstChild.animate([{ r: 0 }, { r: 11 }, { r: 6 }], { duration: 450, easing: "ease-out" });
+      }
+      const px = x(row[xName]), text = point.lastChild;
+      point.style.transform = `translate(${px.toFixed(1)}px, ${y(row[yName]).toFixed(1)}px)`;
+      text.textContent = key;
+      text.setAttribute("text-anchor", px > wide * 0.65 ? "end" : px < wide * 0.3 ? "start" : "middle");
+      text.setAttribute("y", y(row[yName]) < 34 ? 20 : -11);
+      point.setAttribute("aria-label", `${key}: ${xName} ${number(row[xName])}, ${yName} ${number(row[yName])}`);
+      fresh.set(key, point);
+    }
+    for (const [key, point] of this.points) if (!fresh.has(key)) {
+      point.classList.add("leaving");
+      setTimeout(() => point.remove(), calm.matches ? 0 : 400);
+    }
+    this.points = fresh;
+  }
+
+  // Lighting, keys, taking the answer away ----------------------------------------------------------
+
+  relight() {
+    const lit = view.lit;
+    let knows = false;
+    const mark = (element, id) => { const hit = lit !== null && id === lit; element.classList.toggle("lit", hit); knows ||= hit; };
+    for (const line of this.rows.values()) mark(line.tr, line.tr.dataset.id);
+    for (const part of (this.paths || new Map()).values()) for (const each of [part.line, part.dot, part.name]) mark(each, part.id);
+    for (const point of this.points.values()) mark(point, point.dataset.id);
+    this.element.classList.toggle("dimming", knows);
+  }
+
+  arrows(event) {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const rows = [...this.body.children];
+    const at = rows.indexOf(document.activeElement);
+    if (event.key === "Enter" && at >= 0) { pin(rows[at].dataset.id); event.preventDefault(); }
+    if (!by || at < 0) return;
+    const next = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
+    for (const tr of rows) tr.tabIndex = tr === next ? 0 : -1;
+    next.focus();
+    event.preventDefault();
+  }
+
+  csv() {
+    const quote = (value) => { const text = value === null || value === undefined ? "" : String(value); return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
+    const rows = this.shown ? this.mine(this.shown.rows) : [];
+    return [this.query.columns, ...rows.map((row) => this.query.columns.map((name) => row[name]))].map((cells) => cells.map(quote).join(",")).join("\r\n") + "\r\n";
+  }
+
+  download() {
+    const file = new Blob([this.csv()], { type: "text/csv" });
+    const link = make("a", { href: URL.createObjectURL(file), download: `${this.query.name} ${this.shown ? this.shown.end : ""}.csv`.replace(/[^\w .+-]/g, "-") });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+}
+
+const label = (group) => Object.values(group).map(String).join(" · ");
+const write = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+const label2 = (text, x, y, anchor) => draw("text", { x, y, "text-anchor": anchor }, text);
+
+function bumpPart(id) {
+  const part = { id, line: draw("path", { class: "line", "data-id": id }), dot: draw("circle", { r: 3.5 }), name: draw("text", { class: "name", "data-id": id }) };
+  for (const each of [part.line, part.dot]) each.style.setProperty("--c", colour(id));
+  return part;
+}
+
+function glide(element, from) {
+  element.animate([{ transform: `translateY(${from}px)` }, { transform: "none" }], { duration: 450, easing: "cubic-bezier(.2, .7, .2, 1)" });
+}
+
+function scale(values, low, high) {
+  // Linear, or logarithmic where positive values span more than two decades.
+  const known = values.filter(Number.isFinite);
+  let [least, most] = known.length ? [Math.min(...known), Math.max(...known)] : [0, 1];
+  const log = least > 0 && most / least > 100;
+  const f = log ? Math.log10 : (v) => v;
+  if (least === most) { least -= Math.abs(least) * 0.1 + 0.5; most += Math.abs(most) * 0.1 + 0.5; }
+  const [a, b] = [f(least), f(most)];
+  const place = (value) => low + ((f(Number(value)) - a) / (b - a)) * (high - low);
+  place.ticks = [];
+  if (log) {
+    const every = Math.ceil((b - a) / 5);
+    for (let e = Math.ceil(a); e <= b; e += every) place.ticks.push(10 ** e);
+  } else {
+    const raw = (b - a) / 4, size = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].map((m) => m * size).find((each) => each >= raw);
+    for (let v = Math.ceil(a / step) * step; v <= b + step * 1e-9; v += step) place.ticks.push(Number(v.toPrecision(12)));
+  }
+  return place;
+}
+
+function light(id) {
+  if (view.lit === (id ?? null)) return;
+  view.lit = id ?? null;
+  for (const card of view.cards) card.relight();
+}
+
+function pin(id) {
+  view.pinned = view.pinned === id ? null : id;
+  light(view.pinned ?? id);
+  remember();
+}
+
+async function copy(text, button) {
+  const before = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    const area = make("textarea", { value: text });
+    document.body.append(area);
+    area.select();
+    button.textContent = document.execCommand("copy") ? "Copied" : "Not allowed";
+    area.remove();
+  }
+  setTimeout(() => { button.textContent = before; }, 1500);
+}
+
+// As many columns as fit, but none that would stay nearly empty.
+function columns() {
+  const count = view.cards.length, fit = Math.max(1, Math.floor(($("cards").clientWidth - 28 + 18) / (400 + 18)));
+  $("cards").style.setProperty("--columns", Math.min(count || 1, Math.ceil(count / Math.ceil(count / fit)) || 1));
+}
+
+// Drawing all, once per frame -----------------------------------------------------------------------
+
+let asked_for = false;
+function refresh() {
+  if (asked_for) return;
+  asked_for = true;
+  requestAnimationFrame(() => {
+    asked_for = false;
+    for (const card of view.cards) card.render();
+    travelBar();
+  });
+}
+
+// Time travel ---------------------------------------------------------------------------------------
+
+function timeline() {
+  // All ends there are, of the kind that most cards have: times, or counts of rows.
+  const kinds = { number: new Map(), string: new Map() };
+  for (const card of view.cards) for (const answer of card.visible()) kinds[typeof answer.end].set(answer.order, answer.end);
+  const chosen = kinds.string.size >= kinds.number.size ? kinds.string : kinds.number;
+  return [...chosen].sort(([a], [b]) => a - b).map(([, end]) => end);
+}
+
+function travelBar() {
+  const ends = timeline();
+  const past = view.end !== null;
+  $("travel").hidden = !ends.length;
+  $("travel").classList.toggle("past", past);
+  const slider = $("slider");
+  slider.max = Math.max(0, ends.length - 1);
+  const limit = past ? order(view.end) : Infinity;
+  let at = ends.length - 1;
+  while (at > 0 && order(ends[at]) > limit) at--;
+  slider.value = at;
+  slider.setAttribute("aria-valuetext", past ? `the past, ${clock(ends[at])}` : "now");
+  write($("pause"), past ? "Go on" : "Pause");
+  const ago = ends.length - 1 - at;
+  write($("when"), past ? `Showing the past: ${clock(ends[at], true)}${ago ? `, ${whole.format(ago)} window${ago > 1 ? "s" : ""} ago` : ""}` : `Showing now · ${whole.format(ends.length)} windows kept`);
+  liveSign();
+}
+
+function liveSign() {
+  const sign = $("live"), past = view.end !== null;
+  sign.hidden = false;
+  sign.className = `live ${!view.connected ? "lost" : past ? "past" : ""}`;
+  write(sign, !view.connected ? "reconnecting" : past ? "the past" : "live");
+}
+
+function go(end) {
+  view.end = end === null || end === undefined ? null : String(end);
+  remember();
+  refresh();
+}
+
+async function step(by) {
+  await loadAll();
+  const ends = timeline();
+  if (!ends.length) return;
+  let at = ends.length - 1;
+  if (view.end !== null) while (at > 0 && order(ends[at]) > order(view.end)) at--;
+  at = Math.max(0, at + by);
+  go(at >= ends.length ? null : ends[at]);
+}
+
+function pause() {
+  const ends = timeline();
+  if (view.end !== null) go(null);
+  else if (ends.length) { go(ends[ends.length - 1]); loadAll(); }
+}
+
+async function loadAll() {
+  if (view.whole) return;
+  view.whole = true;
+  await Promise.all(view.cards.map((card) => load(card, view.board.history)));
+  refresh();
+}
+
+async function load(card, last) {
+  const reply = await fetch(`/api/answers/${encodeURIComponent(card.query.name)}?last=${last}`);
+  if (!reply.ok) return;
+  for (const answer of (await reply.json()).answers) card.add(answer);
+}
+
+// Status ----------------------------------------------------------------------------------------------
+
+function ago(seconds) {
+  if (seconds < 0) return `${ago(-seconds)} ahead`;
+  if (seconds < 10) return `${plainly.format(Number(seconds.toFixed(1)))} s`;
+  const [size, unit] = [[86400, "days"], [3600, "hours"], [60, "minutes"], [1, "s"]].find(([each]) => seconds >= 2 * each) || [1, "s"];
+  return `${whole.format(seconds / size)} ${unit}`;
+}
+
+function tellStatus() {
+  const status = view.status;
+  if (!status) return;
+  const parts = [
+    [number(Math.round(status.rows_per_second)), "rows/s"],
+    [number(status.rows), "rows"],
+    ...(status.watermark === null ? [] : [[clock(status.watermark, false, false), "reached"]]),
+    ...(status.behind === null ? [] : [[ago(status.behind), status.behind < 0 ? "of the clock" : "behind the clock"]]),
+    [number(status.late), "late"], [number(status.bad), "bad"], [bytes(status.state_bytes), "state"],
+    [status.engine, "engine"], [number(status.subscribers), status.subscribers === 1 ? "viewer" : "viewers"],
+  ];
+  $("status").replaceChildren(...parts.map(([value, what]) => make("span", {}, make("b", {}, value), ` ${what}`)));
+  const wrong = [...(view.connected ? [] : ["The connection is lost; trying again."]), ...status.trouble];
+  write($("trouble"), wrong.map((each) => each[0].toUpperCase() + each.slice(1)).join(" · "));
+  $("trouble").hidden = !wrong.length;
+}
+
+let lastSaid = 0;
+function announce(card, answer) {
+  // At most every ten seconds, so that a screen reader is not flooded.
+  if (view.end !== null || document.hidden || Date.now() - lastSaid < 10000 || !card.query.ranked) return;
+  const leader = card.mine(answer.rows)[0];
+  const moved = card.mine(answer.changes).find((row) => row.to_rank === 1);
+  if (!leader || !moved) return;
+  lastSaid = Date.now();
+  $("said").textContent = `${card.query.name}: ${card.keyed([leader])[0].id} is now first.`;
+}
+
+// Start -----------------------------------------------------------------------------------------------
+
+function look() {
+  if (view.theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = view.theme;
+  $("theme").value = view.theme;
+}
+
+function zones() {
+  const here = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const all = Intl.supportedValuesOf ? Intl.supportedValuesOf("timeZone") : [];
+  const option = (value, text) => make("option", { value }, text);
+  $("zone").replaceChildren(option("", `${here} (here)`), option("UTC", "UTC"), ...all.map((name) => option(name, name.replaceAll("_", " "))));
+  $("zone").value = view.zone;
+}
+
+function controls() {
+  zones();
+  look();
+  $("zone").onchange = (event) => {
+    view.zone = event.target.value;
+    clocks = {};
+    for (const card of view.cards) card.shown = null;
+    remember(); refresh(); tellStatus();
+  };
+  $("theme").onchange = (event) => { view.theme = event.target.value; look(); remember(); };
+  $("link").onclick = (event) => copy(location.href, event.target);
+  $("help").onclick = () => $("keys").showModal();
+  $("pause").onclick = pause;
+  $("previous").onclick = () => step(-1);
+  $("next").onclick = () => step(1);
+  $("now").onclick = () => go(null);
+  $("slider").onpointerdown = loadAll;
+  $("slider").oninput = (event) => {
+    const ends = timeline(), at = Number(event.target.value);
+    go(at >= ends.length - 1 ? null : ends[at]);
+    loadAll();
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open || $("login").open) return;
+    if (event.target.closest("input:not([type=range]), select, textarea")) return;
+    const acts = { n: () => go(null), N: () => go(null), Escape: () => go(null), ArrowLeft: () => step(-1), ArrowRight: () => step(1),
+      d: dark, D: dark, " ": event.target.closest("button") ? null : pause };
+    const act = acts[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+  document.addEventListener("visibilitychange", refresh);
+}
+
+function dark() {
+  const now = view.theme === "auto" ? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light") : view.theme;
+  view.theme = now === "dark" ? "light" : "dark";
+  look();
+  remember();
+}
+
+function login() {
+  $("login").showModal();
+  $("login-form").onsubmit = async (event) => {
+    event.preventDefault();
+    const reply = await fetch("/api/session", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ token: $("token").value }) });
+    if (reply.ok) { $("login").close(); start(); } else $("login-problem").textContent = "This is not the token.";
+  };
+}
+
+function listen() {
+  const events = new EventSource("/api/events");
+  const waiting = [];
+  let ready = false;
+  const take = (answer) => {
+    const card = view.cards.find((each) => each.query.name === answer.name);
+    if (!card) return;
+    card.add(answer);
+    announce(card, answer);
+  };
+  events.addEventListener("open", () => { view.connected = true; liveSign(); tellStatus(); });
+  events.addEventListener("answer", (event) => {
+    const answer = JSON.parse(event.data);
+    if (ready) { take(answer); if (view.end === null) refresh(); } else waiting.push(answer);
+  });
+  events.addEventListener("status", (event) => { view.status = JSON.parse(event.data); tellStatus(); });
+  events.addEventListener("reset", async () => {
+    for (const card of view.cards) card.clear();
+    await Promise.all(view.cards.map((card) => load(card, view.whole ? view.board.history : SPARKS)));
+    refresh();
+  });
+  events.addEventListener("error", () => {
+    view.connected = false;
+    liveSign();
+    tellStatus();
+    if (events.readyState === EventSource.CLOSED) setTimeout(() => { events.close(); listen(); }, 2000);
+  });
+  Promise.all(view.cards.map((card) => load(card, view.whole ? view.board.history : SPARKS))).catch(() => {}).then(() => {
+    ready = true;
+    waiting.forEach(take);
+    refresh();
+  });
+}
+
+async function start() {
+  const reply = await fetch("/api/board").catch(() => null);
+  if (!reply) { $("status").textContent = "The service cannot be reached; trying again…"; setTimeout(start, 2000); return; }
+  if (reply.status === 401) { login(); return; }
+  view.board = await reply.json();
+  $("title").textContent = view.board.name;
+  document.title = `${view.board.name} · Skyband`;
+  for (const query of view.board.queries) {
+    const card = new Card(query);
+    view.cards.push(card);
+    $("cards").append(card.element);
+  }
+  columns();
+  new ResizeObserver(columns).observe($("cards"));
+  view.lit = view.pinned;
+  view.whole = view.end !== null;
+  listen();
+}
+
+controls();
+start();

@@ -1,0 +1,142 @@
+"""How a service is doing: rows per second, watermark, late and bad rows, size of the state."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.data.time_axis import TimeAxis
+from skyband.engine.session import ONLY
+from skyband.serve.board import Board
+from skyband.window import TimeWindow
+
+__all__ = ["ROWS", "Status"]
+
+ROWS = "rows"
+"""The public name of the source of a job that has only one."""
+_SPAN = 10.0
+"""Seconds over which the rate is measured."""
+_QUIET = 15.0
+"""Seconds without a row after which this is mentioned."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Status:
+    """Counts that the engine's thread keeps and other threads read."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self.rows = dict.fromkeys(board.schemas, 0)
+        self.seen: dict[str, int] = {}
+        """The greatest time of each source, in ticks."""
+        self.heard: dict[str, float] = {}
+        """When each source last sent rows (monotonic clock)."""
+        self.troubles: list[str] = []
+        """What went wrong for good, in plain words."""
+        self._axes = {source: self._axis(source) for source in board.schemas}
+        self._rates: deque[tuple[float, int]] = deque()
+        self._lock = Lock()
+        self._began = time.monotonic()
+
+    def _axis(self, source: str) -> TimeAxis | None:
+        """How times of a source are read; None if no query has a time window."""
+        for query in self.board.queries.values():
+            reads = source == ONLY or source in query.sources
+            if reads and isinstance(query.window, TimeWindow):
+                name = query.time_of(source or None)
+                assert name is not None
+                kind = self.board.schemas[source].field(name).type
+                return TimeAxis(name, kind, query.window)
+        return None
+
+    # Kept by the engine --------------------------------------------------------------------------
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Late and bad rows of each query."""
+        return {
+            name: {what: int(stats[what]) for what in ("rows_late", "rows_bad")}
+            for name, stats in self.board.stats().items()
+        }
+
+    def took(self, source: str, table: pa.Table) -> None:
+        """Note a batch that was applied."""
+        axis, now = self._axes[source], time.monotonic()
+        greatest = None
+        if axis is not None and table.num_rows:
+            greatest = pc.max(table[axis.name])
+            greatest = int(axis.ticks(pa.array([greatest]))[0]) if greatest.is_valid else None
+        with self._lock:
+            self.rows[source] += table.num_rows
+            self.heard[source] = now
+            self._rates.append((now, table.num_rows))
+            if greatest is not None:
+                self.seen[source] = max(self.seen.get(source, greatest), greatest)
+
+    def save(self) -> dict[str, Any]:
+        """What is kept over a restart."""
+        return {"rows": self.rows, "seen": self.seen}
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """The inverse of ``save``."""
+        self.rows |= saved["rows"]
+        self.seen = dict(saved["seen"])
+
+    # Read by others ------------------------------------------------------------------------------
+
+    def rate(self) -> float:
+        """Rows per second over the last ten seconds."""
+        now = time.monotonic()
+        with self._lock:
+            while self._rates and self._rates[0][0] < now - _SPAN:
+                self._rates.popleft()
+            total = sum(rows for _, rows in self._rates)
+        return total / min(_SPAN, max(1.0, now - self._began))
+
+    def watermark(self) -> int | None:
+        """The time up to which every source has come, in ticks, before lateness."""
+        if len(self.seen) < len(self.board.schemas):
+            return None
+        return min(self.seen.values())
+
+    def moment(self, ticks: int | None) -> str | int | None:
+        """Ticks as they are shown: ISO 8601, or the integer itself."""
+        axis = next((axis for axis in self._axes.values() if axis is not None), None)
+        if ticks is None or axis is None or axis.integer:
+            return ticks
+        try:
+            return (_EPOCH + timedelta(microseconds=ticks)).isoformat()
+        except OverflowError:
+            return ticks
+
+    @property
+    def behind(self) -> float | None:
+        """Seconds between the watermark and the clock on the wall; None for integer times."""
+        mark = self.watermark()
+        axis = next((axis for axis in self._axes.values() if axis is not None), None)
+        if mark is None or axis is None or axis.integer:
+            return None
+        return round(time.time() - mark / 1e6, 3)
+
+    def trouble(self) -> list[str]:
+        """What is wrong, in plain words."""
+        now, said = time.monotonic(), list(self.troubles)
+        last = max(self.heard.values(), default=self._began)
+        if now - last > _QUIET:
+            started = "since the start" if not self.heard else f"for {now - last:.0f} s"
+            said.append(f"no rows {started}")
+        if len(self.board.schemas) > 1 and self.seen:
+            missing = [name for name in self.board.schemas if name not in self.seen]
+            said += [f"source {n} has sent nothing yet and holds the others back" for n in missing]
+            slowest = min(self.seen, key=lambda name: self.seen[name])
+            gap = max(self.seen.values()) - self.seen[slowest]
+            axis = self._axes[slowest]
+            if not missing and axis is not None and not axis.integer and gap > 10_000_000:
+                said.append(f"source {slowest} holds the others back by {gap / 1e6:,.0f} s")
+        return said

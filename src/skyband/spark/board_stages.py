@@ -1,0 +1,131 @@
+"""The functions that Spark runs for a board: what ``stages`` does for one query, for each of them.
+
+State keys are (query, bucket, shard). Each partition with rows sends at least one packed row to
+every key, so that a key that has no state yet in a later batch belongs to a query that was added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from skyband.data.ipc import table_from
+from skyband.errors import SkybandError
+from skyband.spark.board_plan import BoardPlan, answer_rows
+from skyband.spark.letters import Carried
+from skyband.spark.parcels import schema_of
+from skyband.spark.stages import PIECE_DDL, batch_finisher, batch_folder, finisher
+from skyband.spark.summarise import FLUSH_BYTES, NOTHING, PACKED_DDL, Summariser, chunks
+
+__all__ = [
+    "BOARD_GIVEN_DDL", "BOARD_PACKED_DDL", "BOARD_PIECE_DDL", "board_batch_finisher",
+    "board_batch_folder", "board_finisher", "board_summariser", "board_unpacker", "named",
+]  # fmt: skip
+
+BOARD_PACKED_DDL = f"query string, {PACKED_DDL}"
+BOARD_PIECE_DDL = f"query string, {PIECE_DDL}"
+BOARD_GIVEN_DDL = "query string, payload binary"
+Batches = Iterator[pa.RecordBatch]
+
+
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Begin the messages of errors with a query's name."""
+    try:
+        yield
+    except SkybandError as error:
+        raise type(error)(f"query {name!r}: {error}") from error
+
+
+def board_summariser(
+    board: BoardPlan, source: str, carried: Carried = NOTHING
+) -> Callable[[Batches], Batches]:
+    """Summarise the rows of a source for every query, in one pass."""
+
+    def run(batches: Batches) -> Batches:
+        workers = {n: Summariser(plan, source, carried) for n, plan in board.plans.items()}
+        for chunk in chunks(batches, board.schemas[source], carried.names):
+            for name, worker in workers.items():
+                with named(name):
+                    worker.take(chunk)
+            if sum(worker.nbytes for worker in workers.values()) > FLUSH_BYTES:
+                yield from _flushed(board, workers)
+        yield from _flushed(board, workers)
+
+    return run
+
+
+def _flushed(board: BoardPlan, workers: Mapping[str, Summariser]) -> Batches:
+    """The packed rows of all queries; only those of the first query count the rows read."""
+    for i, (name, worker) in enumerate(workers.items()):
+        plan = board.plans[name]
+        rows = worker.flush().to_pydict()
+        given = len(rows["bucket"])
+        if given:
+            known = set(zip(rows["bucket"], rows["shard"], strict=True))
+            keys = [(b, s) for b in range(plan.buckets) for s in range(plan.shards)]
+            for bucket, shard in [key for key in keys if key not in known]:
+                more = {"bucket": bucket, "shard": shard, "seen": rows["seen"][0]}
+                more |= {"rows_in": 0, "rows_bad": 0, "rows_unused": 0}
+                for column in rows:
+                    rows[column].append(more.get(column))
+        if i:
+            rows["rows_in"] = [0] * len(rows["rows_in"])
+        rows["query"] = [name] * len(rows["bucket"])
+        yield pa.RecordBatch.from_pydict(rows, schema=schema_of(BOARD_PACKED_DDL))
+
+
+def board_unpacker(board: BoardPlan) -> Callable[[Batches], Batches]:
+    """Unpack the answers of all queries into rows of the board."""
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            columns = (batch.column(name).to_pylist() for name in ("query", "payload"))
+            for name, blob in zip(*columns, strict=True):
+                if blob is not None:
+                    table = table_from(blob).cast(board.plans[name].output)
+                    yield from answer_rows(board, name, table).to_batches()
+
+    return run
+
+
+def board_finisher(board: BoardPlan) -> Callable[[pa.Table], pa.Table]:
+    """Merge one batch's pieces from all shards of a query's bucket."""
+
+    def run(pieces: pa.Table) -> pa.Table:
+        name = pieces.column("query")[0].as_py()
+        found = finisher(board.plans[name])(pieces).drop_columns(["letters"])
+        names = pa.array([name] * found.num_rows, pa.string())
+        return pa.table({"query": names, "payload": found.column("payload")})
+
+    return run
+
+
+def board_batch_folder(board: BoardPlan) -> Callable[[pa.Table], pa.Table]:
+    """Fold all summaries of one query, bucket and shard of a batch DataFrame."""
+
+    def run(packed: pa.Table) -> pa.Table:
+        name = packed.column("query")[0].as_py()
+        with named(name):
+            piece = batch_folder(board.plans[name])(packed)
+        return piece.add_column(0, "query", pa.array([name] * piece.num_rows, pa.string()))
+
+    return run
+
+
+def board_batch_finisher(board: BoardPlan) -> Callable[[Batches], Batches]:
+    """Merge all pieces of a batch DataFrame into rows of the board, query by query."""
+
+    def run(batches: Batches) -> Batches:
+        pieces = pa.Table.from_batches(batches, schema=schema_of(BOARD_PIECE_DDL))
+        for name, plan in board.plans.items():
+            mine: Any = pa.compute.equal(pieces.column("query"), name)
+            own = pieces.filter(mine).drop_columns(["query"])
+            for batch in batch_finisher(plan)(iter(own.to_batches())):
+                table = pa.Table.from_batches([batch])
+                yield from answer_rows(board, name, table).to_batches()
+
+    return run

@@ -1,0 +1,232 @@
+"""JSON records (from Kafka, sockets, files of JSON lines) as columns; runs in the workers.
+
+Arrow's JSON reader is fast, but it must be guarded. A block that begins with ``null`` crashes the
+process, records that run into one another shift rows against records, and one bad record fails
+a whole block:
+
+    records ─► those that look like an object on one line ─► one block ─► as many rows as records?
+                        │ others                               no │             │ yes
+                        ▼                                         ▼             ▼
+                   one by one  ◄── at most 256 records ─── each half       columns
+
+Reading a record on its own gives what its block would have given, so a record does not depend on
+its neighbours.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from skyband.arrays import Ints, Mask
+from skyband.embedded.sources import read_json
+from skyband.spark.text_types import TYPES, time_type, typed
+
+__all__ = ["ONE_BY_ONE", "infer_json", "read_records"]
+
+ONE_BY_ONE = 256
+"""A block of at most so many records that fails is read record by record."""
+_SPECIAL = {
+    "NaN": math.nan, "Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf,
+    "INF": math.inf, "+INF": math.inf, "-INF": -math.inf,
+}  # fmt: skip
+"""Text that stands for a number, as Spark reads it too."""
+_BREAK = r"[\r\n]"
+_BLANK = b" \t\r\n"
+
+
+class _BadError(ValueError):
+    """A value does not fit its column."""
+
+
+def read_records(values: pa.Array, schema: pa.Schema) -> tuple[pa.RecordBatch, Mask]:
+    """The columns of records, and which records could not be read; their row is null.
+
+    ``schema`` has types of ``text_types.TYPES``. Fields that it does not name are ignored, fields
+    that a record lacks are null. Names are compared exactly.
+    """
+    kinds = pa.schema([(field.name, _wire(field.type)) for field in schema])
+    raw = values.cast(pa.binary()) if values.type != pa.binary() else values
+    whole = _looks_whole(raw)
+    parts: list[pa.Table] = []
+    rows: list[Ints] = []
+    bad = np.zeros(len(raw), np.bool_)
+    _blocks(raw, np.flatnonzero(whole), kinds, parts, rows, bad)
+    _one_by_one(raw, np.flatnonzero(~whole), kinds, parts, rows, bad)
+    found = pa.concat_tables(parts) if parts else kinds.empty_table()
+    if len(parts) > 1:
+        found = found.take(pa.array(np.argsort(np.concatenate(rows), kind="stable")))
+    columns = []
+    for field in schema:
+        column = found.column(field.name).combine_chunks()
+        if column.type != field.type:
+            column, wrong = typed(column, field.type)
+            bad |= wrong
+        columns.append(column)
+    if bad.any():
+        keep = pa.array(~bad)
+        columns = [pc.if_else(keep, column, None) for column in columns]
+    return pa.RecordBatch.from_arrays(columns, schema=schema), bad
+
+
+def _wire(kind: pa.DataType) -> pa.DataType:
+    """The type in which Arrow's reader is asked for a column.
+
+    It reads dates as numbers, refuses nine digits of a second and knows no base64, so these come
+    as text.
+    """
+    is_text = pa.types.is_timestamp(kind) or kind in (pa.date32(), pa.binary())
+    return pa.string() if is_text else kind
+
+
+def _looks_whole(raw: pa.Array) -> Mask:
+    """Whether each record begins with { and ends with } and is on one line."""
+    if not len(raw):
+        return np.zeros(0, np.bool_)
+    plain = pc.and_(pc.starts_with(raw, b"{"), pc.ends_with(raw, b"}"))
+    found = np.asarray(pc.fill_null(plain, False)).copy()
+    for row in np.flatnonzero(~found & np.asarray(raw.is_valid())):
+        text = raw[int(row)].as_py().strip(_BLANK)  # blanks around a record are rare
+        found[row] = text.startswith(b"{") and text.endswith(b"}")
+    if _has_break(raw):
+        broken = pc.fill_null(pc.match_substring_regex(raw, _BREAK), False)
+        found &= ~np.asarray(broken)
+    return found
+
+
+def _has_break(raw: pa.Array) -> bool:
+    """Whether there is a line break in any record; much faster than to ask record by record."""
+    _, offsets, data = raw.buffers()
+    if data is None:
+        return False
+    ends = np.frombuffer(offsets, np.int32)[[raw.offset, raw.offset + len(raw)]]
+    text = np.frombuffer(data, np.uint8)[ends[0] : ends[1]]
+    return bool((text == ord("\n")).any() or (text == ord("\r")).any())
+
+
+def _blocks(
+    raw: pa.Array, rows: Ints, kinds: pa.Schema, parts: list[pa.Table], of: list[Ints], bad: Mask
+) -> None:
+    """Read records that look whole, all at once; each half on its own if that fails."""
+    if not len(rows):
+        return
+    table = _block(raw if len(rows) == len(raw) else raw.take(pa.array(rows)), kinds)
+    if table is not None:
+        parts.append(table)
+        of.append(rows)
+    elif len(rows) <= ONE_BY_ONE:
+        _one_by_one(raw, rows, kinds, parts, of, bad)
+    else:
+        middle = len(rows) // 2
+        _blocks(raw, rows[:middle], kinds, parts, of, bad)
+        _blocks(raw, rows[middle:], kinds, parts, of, bad)
+
+
+def _block(raw: pa.Array, kinds: pa.Schema) -> pa.Table | None:
+    """One row per record; None if a record cannot be read."""
+    lists = pa.ListArray.from_arrays(pa.array([0, len(raw)], pa.int32()), raw)
+    text = pc.binary_join(lists, b"\n")[0].as_buffer()
+    read = pa.json.ReadOptions(use_threads=False, block_size=text.size + 1)
+    parse = pa.json.ParseOptions(explicit_schema=kinds, unexpected_field_behavior="ignore")
+    try:
+        table = pa.json.read_json(pa.BufferReader(text), read_options=read, parse_options=parse)
+        table.validate(full=True)  # Arrow's reader does not check that text is UTF-8
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+    if table.num_rows != len(raw):
+        return None
+    return table.select(kinds.names)
+
+
+def _one_by_one(
+    raw: pa.Array, rows: Ints, kinds: pa.Schema, parts: list[pa.Table], of: list[Ints], bad: Mask
+) -> None:
+    if not len(rows):
+        return
+    values: list[Sequence[Any]] = []
+    for row in rows:
+        found = _record(raw[int(row)].as_py(), kinds)
+        bad[row] = found is None
+        values.append([None] * len(kinds) if found is None else found)
+    columns = [pa.array([row[i] for row in values], kind.type) for i, kind in enumerate(kinds)]
+    parts.append(pa.Table.from_arrays(columns, schema=kinds))
+    of.append(rows)
+
+
+def _record(raw: bytes | None, kinds: pa.Schema) -> list[Any] | None:
+    """The values of one record; None if it cannot be read."""
+    if raw is None:
+        return None
+    try:
+        told = json.loads(raw.decode("utf-8-sig"))
+        if not isinstance(told, dict):
+            return None
+        return [_value(told.get(field.name), field.type) for field in kinds]
+    except (ValueError, RecursionError):
+        return _alone(raw, kinds)
+
+
+def _alone(raw: bytes, kinds: pa.Schema) -> list[Any] | None:
+    """What Arrow's reader makes of a single record that Python's does not take."""
+    one = pa.array([raw], pa.binary())
+    table = _block(one, kinds) if _looks_whole(one)[0] else None
+    return None if table is None else [column[0].as_py() for column in table.columns]
+
+
+def _value(value: Any, kind: pa.DataType) -> Any:
+    """A value as its column's type holds it; as Arrow's reader would, and Spark's."""
+    if value is None:
+        return None
+    if kind == pa.string():
+        return _text(value)
+    if pa.types.is_boolean(kind):
+        if isinstance(value, bool):
+            return value
+    elif pa.types.is_floating(kind):
+        if isinstance(value, str) and value in _SPECIAL:
+            return _SPECIAL[value]
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return _number(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        low = -(1 << (kind.bit_width - 1))
+        if low <= value < -low:
+            return value
+    raise _BadError
+
+
+def _number(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise _BadError from None
+
+
+def _text(value: Any) -> str:
+    """Text stays as it is; a number or an object in a column of text is its JSON."""
+    found = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    found.encode("utf-8")  # half of a surrogate pair is no text
+    return found
+
+
+def infer_json(block: bytes) -> pa.Schema:
+    """The columns of JSON lines and their types, from the first block.
+
+    Text that is a time in every record is a time. Objects and lists are their text.
+    """
+    found = read_json(block.removeprefix(b"\xef\xbb\xbf")).schema
+    plain = (pa.int64(), pa.float64(), pa.bool_())
+    types = pa.schema([(f.name, f.type if f.type in plain else pa.string()) for f in found])
+    lines = [line for line in block.split(b"\n") if line.strip()]
+    batch, _ = read_records(pa.array(lines, pa.binary()), types)
+    for i, field in enumerate(found):
+        if field.type == pa.string() or pa.types.is_timestamp(field.type):
+            types = types.set(i, pa.field(field.name, time_type(batch.column(i)) or pa.string()))
+    assert set(types.types) <= set(TYPES)
+    return types

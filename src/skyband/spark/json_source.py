@@ -1,0 +1,74 @@
+"""JSON records in a column of a DataFrame (Kafka, sockets, text), which the workers read.
+
+The bytes travel as they are; ``json_records`` reads them where they are summarised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
+from pyspark.sql.types import StructType
+
+from skyband.errors import QueryError
+from skyband.spark.json_records import read_records
+from skyband.spark.letters import RAW, UNREAD, Carried
+from skyband.spark.requirements import first_line
+from skyband.spark.schemas import arrow_schema
+from skyband.spark.text_types import check_types
+from skyband.spark.worker_read import Batches, WorkerRead
+
+__all__ = ["JsonFrame", "json_frame", "parser"]
+
+_VALUE = "_skyband_value"
+
+
+@dataclass(frozen=True)
+class JsonFrame(WorkerRead):
+    """Records of JSON in the column ``_VALUE`` of a DataFrame, with where they came from."""
+
+    frame: Any = None
+    origin: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def carried(self) -> Carried:
+        """Topic, partition and offset stay beside each record."""
+        return Carried("not JSON of the schema", self.origin)
+
+    def mapInArrow(self, run: Callable[[Batches], Batches], schema: str) -> Any:  # noqa: N802
+        """A DataFrame of what ``run`` makes of the records, in the workers."""
+        parse = parser(self.wanted, tuple(self.origin.values()))
+        return self.frame.mapInArrow(lambda batches: run(parse(batches)), schema)
+
+
+def json_frame(frame: Any, schema: str, origin: Mapping[str, str], column: str = "value") -> Any:
+    """Read a column of JSON, text or bytes; ``origin`` names columns that stay beside it."""
+    try:
+        types = arrow_schema(StructType.fromDDL(schema))
+    except PySparkException as problem:
+        raise QueryError(f"schema {schema!r}: {first_line(problem)}") from problem
+    check_types("schema:", types)
+    value = F.col(f"`{column}`").cast("binary").alias(_VALUE)
+    chosen = frame.select(value, *(f"`{name}`" for name in origin.values()))
+    return JsonFrame(frame.sparkSession, types, bool(frame.isStreaming), None, chosen, origin)
+
+
+def parser(wanted: pa.Schema, beside: tuple[str, ...]) -> Callable[[Batches], Batches]:
+    """Turn batches of records into batches of columns, row by row as they were."""
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            raw = batch.column(_VALUE)
+            read, bad = read_records(raw, wanted)
+            columns = dict(zip(wanted.names, read.columns, strict=True))
+            columns[UNREAD] = pa.array(bad)
+            kept = pa.nulls(len(raw), pa.binary())
+            columns[RAW] = pa.compute.if_else(columns[UNREAD], raw, None) if bad.any() else kept
+            columns |= {name: batch.column(name) for name in beside}
+            yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+    return run

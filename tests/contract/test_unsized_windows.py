@@ -1,0 +1,107 @@
+"""Windows without a size against the definition: decay and landmark, at every answer and peek."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import oracle
+from skyband import registry
+from support import conformance, streams
+
+MORE = {
+    "HeavyHitters": [
+        {"k": 2, "item": "item", "weight": "weight", "time": "ts", "capacity": 3},
+        {"k": 1, "item": ("item", "kind"), "time": "ts", "by": ("g",)},
+    ]
+}
+
+
+def settings_of(kind: str) -> list[dict[str, Any]]:
+    every = [*conformance.SETTINGS[kind], *MORE.get(kind, [])]
+    return [each for each in every if each.get("largest", True)]
+
+
+def cases(sort: str) -> list[Any]:
+    """Every algorithm for a sort of windows, with all settings of its kind."""
+    return [
+        pytest.param(kind, name, number, id=f"{kind}-{name}-{number}")
+        for kind in registry.kinds()
+        for name in registry.algorithms(kind, sort)
+        for number in range(len(settings_of(kind)))
+    ]
+
+
+def positive(stream: streams.Stream) -> streams.Stream:
+    """The same stream without scores below 0, which cannot decay."""
+    rows = [row | {"score": abs(row["score"])} for row in stream.rows]
+    kinds = {field.name: field.type for field in stream.table.schema}
+    return streams.from_rows(rows, kinds, stream.cuts)
+
+
+@st.composite
+def decay_windows(draw: st.DrawFn) -> oracle.DecayWindow:
+    return oracle.DecayWindow(
+        half_life=draw(st.sampled_from((1, 2, 3, 16, 200))),
+        slide=draw(st.integers(1, 12)),
+        lateness=draw(st.integers(0, 6)),
+        offset=draw(st.integers(-3, 3)),
+    )
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize(("kind", "algorithm", "number"), cases("decay"))
+@given(data=st.data())
+@settings(max_examples=20)
+def test_decay(kind: str, algorithm: str, number: int, data: st.DataObject) -> None:
+    window = data.draw(decay_windows())
+    lateness = window.lateness * data.draw(st.integers(1, 2))
+    chosen = settings_of(kind)[number] | {"algorithm": algorithm}
+    stream = positive(data.draw(conformance.small_streams(kind, chosen, window, lateness)))
+    restarts, peeks = data.draw(st.booleans()), data.draw(st.booleans())
+    conformance.compare(kind, window, chosen, stream, restarts, peeks)
+
+
+@pytest.mark.parametrize("pattern", ["uniform", "crowded"])
+@pytest.mark.parametrize(("kind", "algorithm", "number"), cases("decay"))
+def test_longer_streams_decay(kind: str, algorithm: str, number: int, pattern: str) -> None:
+    chosen = settings_of(kind)[number] | {"algorithm": algorithm}
+    for half_life in (1, 10):
+        window = oracle.DecayWindow(half_life, 7, lateness=5)
+        stream = positive(conformance.long_stream(kind, chosen, window, pattern))  # type: ignore[arg-type]
+        conformance.compare(kind, window, chosen, stream, peeks=pattern == "crowded")
+
+
+@st.composite
+def landmark_windows(draw: st.DrawFn) -> oracle.LandmarkWindow:
+    return oracle.LandmarkWindow(
+        slide=draw(st.integers(2, 12)),
+        since=draw(st.none() | st.integers(-10, 30)),
+        lateness=draw(st.integers(0, 6)),
+        offset=draw(st.integers(-3, 3)),
+    )
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize(("kind", "algorithm", "number"), cases("landmark"))
+@given(data=st.data())
+@settings(max_examples=15, phases=(Phase.generate,))
+def test_landmark(kind: str, algorithm: str, number: int, data: st.DataObject) -> None:
+    window = data.draw(landmark_windows())
+    lateness = window.lateness * data.draw(st.integers(1, 2))
+    chosen = settings_of(kind)[number] | {"algorithm": algorithm}
+    stream = data.draw(conformance.small_streams(kind, chosen, window, lateness))
+    restarts, peeks = data.draw(st.booleans()), data.draw(st.booleans())
+    conformance.compare(kind, window, chosen, stream, restarts, peeks)
+
+
+@pytest.mark.parametrize(("kind", "algorithm", "number"), cases("landmark"))
+def test_longer_streams_since_a_landmark(kind: str, algorithm: str, number: int) -> None:
+    chosen = settings_of(kind)[number] | {"algorithm": algorithm}
+    for since in (None, 100):
+        window = oracle.LandmarkWindow(7, since, lateness=5)
+        stream = conformance.long_stream(kind, chosen, window, "crowded")
+        conformance.compare(kind, window, chosen, stream, peeks=since is None)

@@ -1,0 +1,144 @@
+"""Windows without a size: rows that decay, and rows since a landmark.
+
+at an end e, a row of time t < e weighs 2 ** (-(e - t) / half_life), and is gone after 1,000 of them
+a landmark window is [since, end), and end runs over the multiples of slide (plus offset)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oracle.windows import Live, Row, first_end_after
+
+GONE = 1000
+FORGOTTEN = 20
+
+
+@dataclass(frozen=True)
+class DecayWindow:
+    half_life: int
+    slide: int
+    lateness: int = 0
+    offset: int = 0
+    since = None
+
+    @property
+    def size(self) -> int:
+        """Panes are cut at the ends, as those of a tumbling window."""
+        return self.slide
+
+    @property
+    def step(self) -> int:
+        return self.slide
+
+
+@dataclass(frozen=True)
+class LandmarkWindow:
+    slide: int
+    since: int | None = None
+    lateness: int = 0
+    offset: int = 0
+
+    @property
+    def size(self) -> int:
+        return self.slide
+
+    @property
+    def step(self) -> int:
+        return self.slide
+
+
+def live_rows(events: Iterable[Row], window: Any, end: int) -> list[Row]:
+    """The events that count at an end."""
+    rows = [event for event in events if event["time"] < end]
+    if isinstance(window, LandmarkWindow):
+        return [event for event in rows if window.since is None or event["time"] >= window.since]
+    return [event for event in rows if end - event["time"] <= GONE * window.half_life]
+
+
+def unsized_windows(events: Sequence[Row], window: Any, others: Sequence[int] = ()) -> list[Live]:
+    """Every window answered by the end of a finite input, in order.
+
+    Of a decay window: the ends whose last slide has rows. Of a landmark window: every end from the
+    first row on, up to the first end after the last row, which may be an unused or a bad one.
+    """
+    shape = (window.slide, window.offset)
+    used = [e["time"] for e in events if window.since is None or e["time"] >= window.since]
+    ends = sorted({first_end_after(time, *shape) for time in used})
+    if isinstance(window, LandmarkWindow) and ends:
+        last = max(first_end_after(at, *shape) for at in [*(e["time"] for e in events), *others])
+        ends = list(range(ends[0], last + 1, window.slide))
+    start: Any = window.since
+    return [Live(start, end, live_rows(events, window, end)) for end in ends]
+
+
+def weight_at(end: int, time: int, half_life: int) -> float:
+    return 2.0 ** (-(end - time) / half_life)
+
+
+def order_key(score: float, time: int, half_life: int) -> tuple[float, float]:
+    """Orders score * 2 ** (time / half_life) without computing it: exponent, then mantissa."""
+    if score == 0:
+        return -math.inf, 0.0
+    if math.isinf(score):
+        return math.inf, 0.0
+    whole, part = divmod(time, half_life)
+    mantissa, exponent = math.frexp(score)
+    mantissa, more = math.frexp(mantissa * 2.0 ** (part / half_life))
+    return exponent + more + whole, mantissa
+
+
+def decayed_topk(
+    rows: Iterable[Row], end: int, half_life: int, k: int, score: str, time: str, id: str | None
+) -> list[Row]:
+    """The best k rows by score times weight, then the later row, then the smaller id."""
+    ordered = list(rows)
+    if id is not None:
+        ordered.sort(key=lambda row: row[id])
+    ordered.sort(key=lambda row: row[time], reverse=True)
+    ordered.sort(key=lambda row: order_key(row[score], row[time], half_life), reverse=True)
+    shown = []
+    for row in ordered[:k]:
+        found = {} if id is None else {id: row[id]}
+        found |= {score: row[score], "decayed": row[score] * weight_at(end, row[time], half_life)}
+        shown.append(found | {time: row[time]})
+    return shown
+
+
+def decayed_hitters(
+    rows: Iterable[Row],
+    end: int,
+    window: DecayWindow,
+    k: int,
+    item: str | Sequence[str],
+    time: str,
+    weight: str | None = None,
+) -> list[Row]:
+    """The items with a row in the last 20 half-lives, by decayed weight.
+
+    The error is what an item weighed when it was last forgotten.
+    """
+    columns = [item] if isinstance(item, str) else list(item)
+    rows_of: dict[tuple[Any, ...], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row[time]):
+        rows_of.setdefault(tuple(row[column] for column in columns), []).append(row)
+    memory = FORGOTTEN * window.half_life
+    found = []
+    for key, mine in rows_of.items():
+        count = error = 0.0
+        for number, row in enumerate(mine):
+            pane_start = first_end_after(row[time], window.slide, window.offset) - window.slide
+            if number and pane_start - mine[number - 1][time] > memory:
+                error = count
+            count += (1 if weight is None else row[weight]) * weight_at(
+                end, row[time], window.half_life
+            )
+        if end - mine[-1][time] <= memory:
+            shown = {"count": count, "error": error}
+            found.append(dict(zip(columns, key, strict=True)) | shown)
+    found.sort(key=lambda row: tuple(row[column] for column in columns))
+    found.sort(key=lambda row: (-row["count"], row["error"]))
+    return found[:k]

@@ -1,0 +1,360 @@
+"""The HTTP interface over a real server on loopback: rows in, answers and events out."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import skyband as sb
+from skyband.jobs.ddl import arrow_schema
+from skyband.serve.service import Limits, Service
+from support import served
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[served.Client]:
+    with served.serving(served.new_service(tmp_path, on_bad="raise")) as client:
+        yield client
+
+
+def table(found: list[dict[str, Any]]) -> pa.Table:
+    schema = arrow_schema("[source]", served.SCHEMA)
+    from skyband.serve.bodies import read_body
+
+    return read_body("json", served.ndjson(found), schema)
+
+
+def expected(found: list[dict[str, Any]]) -> dict[str, list[sb.Answer]]:
+    monitor = sb.Monitor(served.board())
+    answers: dict[str, list[sb.Answer]] = {"busiest": [], "talkers": []}
+    for answer in monitor.push(table(found)):
+        assert answer.name is not None
+        answers[answer.name].append(answer)
+    return answers
+
+
+def test_answers_are_those_of_the_monitor(client: served.Client) -> None:
+    found = served.rows(0, 20)
+    assert client.post(found).json == {"rows": 20}
+    for name, answers in expected(found).items():
+        got = client.answers(name)
+        assert [set(each) for each in got] == [
+            {"start", "end", "rows", "changes", "exact", "bounds", "total"}
+        ] * len(answers)
+        for one, answer in zip(got, answers, strict=True):
+            assert (one["start"], one["end"]) == (answer.start.isoformat(), answer.end.isoformat())
+            assert (one["exact"], one["bounds"], one["total"]) == (True, {}, answer.total)
+            for part, truth in (("rows", answer.table), ("changes", answer.changes)):
+                assert [list(row) for row in one[part]] == [truth.column_names] * truth.num_rows
+                for column in truth.column_names:
+                    values = [
+                        v.isoformat() if hasattr(v, "isoformat") else v
+                        for v in truth[column].to_pylist()
+                    ]
+                    assert [row[column] for row in one[part]] == values
+
+
+def test_last_and_end_choose_answers(client: served.Client) -> None:
+    client.post(served.rows(0, 20))
+    every = client.answers("talkers")
+    assert client.answers("talkers", "last=2") == every[-2:]
+    assert client.answers("talkers", "last=0") == []
+    assert len(client.get("/api/answers/talkers").json["answers"]) == min(20, len(every))
+    end = "2026-01-05T08:00:08"
+    for asked in (f"{end}Z", f"{end}%2B00:00", f"{end}+00:00", "2026-01-05T09:00:08%2B01:00"):
+        (one,) = client.answers("talkers", f"end={asked}")
+        assert one["end"] == "2026-01-05T08:00:08+00:00"
+    assert client.get("/api/answers/talkers?end=2026-01-05T08:00:09Z").status == 404
+    assert client.get("/api/answers/nobody?last=1").status == 404
+    for wrong in ("last=-1", "last=x", "end=soon", "last=1&end=2026-01-05T08:00:08Z"):
+        assert client.get(f"/api/answers/talkers?{wrong}").status == 400
+
+
+def test_all_three_formats_give_the_same_rows(tmp_path: Path) -> None:
+    found = served.rows(0, 12)
+    names = list(found[0])
+    lines = [",".join(names), *(",".join(str(row[n]) for n in names) for row in found)]
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table(found).schema) as writer:
+        writer.write_table(table(found))
+    bodies = {
+        served.NDJSON: served.ndjson(found),
+        "text/csv; charset=utf-8": "\n".join(lines).encode(),
+        "application/vnd.apache.arrow.stream": sink.getvalue(),
+    }
+    got = []
+    for i, (kind, body) in enumerate(bodies.items()):
+        with served.serving(served.new_service(tmp_path / str(i))) as client:
+            assert client.post(body, content_type=kind).json == {"rows": 12}
+            got.append((client.answers("busiest"), client.answers("talkers")))
+    assert got[0] == got[1] == got[2]
+    assert got[0][0]
+
+
+def test_what_cannot_be_read_changes_nothing(client: served.Client) -> None:
+    good = served.rows(0, 3)
+    wrong = [dict(served.rows(3, 1)[0], bytes="many")]
+    reply = client.post(good + wrong)
+    assert reply.status == 400
+    assert reply.json["row"] == 3
+    assert reply.json["line"] == 4
+    assert reply.json["column"] == "bytes"
+    assert "'many' is not of type int64" in reply.json["reason"]
+    assert client.post(served.ndjson(good) + b"nonsense\n").json["line"] == 4
+    metrics = client.get("/metrics").body.decode()
+    assert 'skyband_rows_in_total{query="busiest"} 0\n' in metrics
+    assert client.post(good).json == {"rows": 3}  # none of them is late
+
+
+def test_bad_rows_are_refused_whole_or_counted(tmp_path: Path) -> None:
+    found = served.rows(0, 6)
+    found[2] = dict(found[2], host=None)
+    found[4] = dict(found[4], bytes=None)
+    with served.serving(served.new_service(tmp_path / "raise", on_bad="raise")) as client:
+        reply = client.post(found, idempotency_key="k")
+        assert reply.status == 400
+        assert (reply.json["row"], reply.json["column"]) == (2, "host")
+        assert "null" in reply.json["reason"]
+        assert client.answers("busiest") == []
+        # The key was not used up, since nothing was applied.
+        assert client.post(served.rows(0, 6), idempotency_key="k").json == {"rows": 6}
+    with served.serving(served.new_service(tmp_path / "skip", on_bad="skip")) as client:
+        reply = client.post(found)
+        assert reply.status == 200
+        assert reply.json["rows"] == 6
+        assert reply.json["bad"] == 2
+        assert "host" in reply.json["reason"]
+        metrics = client.get("/metrics").body.decode()
+        assert 'skyband_rows_bad_total{query="busiest"} 1\n' in metrics
+        assert 'skyband_rows_bad_total{query="talkers"} 2\n' in metrics
+
+
+def test_late_rows_are_counted_in_the_reply(client: served.Client) -> None:
+    assert client.post(served.rows(10, 5)).json == {"rows": 5}
+    assert client.post(served.rows(2, 3)).json == {"rows": 3, "late": 3}
+    assert client.post(served.rows(14, 2)).json == {"rows": 2}
+
+
+def test_a_key_is_applied_once(client: served.Client) -> None:
+    found = served.rows(0, 8)
+    for _ in range(3):
+        assert client.post(found, idempotency_key="first").json == {"rows": 8}
+    assert 'rows_in_total{query="busiest"} 8\n' in client.get("/metrics").body.decode()
+    assert client.post(served.rows(8, 1), idempotency_key="first").status == 422
+    assert client.post(b"nonsense", idempotency_key="first").status == 422
+    assert client.post(found, idempotency_key="x" * 256).status == 400
+
+
+def test_the_board_is_described(client: served.Client) -> None:
+    told = client.get("/api/board").json
+    assert told["engine"] == "local"
+    assert told["sources"] == [
+        {
+            "name": "rows",
+            "kind": "http",
+            "columns": {
+                "ts": "timestamp[us, tz=UTC]",
+                "flow": "string",
+                "host": "string",
+                "bytes": "int64",
+            },
+        }
+    ]
+    busiest, talkers = told["queries"]
+    assert (busiest["name"], busiest["kind"]) == ("busiest", "TopK")
+    assert busiest["columns"] == ["window_start", "window_end", "rank", "flow", "bytes", "ts"]
+    assert talkers["columns"] == ["window_start", "window_end", "rank", "host", "count", "error"]
+    assert talkers["window"] | {"size": "4 s", "slide": "2 s"} == talkers["window"]
+    assert talkers["spec"]["weight"] == "bytes"
+
+
+def test_events_begin_with_the_newest_and_go_on(client: served.Client) -> None:
+    client.post(served.rows(0, 9))
+    newest = {name: client.answers(name)[-1] for name in ("busiest", "talkers")}
+    with client.events() as events:
+        first = [next(events) for _ in range(3)]
+        assert [kind for kind, _, _ in first] == ["answer", "answer", "status"]
+        for _, _, data in first[:2]:
+            assert newest[data.pop("name")] == data
+        client.post(served.rows(9, 2))
+        later = (each for each in events if each[0] == "answer")
+        _, number, data = next(later)
+        assert int(number) == int(first[1][1]) + 1
+        assert data["name"] == "busiest"
+        assert data["end"] == "2026-01-05T08:00:10+00:00"
+
+
+def test_events_resume_without_a_gap(client: served.Client) -> None:
+    client.post(served.rows(0, 9))
+    client.post(served.rows(9, 8))
+    with client.events(last_event_id="0") as events:
+        every = [e for e in islice(events, 17) if e[0] == "answer"][:16]
+    assert [int(number) for _, number, _ in every] == list(range(1, 17))
+    with client.events(last_event_id="5") as events:
+        resumed = [e for e in islice(events, 12) if e[0] == "answer"][:11]
+    assert resumed == every[5:]
+
+
+def test_events_too_old_or_unknown_are_reset(tmp_path: Path) -> None:
+    with served.serving(served.new_service(tmp_path, history=2)) as client:
+        client.post(served.rows(0, 30))
+        for last in ("0", "9999", "nonsense"):
+            with client.events(last_event_id=last) as events:
+                kinds = [next(events)[0] for _ in range(3)]
+            assert kinds == ["reset", "answer", "answer"], last
+        assert len(client.answers("busiest")) == 2
+
+
+def test_answers_and_numbers_survive_a_restart(tmp_path: Path) -> None:
+    with served.serving(served.new_service(tmp_path)) as client:
+        client.post(served.rows(0, 9), idempotency_key="a")
+        before = client.answers("talkers")
+        with client.events() as events:
+            last = max(int(next(events)[1]) for _ in range(2))
+    with served.serving(served.new_service(tmp_path)) as client:
+        assert client.answers("talkers") == before
+        assert client.post(served.rows(0, 9), idempotency_key="a").json == {"rows": 9}
+        with client.events(last_event_id=str(last)) as events:
+            client.post(served.rows(9, 2))
+            numbers = [int(n) for kind, n, _ in islice(events, 3) if kind == "answer"]
+        assert numbers
+        assert min(numbers) == last + 1
+
+
+def test_large_integers_are_text(tmp_path: Path) -> None:
+    with served.serving(served.new_service(tmp_path)) as client:
+        found = served.rows(0, 4)
+        found[0]["bytes"], found[1]["bytes"] = 2**53, 2**53 + 1
+        client.post(found)
+        answer = client.answers("busiest")[-1]
+        assert [row["bytes"] for row in answer["rows"][:2]] == ["9007199254740993", 2**53]
+
+
+def test_too_large_other_types_and_unknown_sources(tmp_path: Path) -> None:
+    limits = Limits(body_bytes=1_000)
+    with served.serving(served.new_service(tmp_path, limits=limits)) as client:
+        reply = client.post(served.rows(0, 50))
+        assert reply.status == 413
+        assert "smaller parts" in reply.json["error"]
+        for kind in ("text/plain", "application/json", "application/x-www-form-urlencoded", ""):
+            assert client.post(served.rows(0, 1), content_type=kind).status == 415
+        assert client.post(served.rows(0, 1), content_encoding="gzip").status == 415
+        assert client.post(served.rows(0, 1), source="trades").status == 404
+        assert client.get("/api/rows/rows").status == 405
+        # A body without a length is counted while it comes.
+        chunks = b"400\r\n" + b" " * 1024 + b"\r\n0\r\n\r\n"
+        assert raw(client.port, chunks, "Transfer-Encoding: chunked").startswith(b"HTTP/1.1 413")
+
+
+def raw(port: int, body: bytes, *headers: str) -> bytes:
+    import socket
+
+    lines = ["POST /api/rows/rows HTTP/1.1", "Host: localhost", f"Content-Type: {served.NDJSON}"]
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+        line.sendall("\r\n".join([*lines, *headers, "", ""]).encode() + body)
+        return line.recv(4000)
+
+
+def test_when_the_engine_is_behind_requests_are_sent_away(tmp_path: Path) -> None:
+    service = served.new_service(tmp_path, limits=Limits(waiting_requests=2))
+    hold, at_work = threading.Event(), threading.Event()
+    push = service.board.push
+
+    def slow(*given: Any) -> Any:
+        at_work.set()
+        assert hold.wait(20)
+        return push(*given)
+
+    service.board.push = slow  # type: ignore[method-assign, assignment]
+    with served.serving(service) as client:
+        replies: list[served.Reply] = []
+
+        def send(first: int) -> None:
+            replies.append(client.post(served.rows(first, 1)))
+
+        threads = [threading.Thread(target=send, args=(i,)) for i in range(2)]
+        for thread in threads:
+            thread.start()
+        assert at_work.wait(20)
+        while service.waiting[0] < 2:
+            time.sleep(0.01)
+        reply = client.post(served.rows(5, 1))
+        assert reply.status == 429
+        assert int(reply.headers["retry-after"]) >= 1
+        assert client.get("/healthz").json["waiting_requests"] == 2
+        hold.set()
+        for thread in threads:
+            thread.join()
+        assert [each.status for each in replies] == [200, 200]
+        assert client.post(served.rows(5, 1)).status == 200
+
+
+def test_metrics_and_health(client: served.Client) -> None:
+    from skyband.serve.metrics import NAMES
+
+    client.post(served.rows(0, 9))
+    text = client.get("/metrics").body.decode()
+    assert [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")] == list(
+        NAMES
+    )
+    assert 'skyband_source_rows_total{source="rows"} 9\n' in text
+    assert "skyband_answers_total 8\n" in text
+    health = client.get("/healthz")
+    assert health.status == 200
+    assert health.json["status"] == "ok"
+    assert health.json["behind"] > 0
+
+
+def test_a_failed_disk_stops_the_service_and_says_so(tmp_path: Path) -> None:
+    service = served.new_service(tmp_path)
+    with served.serving(service) as client:
+
+        def full() -> None:
+            raise OSError(28, "No space left on device")
+
+        service.journal.sync = full  # type: ignore[method-assign]
+        assert client.post(served.rows(0, 9)).status == 503
+        assert client.post(served.rows(9, 1)).status == 503
+        assert client.get("/healthz").status == 503
+        assert client.answers("busiest") == []  # what is not safe is not shown
+
+
+def test_two_sources(tmp_path: Path) -> None:
+    query = sb.SkylineJoin(
+        left="trades", right="risks", on="stock", prefer={"price": "min", "risk": "min"},
+        time="ts", window=sb.TimeWindow(4, slide=2),
+    )  # fmt: skip
+    schemas = {
+        "trades": arrow_schema("", "ts bigint, stock string, price double"),
+        "risks": arrow_schema("", "ts bigint, stock string, risk double"),
+    }
+    with served.serving(Service({"best": query}, schemas, tmp_path)) as client:
+        trades = [{"ts": i, "stock": f"s{i % 3}", "price": float(i % 4)} for i in range(8)]
+        risks = [{"ts": i, "stock": f"s{i % 3}", "risk": float(i % 5)} for i in range(8)]
+        assert client.post(trades, "trades").json == {"rows": 8}
+        assert client.answers("best") == []
+        assert client.post(risks, "risks").json == {"rows": 8}
+        ends = [answer["end"] for answer in client.answers("best")]
+        assert ends == [2, 4, 6]
+        assert client.answers("best", "end=4")[0]["start"] == 0
+        assert client.post(risks, "rows").status == 404
+
+
+def test_openapi_names_every_path(client: served.Client) -> None:
+    told = json.loads(client.get("/api/openapi.json").body)
+    assert set(told["paths"]) == {
+        "/", "/api/board", "/api/answers/{name}", "/api/events", "/api/rows/{source}",
+        "/api/session", "/metrics", "/healthz",
+    }  # fmt: skip

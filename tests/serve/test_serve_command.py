@@ -1,0 +1,195 @@
+"""``skyband serve`` as a process: job files, refusals, and kills at any moment."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from skyband.errors import QueryError
+from skyband.jobs.ddl import arrow_schema
+from skyband.serve.bodies import read_body
+from skyband.serve.jobfile import load_served
+from support import command_line, served
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+
+@contextmanager
+def started(job: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], served.Client]]:
+    """A server of its own; killed at the end if it still runs."""
+    command = [sys.executable, "-m", "skyband", "serve", str(job), "--port", "0", *more]
+    clean = {name: value for name, value in os.environ.items() if name != "SKYBAND_TOKEN"}
+    process = subprocess.Popen(command, env=clean, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        found = re.search(r":(\d+)/", process.stdout.readline())
+        assert found is not None
+        yield process, served.Client(int(found[1]))
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def written(folder: Path, text: str) -> Path:
+    (folder / "job.toml").write_text(text)
+    return folder / "job.toml"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("k = 3\nscore", "score"), "busiest"),
+        (('kind = "http"', 'kind = "carrier pigeon"'), "kind"),
+        (("ts timestamp", "ts strange"), "strange"),
+        (('engine = "local"', 'engine = "abacus"'), "engine"),
+        (('engine = "local"', "colour = 3"), "colour"),
+        (('size = "4 seconds"', "length = 3"), "window"),
+        (("on_bad", "history = 0\non_bad"), "history"),
+        (("[queries.talkers]", "[query]"), "not both"),
+        (('id = "flow"', 'id = "flow"\nsize = 3'), "no key 'size'"),
+    ],
+)
+def test_what_a_job_may_not_say(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    assert change[0] in served.JOB
+    job = written(tmp_path, served.JOB.replace(*change, 1))
+    with pytest.raises(QueryError, match=message):
+        load_served(job)
+
+
+def test_a_job_of_one_query_and_its_settings(tmp_path: Path) -> None:
+    text = served.JOB.replace("[queries.busiest]", "[query]").split("[queries.talkers]")[0]
+    job = load_served(written(tmp_path, text + "\n[serve]\nhistory = 7\n"))
+    assert list(job.queries) == ["network"]
+    assert (job.history, job.on_bad, job.engine) == (7, "raise", "local")
+    assert job.checkpoint == tmp_path / "state"
+    count = text.replace('{ size = "4 seconds", slide = "2 seconds" }', "{ count = 4, slide = 2 }")
+    window = load_served(written(tmp_path, count)).queries["network"].window
+    assert (window.panes.size, window.panes.slide) == (4, 2)
+
+
+def test_a_port_in_use_and_a_job_that_is_not_there(tmp_path: Path) -> None:
+    assert "none.toml cannot be read" in command_line.bad("serve", tmp_path / "none.toml")
+    assert "give a job file, or --demo" in command_line.bad("serve")
+    job = written(tmp_path, served.JOB)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"port {port}" in command_line.bad("serve", job, "--port", port)
+    assert "pipeline" in command_line.bad("serve", job, "--engine", "spark")
+
+
+def test_files_are_read_and_new_ones_too(tmp_path: Path) -> None:
+    from skyband.serve.feeds import Feed, files_feed
+    from skyband.serve.service import Service
+
+    schema = arrow_schema("", served.SCHEMA)
+    (tmp_path / "in").mkdir()
+
+    def write(name: str, first: int, count: int) -> None:
+        body = served.ndjson(served.rows(first, count))
+        pq.write_table(read_body("json", body, schema), tmp_path / "in" / name)
+
+    def seen(service: Service, rows: int) -> None:
+        until = time.monotonic() + 20
+        while service.status.rows[""] < rows and time.monotonic() < until:
+            time.sleep(0.02)
+        assert service.status.rows[""] == rows
+
+    write("a.parquet", 0, 10)
+    text = served.JOB.replace('kind = "http"', 'kind = "files"\npath = "in/*.parquet"')
+    job = load_served(written(tmp_path, re.sub("schema = .*\n", "", text)))
+    for more in (10, 20):  # the second time the first file is not read again
+        service = Service(job.queries, {"": job.sources[""].schema}, tmp_path / "state")
+        path = job.sources[""].path
+        assert path is not None
+        feed = Feed(service, "", files_feed(path, service.marks.get(""), 0.05))
+        feed.start()
+        seen(service, more)
+        write(f"b{more}.parquet", more, 5)
+        seen(service, more + 5)
+        write(f"c{more}.parquet", more + 5, 5)
+        seen(service, more + 10)
+        feed.stop()
+        service.close()
+
+
+class Poster(threading.Thread):
+    """Posts batches in order, each until it is acknowledged, to whichever server runs."""
+
+    def __init__(self, batches: list[bytes]) -> None:
+        super().__init__(daemon=True)
+        self.batches = batches
+        self.client: served.Client | None = None
+        self.done = 0
+        self.replies: list[Any] = []
+
+    def run(self) -> None:
+        while self.done < len(self.batches):
+            try:
+                assert self.client is not None
+                key = f"batch-{self.done}"
+                reply = self.client.post(self.batches[self.done], idempotency_key=key)
+            except (OSError, AssertionError, http.client.HTTPException):
+                time.sleep(0.01)
+                continue
+            assert reply.status == 200, reply
+            self.replies.append(reply.json)
+            self.done += 1
+
+
+def killed(folder: Path, kills: int, batches: int, size: int, seed: int) -> None:
+    """Post rows while the server is killed; no row may be lost or counted twice."""
+    job = written(folder, served.JOB)
+    bodies = [served.ndjson(served.rows(i * size, size)) for i in range(batches)]
+    poster = Poster(bodies)
+    rng = random.Random(seed)
+    for kill in range(kills + 1):
+        with started(job) as (process, client):
+            poster.client = client
+            if not kill:
+                poster.start()
+            if kill < kills:
+                wanted = (kill + 1) * batches // (kills + 1)
+                while poster.done < wanted and poster.is_alive():
+                    time.sleep(0.002)
+                time.sleep(rng.random() * 0.03)
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                continue
+            poster.join(120)
+            assert poster.replies == [{"rows": size}] * batches  # none late, none bad
+            metrics = client.get("/metrics").body.decode()
+            assert f'skyband_rows_in_total{{query="busiest"}} {batches * size}\n' in metrics
+            found = {name: client.answers(name) for name in ("busiest", "talkers")}
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+    whole = served.new_service(folder / "whole", on_bad="raise")
+    with served.serving(whole) as client:
+        client.post(b"".join(bodies))
+        for name, answers in found.items():
+            assert answers == client.answers(name)
+
+
+def test_kills_lose_no_row_and_count_none_twice(tmp_path: Path) -> None:
+    killed(tmp_path, kills=3, batches=60, size=5, seed=1)
+
+
+@pytest.mark.slow
+def test_a_hundred_kills(tmp_path: Path) -> None:
+    killed(tmp_path, kills=100, batches=1_000, size=3, seed=2)

@@ -1,0 +1,194 @@
+"""The heart of the service: journal, snapshots, keys, history; without HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skyband as sb
+from skyband.errors import EngineError
+from skyband.jobs.ddl import arrow_schema
+from skyband.serve.bodies import read_body
+from skyband.serve.history import Event, History
+from skyband.serve.keys import Applied, Keys
+from skyband.serve.service import Limits, Refused, Request, Service
+from support import served
+
+SCHEMA = arrow_schema("[source]", served.SCHEMA)
+
+
+def request(first: int, count: int, key: str | None = None) -> Request:
+    table = read_body("json", served.ndjson(served.rows(first, count)), SCHEMA)
+    return Request("", table, 100, key, f"{first}-{count}")
+
+
+def apply(service: Service, *given: Any) -> dict[str, Any]:
+    return service.submit(request(*given)).result(20)
+
+
+def abandon(service: Service) -> None:
+    """Leave a service as a kill would: nothing is written any more."""
+    service.journal.close()
+
+
+def everything(service: Service) -> Any:
+    stats = {
+        name: {what: found[what] for what in ("rows_in", "rows_late", "rows_bad", "windows_out")}
+        for name, found in service.board.stats().items()
+    }
+    kept = {name: service.history.newest(name, 1_000) for name in service.board.queries}
+    return stats, kept, service.number, dict(service.status.rows), dict(service.status.seen)
+
+
+def test_a_killed_service_goes_on_from_its_journal(tmp_path: Path) -> None:
+    service = served.new_service(tmp_path)
+    for i in range(6):
+        assert apply(service, 5 * i, 5, f"key-{i}") == {"rows": 5}
+    before = everything(service)
+    abandon(service)
+    again = served.new_service(tmp_path)
+    assert everything(again) == before
+    assert apply(again, 25, 5, "key-5") == {"rows": 5}  # known, so not applied again
+    assert everything(again) == before
+    again.close()
+    third = served.new_service(tmp_path)
+    assert everything(third) == before
+    third.close()
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_a_record_that_was_cut_off_is_dropped(tmp_path: Path, cut: int) -> None:
+    service = served.new_service(tmp_path)
+    apply(service, 0, 9)
+    before = everything(service)
+    apply(service, 9, 9, "cut")
+    journal = tmp_path / f"journal-{service.journal.number}"
+    abandon(service)
+    journal.write_bytes(journal.read_bytes()[:-cut])
+    again = served.new_service(tmp_path)
+    assert everything(again) == before
+    assert apply(again, 9, 9, "cut") == {"rows": 9}
+    assert again.board.stats()["busiest"]["rows_in"] == 18
+    again.close()
+
+
+def test_snapshots_bound_the_journal(tmp_path: Path) -> None:
+    service = served.new_service(tmp_path, limits=Limits(journal_bytes=10_000))
+    for i in range(30):
+        apply(service, 5 * i, 5)
+        assert service.journal.bytes < 13_000
+    assert service.journal.number > 2
+    names = sorted(path.name for path in tmp_path.iterdir())
+    number = service.journal.number
+    assert names == ["answers", f"journal-{number}", "lock", f"snapshot-{number}"]
+    before = everything(service)
+    abandon(service)
+    again = served.new_service(tmp_path)
+    assert everything(again) == before
+    again.close()
+
+
+@pytest.mark.parametrize("point", ["history", "snapshot", "journal"])
+def test_a_kill_while_a_snapshot_is_taken(
+    tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = served.new_service(tmp_path)
+    apply(service, 0, 15)
+    before = everything(service)
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        if point == "history":
+            patch.setattr("skyband.serve.journal.pack", killed)
+        elif point == "snapshot":
+            patch.setattr(Path, "replace", killed)
+        else:
+            patch.setattr(Path, "unlink", killed)
+        with pytest.raises(Killed):
+            service._snapshot()
+    abandon(service)
+    again = served.new_service(tmp_path)
+    assert everything(again) == before
+    again.close()
+
+
+def test_a_changed_board_is_refused(tmp_path: Path) -> None:
+    served.new_service(tmp_path).close()
+    other = served.board() | {
+        "busiest": sb.TopK(k=4, score="bytes", id="flow", time="ts", window=served.WINDOW)
+    }
+    with pytest.raises(EngineError, match="other queries"):
+        served.new_service(tmp_path, other)
+    served.new_service(tmp_path).close()  # the folder was let go
+
+
+def test_two_services_cannot_share_a_folder(tmp_path: Path) -> None:
+    service = served.new_service(tmp_path)
+    with pytest.raises(EngineError, match="another server"):
+        served.new_service(tmp_path)
+    service.close()
+
+
+def test_a_refused_request_leaves_no_trace(tmp_path: Path) -> None:
+    service = served.new_service(tmp_path, on_bad="raise")
+    apply(service, 0, 5)
+    size = service.journal.bytes
+    bad = request(5, 3, "bad")
+    bad.table = bad.table.set_column(3, "bytes", [[None, 1, 2]])
+    bad.table = bad.table.cast(SCHEMA)
+    with pytest.raises(Refused) as found:
+        service.submit(bad).result(20)
+    assert (found.value.row, found.value.column) == (0, "bytes")
+    assert service.journal.bytes == size
+    assert len(service.keys) == 0
+    assert service.board.stats()["talkers"]["rows_in"] == 5
+    service.close()
+
+
+def test_keys_are_forgotten_by_number_and_by_age() -> None:
+    keys = Keys(most=3, seconds=1e9)
+    for i in range(5):
+        keys.add(f"k{i}", Applied(str(i), 2e9, {"rows": i}))
+    assert [keys.find(f"k{i}") is not None for i in range(5)] == [False, False, True, True, True]
+    old = Keys()
+    old.add("old", Applied("d", 0.0, {}))
+    assert old.find("old") is None
+    saved = Keys()
+    saved.load(keys.save())
+    assert saved.find("k4") == Applied("4", 2e9, {"rows": 4})
+
+
+def test_the_file_of_answers_stays_small(tmp_path: Path) -> None:
+    history = History(["a", "b"], 5, tmp_path / "answers")
+    for number in range(1, 4_001):
+        history.add([Event(number, "ab"[number % 2], str(number), "{}")], number)
+        if not number % 50:
+            history.write()
+    assert len((tmp_path / "answers").read_bytes().splitlines()) < 1_200
+    again = History(["a", "b"], 5, tmp_path / "answers")
+    assert again.newest("a", 9) == history.newest("a", 9)
+    assert (again.last, again.dropped) == (history.last, history.dropped) == (4_000, 3_990)
+    assert again.since(3_989) is None
+    assert [event.number for event in again.since(3_995) or []] == list(range(3_996, 4_001))
+
+
+def test_a_burst_of_windows_keeps_the_last_ones(tmp_path: Path) -> None:
+    service = served.new_service(tmp_path, history=3)
+    apply(service, 0, 60)
+    kept = service.history.newest("busiest", 99)
+    assert [event.end for event in kept] == [
+        f'"2026-01-05T08:00:{second}+00:00"' for second in (54, 56, 58)
+    ]
+    assert service.history.since(1) is None
+    before = everything(service)
+    abandon(service)
+    again = served.new_service(tmp_path, history=3)
+    assert everything(again) == before
+    again.close()

@@ -1,0 +1,187 @@
+"""JSON records in the workers: all that Arrow's own reader shifts, refuses or crashes on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import skyband as sb
+from skyband.spark import json_records
+from skyband.spark.json_records import ONE_BY_ONE, read_records
+from skyband.spark.text_types import MOMENT, NAIVE, check_types, typed
+
+SCHEMA = pa.schema([("a", pa.int64()), ("v", pa.float64()), ("s", pa.string())])
+GOOD = [
+    (b'{"a": 1, "v": 0.5, "s": "x"}', (1, 0.5, "x")),
+    (b"{}", (None, None, None)),
+    (b'{"b": {"a": [1, {"c": "}"}]}, "a": 4}', (4, None, None)),
+    (b'  {"a": 2}\t', (2, None, None)),
+    (b'{"a":\n3}', (3, None, None)),
+    (b'{"a": 1, "a": 2}', (2, None, None)),
+    (b'{"s": 5}', (None, None, "5")),
+    (b'{"s": {"x": [1, true]}}', (None, None, '{"x":[1,true]}')),
+    (b'{"s": "\\u0000 \\u00e9 \\ud83d\\ude00"}', (None, None, "\x00 é \U0001f600")),
+    (b'{"v": "NaN"}', (None, math.nan, None)),
+    (b'{"v": NaN}', (None, math.nan, None)),
+    (b'{"v": Inf}', (None, math.inf, None)),
+    (b'{"v": "-Infinity"}', (None, -math.inf, None)),
+    (b'{"v": 12345678901234567890123}', (None, 1.2345678901234568e22, None)),
+    (b'{"a": -9223372036854775808, "A": 3}', (-(2**63), None, None)),
+    (b'\xef\xbb\xbf{"a": 9}', (9, None, None)),
+]
+BAD: list[bytes | None] = [
+    None,
+    b"",
+    b" ",
+    b"null",
+    b"[]",
+    b'"text"',
+    b"17",
+    b"{oops",
+    b'{"a": 1}{"a": 2}',
+    b'{"a": 1} {"a": 2}',
+    b'{"a": 1}}',
+    b'{"a": 1,}',
+    b"{'a': 1}",
+    b'{"a": 01}',
+    b'{"a": 1.0}',
+    b'{"a": 1e2}',
+    b'{"a": "5"}',
+    b'{"a": true}',
+    b'{"a": 9223372036854775808}',
+    b'{"v": "1.5"}',
+    b'{"v": true}',
+    b'{"s": "\xff"}',
+    b'{"s": "\\ud800"}',
+    b'{"s": "a\tb"}',
+    b'{"a": 1}\n{"a": 2}',
+    b'{"a": ' + b"[" * 5_000 + b"}",
+]
+
+
+def told(records: list[bytes | None], schema: pa.Schema = SCHEMA) -> list[Any]:
+    """What each record gave: its values, or None if it cannot be read."""
+    batch, bad = read_records(pa.array(records, pa.binary()), schema)
+    batch.validate(full=True)
+    assert batch.schema == schema
+    assert batch.num_rows == len(records) == len(bad)
+    rows = [tuple(row.values()) for row in batch.to_pylist()]
+    assert all(set(row) == {None} for row, no in zip(rows, bad, strict=True) if no)
+    return [None if no else repr(row) for row, no in zip(rows, bad, strict=True)]
+
+
+@pytest.mark.parametrize(("record", "values"), GOOD)
+def test_read(record: bytes, values: tuple[Any, ...]) -> None:
+    assert told([record]) == [repr(values)]
+
+
+@pytest.mark.parametrize("record", BAD)
+def test_unreadable(record: bytes | None) -> None:
+    assert told([record]) == [None]
+
+
+def test_a_record_does_not_depend_on_its_neighbours() -> None:
+    shapes = [record for record, _ in GOOD] + BAD
+    wanted = {shape: told([shape])[0] for shape in shapes}
+    plain = [b'{"a": %d}' % i for i in range(2 * ONE_BY_ONE)]
+    for seed in range(4):
+        records = [*plain, *shapes, *shapes]
+        random.Random(seed).shuffle(records)
+        got = told(records)
+        for record, value in zip(records, got, strict=True):
+            alone = wanted.get(record)
+            number = None if record in wanted else json.loads(record or b"")["a"]
+            assert value == (alone if record in wanted else repr((number, None, None))), record
+
+
+@pytest.mark.parametrize("first", [b"null", b"", b"{oops", b'{"a": 1}{"a": 2}'])
+def test_one_bad_record_at_the_head_of_a_long_block(first: bytes) -> None:
+    records: list[bytes | None] = [first, *(b'{"a": %d}' % i for i in range(3 * ONE_BY_ONE))]
+    got = told(records)
+    assert got[0] is None
+    assert got[1:] == [repr((i, None, None)) for i in range(3 * ONE_BY_ONE)]
+
+
+def test_few_records_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halving stops at some hundred records: one by one is slow for a whole block."""
+    counted: list[int] = []
+    own = json_records._one_by_one
+
+    def counting(raw: pa.Array, rows: Any, *more: Any) -> None:
+        counted.append(len(rows))
+        own(raw, rows, *more)
+
+    monkeypatch.setattr(json_records, "_one_by_one", counting)
+    records: list[bytes | None] = [b'{"a": %d}' % i for i in range(8 * ONE_BY_ONE)]
+    records[5] = b'{"a": 1,}'
+    got = told(records)
+    assert got[5] is None
+    assert sum(value is None for value in got) == 1
+    assert sum(counted) == ONE_BY_ONE
+
+
+def test_no_records() -> None:
+    batch, bad = read_records(pa.array([], pa.binary()), SCHEMA)
+    assert (batch.num_rows, len(bad)) == (0, 0)
+
+
+class TestTypes:
+    def test_listed_types(self) -> None:
+        schema = pa.schema(
+            [("d", pa.date32()), ("t", MOMENT), ("n", NAIVE), ("b", pa.binary()), ("i", pa.int8())]
+        )
+        good = b'{"d": "2026-11-16", "t": "%s", "n": "2026-11-16T10:00:00.25", "b": "AAE=", "i": 7}'
+        times = {
+            b"2026-11-16T10:00:00Z": 0,
+            b"2026-11-16 10:00:00": 0,
+            b"2026-11-16T12:00:00+02:00": 0,
+            b"2026-11-16T10:00:00.123456789Z": 123456,
+            b"2026-11-16T10:00:00.123456789": 123456,
+        }
+        batch, bad = read_records(pa.array([good % time for time in times]), schema)
+        assert not bad.any()
+        rows = batch.to_pylist()
+        zone = dt.UTC
+        assert [row["t"] for row in rows] == [
+            dt.datetime(2026, 11, 16, 10, 0, 0, micros, tzinfo=zone) for micros in times.values()
+        ]
+        assert rows[0]["d"] == dt.date(2026, 11, 16)
+        assert rows[0]["n"] == dt.datetime(2026, 11, 16, 10, 0, 0, 250_000)
+        assert (rows[0]["b"], rows[0]["i"]) == (b"\x00\x01", 7)
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("d", '"soon"'),
+            ("d", "3"),
+            ("t", '"soon"'),
+            ("t", "1700000000"),
+            ("n", '"2026-11-16T10:00:00Z"'),
+            ("b", '"not base64"'),
+            ("i", "128"),
+        ],
+    )
+    def test_values_that_do_not_fit(self, name: str, value: str) -> None:
+        kinds = {"d": pa.date32(), "t": MOMENT, "n": NAIVE, "b": pa.binary(), "i": pa.int8()}
+        schema = pa.schema([(name, kinds[name]), ("x", pa.int64())])
+        records = [b'{"x": 1}', f'{{"x": 2, "{name}": {value}}}'.encode(), b'{"x": 3}']
+        batch, bad = read_records(pa.array(records), schema)
+        assert bad.tolist() == [False, True, False]
+        assert batch["x"].to_pylist() == [1, None, 3]
+
+    def test_times_with_and_without_a_zone_in_one_column(self) -> None:
+        text = ["1970-01-01T00:00:01Z", "1970-01-01", None, "x", "1970-01-01T01:00:02.1234567+01"]
+        found, wrong = typed(pa.array(text), MOMENT)
+        assert found.cast(pa.int64()).to_pylist() == [1_000_000, 0, None, None, 2_123_456]
+        assert wrong.tolist() == [False, False, False, True, False]
+
+    def test_other_types_are_refused(self) -> None:
+        schema = pa.schema([("a", pa.list_(pa.int64()))])
+        with pytest.raises(sb.QueryError, match=r"'a' has type list.*reader = \"spark\""):
+            check_types("[source]", schema)

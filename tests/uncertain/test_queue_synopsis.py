@@ -1,0 +1,44 @@
+"""What the compact set queues find for a window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import skyband as sb
+
+pytestmark = pytest.mark.nojit
+
+QUEUES = ["csq", "ccsq", "scsq"]
+
+
+def synopsis(algorithm: str, scores: list[int], chance: float, size: int = 20) -> Any:
+    window = sb.CountWindow(size, slide=1)
+    query = sb.UncertainTopK(k=1, score="x", probability="p", window=window, algorithm=algorithm)
+    monitor = sb.Monitor(query)
+    monitor.push(pa.table({"x": scores, "p": [chance] * len(scores)}))
+    monitor._check()
+    return monitor.session.synopsis
+
+
+@pytest.mark.parametrize("algorithm", QUEUES)
+def test_an_entry_covers_windows_up_to_its_oldest_pane(algorithm: str) -> None:
+    """A falling stream of certain rows: the compact set of any window is its first row."""
+    falling = synopsis(algorithm, [9, 8, 7, 6], 1.0)
+    for first in range(4):
+        slots, closed = falling._find(first)
+        assert closed
+        assert falling.store.rows.pane[slots].min() >= first
+        assert falling.store.rows.key[slots].max() == falling.store.rows.key[-4:][first]
+    slots, closed = falling._find(4)
+    assert (len(slots), closed) == (0, False)
+
+
+@pytest.mark.parametrize("algorithm", QUEUES)
+def test_the_newest_rows_alone_may_admit_no_compact_set(algorithm: str) -> None:
+    unlikely = synopsis(algorithm, [9, 8, 7, 6], 0.125)
+    slots, closed = unlikely._find(1)
+    assert not closed
+    assert unlikely.store.rows.pane[slots].tolist() == [1, 2, 3]
