@@ -18,7 +18,7 @@ TWO    := -n 2 --dist worksteal
 SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo board screenshots bench test test-core test-nojit test-spark \
+.PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-nojit test-spark \
         slow-nojit docs-test slow cluster fuzz mutants lowest wheel check format clean
 
 help:  ## List the targets
@@ -35,6 +35,10 @@ $(VENV)/.stamp-demo: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[cli]'
 	@touch $@
 
+$(VENV)/.stamp-spark-demo: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[cli,spark]'
+	@touch $@ $(VENV)/.stamp-demo
+
 $(VENV)/.stamp-board: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[cli,serve]'
 	@touch $@ $(VENV)/.stamp-demo
@@ -45,7 +49,7 @@ $(VENV)/.stamp-dev: pyproject.toml | $(BIN)/python
 
 $(VENV)/.stamp-spark: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev,spark]'
-	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo $(VENV)/.stamp-board
+	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo $(VENV)/.stamp-board $(VENV)/.stamp-spark-demo
 
 setup: $(VENV)/.stamp-dev  ## Make .venv with all that development needs, Spark excepted
 setup-demo: $(VENV)/.stamp-demo  ## Make .venv with the command line only
@@ -64,6 +68,11 @@ setup-test:
 
 demo: setup-demo  ## Watch a ranking move over a generated stream of network flows
 	@$(BIN)/python -m skyband demo
+
+spark-demo: $(VENV)/.stamp-spark-demo  ## Watch a ranking move over a generated stream on Spark (needs Java 17)
+	@folder=$$(mktemp -d) && cp examples/spark_demo.toml $$folder/job.toml && \
+	$(BIN)/python -m skyband pipeline $$folder/job.toml --seconds 60; \
+	code=$$?; rm -rf $$folder; exit $$code
 
 board: setup-board  ## Watch the same in a browser, as a board of several queries
 	@$(BIN)/python -m skyband serve --demo --open

@@ -28,9 +28,11 @@ from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
     from skyband.answers.position import Position
+    from skyband.embedded.live import live
     from skyband.embedded.monitor import Monitor
     from skyband.embedded.run import rank, watch
     from skyband.embedded.sources import Source
+    from skyband.engine.explain import explain
 
 __all__ = [
     "Answer",
@@ -53,6 +55,8 @@ __all__ = [
     "TimeWindow",
     "TopK",
     "UncertainTopK",
+    "explain",
+    "live",
     "rank",
     "watch",
 ]
@@ -64,6 +68,8 @@ _ENGINES = {
     "Monitor": "skyband.embedded.monitor",
     "Position": "skyband.answers.position",
     "Source": "skyband.embedded.sources",
+    "explain": "skyband.engine.explain",
+    "live": "skyband.embedded.live",
     "rank": "skyband.embedded.run",
     "watch": "skyband.embedded.run",
 }

@@ -154,6 +154,7 @@ register(
     "FusedTopK", "eaa-approx", "skyband.fused.approx:EaaApprox", ("returns",),
     (*_EAA, "bitmaps", "sketch", "caution"),
 )  # fmt: skip
+register("FusedTopK", "reports", "skyband.fused.reports:AllReports", ("repeats",), ("guard",))
 
 register("Skyline", "sfs", "skyband.skyline.sfs:Sfs")
 register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")

@@ -194,6 +194,16 @@ class TestSources:
         words = (*TOP, "--time", "seq", "--window", 5, "--slide", 1, "-f", "csv")
         assert good("topk", flows, *words).splitlines()[1].startswith("-4,1,1,")
 
+    def test_windows_without_a_size(self, flows: Path) -> None:
+        words = (*TOP, "--time", "seq", "--slide", 5, "-f", "csv")
+        lines = good("topk", flows, *words, "--half-life", 10).splitlines()
+        assert lines[0].startswith('"window_start","window_end","rank"')
+        assert '"decayed"' in lines[0]
+        assert lines[1].startswith(",5,1,")
+        assert good("topk", flows, *words, "--since", 2).splitlines()[1].startswith("2,5,1,")
+        assert good("topk", flows, *words, "--since", "first").splitlines()[1].startswith(",5,1,")
+        assert "up to 5" in good("topk", flows, *words[:-2], "--half-life", 10)
+
     def test_groups_and_the_other_direction(self, flows: Path, tmp_path: Path) -> None:
         out = tmp_path / "out.parquet"
         good("topk", flows, *TIMED, "--by", "service", "--no-largest", "-o", out)
@@ -240,6 +250,9 @@ class TestMistakes:
             (("--window", "5 minutes"), "needs --time"),
             (("--window", "5 minutes", "--slide", 3), "all durations or all integers"),
             (("--count", 0), "--count must be positive"),
+            (("--half-life", "1 minute"), "give --slide"),
+            (("--since", "soon", "--slide", "1 minute"), "--since 'soon' was not understood"),
+            (("--since", "first", "--half-life", "1 s", "--slide", "1 s"), "--since first"),
             (("--count", 5, "--slide", "1 minute"), "--slide"),
             (("--count", 5, "--lateness", "1 s"), "--lateness"),
         ],

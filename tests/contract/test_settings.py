@@ -19,12 +19,12 @@ WINDOW = oracle.TimeWindow(40, 5)
 ROWS = 8_000
 
 MEANING = {
-    "TopK": {"id", "time", "by", "largest", "distinct", "keep"},
-    "HeavyHitters": {"time", "weight", "by", "keep"},
-    "UncertainTopK": {"id", "time", "by", "semantics", "threshold", "keep"},
-    "FusedTopK": {"stream", "combine", "bounds", "time", "by", "recurrences"},
-    "Skyline": {"id", "time", "by"},
-    "SkylineJoin": {"time"},
+    "TopK": {"id", "time", "by", "largest", "distinct", "keep", "ties", "where"},
+    "HeavyHitters": {"time", "weight", "by", "keep", "ties", "where"},
+    "UncertainTopK": {"id", "time", "by", "semantics", "threshold", "keep", "largest", "where"},
+    "FusedTopK": {"stream", "combine", "bounds", "time", "by", "recurrences", "where"},
+    "Skyline": {"id", "time", "by", "where"},
+    "SkylineJoin": {"time", "where"},
 }
 """Optional parameters that define the question: the oracle and all algorithms read them."""
 
@@ -38,6 +38,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "filter_bits": (64, 1024),
     "returns": (True, False),
     "layers": (1, 3),
+    "repeats": ("max", "mean"),
     "options.raw_rows": (4, 1000),
     "options.filter": ("auto", "off"),
     "options.preselect": (False, True),
@@ -59,6 +60,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "filter_bits": {"capacity": 3},
     "options.raw_rows": {"capacity": 3},
     "returns": {"options": {"slack": 0}},
+    "repeats": {"id": "item"},  # which reports many times
     "options.sketch": {"options": {"slack": 0, "bitmaps": 16}},
     "options.caution": {"options": {"slack": 0}},
 }

@@ -99,7 +99,7 @@ def large(kind: str, algorithm: str) -> tuple[sb.Query, Any]:
             "streams": ("a", "b"),
         }
         return sb.FusedTopK(
-            k=3, options={"slack": 10**6} if algorithm != "sla" else {}, **given, **window
+            k=3, options={"slack": 10**6} if algorithm.startswith("eaa") else {}, **given, **window
         ), table
     if kind == "Skyline":
         # All of these are on the skyline.

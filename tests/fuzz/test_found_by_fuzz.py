@@ -266,3 +266,13 @@ def test_a_snapshot_does_not_depend_on_the_order_in_which_groups_came() -> None:
     monitor.push(pa.table(rows).slice(3))
     blob = monitor.snapshot()
     assert sb.Monitor.restore(blob).snapshot() == blob
+
+
+@pytest.mark.parametrize("algorithm", ["csq", "ccsq", "scsq", "scsq-buffer"])
+def test_a_snapshot_does_not_depend_on_the_last_answer(algorithm: str) -> None:
+    query = sb.UncertainTopK(k=2, score="x", probability="p", window=COUNT, algorithm=algorithm)
+    monitor = sb.Monitor(query)
+    assert monitor.push(pa.table({"x": [1.0, 2.0, 3.0] * 9, "p": [0.5] * 27}))
+    monitor.peek()
+    blob = monitor.snapshot()
+    assert sb.Monitor.restore(blob).snapshot() == blob

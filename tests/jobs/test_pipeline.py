@@ -16,6 +16,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import explain, load_job, parse_job
+from skyband.jobs.report import Report, newest_window
 from support import spark_session, streams
 
 JOB = """
@@ -105,6 +106,8 @@ class TestRefused:
             ({"query": {"window": None}}, r"\[query.window\] is missing"),
             ({"query": {"window": {"slide": 3}}}, "needs a size"),
             ({"query": {"window": {"size": 3, "hop": 1}}}, "no key 'hop'"),
+            ({"query": {"window": {"half_life": 3}}}, "needs a slide"),
+            ({"query": {"window": {"since": 3, "size": 3, "slide": 1}}}, "no key 'size'"),
             ({"trigger": {"every": "1 s"}}, "either every or once"),
             ({"trigger": {"once": None, "every": "soon"}}, "not understood"),
             ({"metrics": {}}, "needs 'port'"),
@@ -145,6 +148,20 @@ class TestRefused:
     def test_mistakes(self, changes: dict[str, Any], message: str) -> None:
         with pytest.raises(sb.QueryError, match=message):
             parse_job(job(**changes))
+
+    def test_windows_without_a_size(self) -> None:
+        for written, window in (
+            ('{ half_life = "30 m", slide = "1 m" }', sb.DecayWindow("30 m", slide="1 m")),
+            ('{ since = 2026-01-01T00:00:00Z, slide = "1 m" }',
+             sb.LandmarkWindow("1 m", "2026-01-01")),
+            ('{ since = "first", slide = "1 m", lateness = "1 s" }',
+             sb.LandmarkWindow("1 m", lateness="1 s")),
+        ):  # fmt: skip
+            told = job(query={"window": None})
+            told["query"]["window"] = tomllib.loads(f"window = {written}")["window"]
+            found = parse_job(told)
+            assert next(iter(found.queries.values())).window == window
+            assert " every 1 m, lateness" in explain(found)
 
     def test_a_query_of_several_streams_wants_several_sources(self) -> None:
         told = job(query=None)
@@ -194,6 +211,11 @@ def test_explain(tmp_path: Path) -> None:
     assert "secret" not in explain(secret)
 
 
+def test_the_demo_is_a_job() -> None:
+    found = load_job(Path(__file__).parents[2] / "examples" / "spark_demo.toml")
+    assert found.engine == "spark"
+
+
 def test_the_verb_explains_and_complains(tmp_path: Path) -> None:
     pytest.importorskip("typer", reason="the command line is an extra")
     (tmp_path / "job.toml").write_text(JOB)
@@ -226,11 +248,19 @@ class TestRuns:
         run(told, spark)
         spark_session.write_batches(tmp_path / "in", [*batches, broken.cast(batches[0].schema)])
         (tmp_path / "in" / "half of it.parquet").write_bytes(b"PAR1 and no more")
-        run(told, spark)
+        reports: list[Report] = []
+        run(told, spark, reports.append)
         # The bad row moves the watermark, so that all windows before it are answered.
         want, _ = spark_session.embedded(told.queries[told.name], [*batches, broken], on_bad="skip")
         got = spark.read.parquet(str(tmp_path / "out")).toArrow()
         assert spark_session.rows(got) == spark_session.rows(want)
+        last = reports[-1]
+        assert (last.rows, last.bad, last.late) == (2, 2, 0)  # the rows of the second run
+        assert last.windows > 0
+        assert last.state_bytes is not None
+        assert last.watermark == pytest.approx(1.995)
+        shown = last.answers["best"]
+        assert shown.equals(newest_window(got.sort_by([("g", "ascending"), ("rank", "ascending")])))
         letters = spark.read.json(str(tmp_path / "bad")).orderBy("record").collect()
         assert [row.record and json.loads(row.record)["id"] for row in letters] == [None, "z"]
         assert letters[0].file.endswith("half of it.parquet")

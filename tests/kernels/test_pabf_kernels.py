@@ -144,7 +144,7 @@ def test_a_bucket_whose_rows_are_gone_is_dropped() -> None:
 
 
 def bucket_sizes(state: Candidates) -> list[int]:
-    sizes = (state.cut[:-1] - state.cut[1:]).tolist()
+    sizes: list[int] = (state.cut[:-1] - state.cut[1:]).tolist()
     while sizes and sizes[-1] == 0:
         sizes.pop()
     return sizes

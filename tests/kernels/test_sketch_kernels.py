@@ -30,7 +30,12 @@ SKETCHES = ("ss", "fss", "fsp", "fsw", "fsw-r")
 
 def watching(algorithm: str, size: int, slide: int, **more: Any) -> sb.Monitor:
     window = sb.CountWindow(size, slide=slide)
-    asked = {"k": 2, "item": "item", "window": window, "algorithm": algorithm} | more
+    asked: dict[str, Any] = {
+        "k": 2,
+        "item": "item",
+        "window": window,
+        "algorithm": algorithm,
+    } | more
     return sb.Monitor(sb.HeavyHitters(**asked))
 
 

@@ -44,6 +44,7 @@ pytestmark = UNCOMPILED
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 Row = tuple[int, int, int, int]
 """Key, tie, slot, pane."""
+Found = tuple[int, ...]
 
 
 def keys_of(scores: list[float] | list[int]) -> list[int]:
@@ -52,7 +53,7 @@ def keys_of(scores: list[float] | list[int]) -> list[int]:
 
 def pushed(
     state: Monitored, k: int, rows: list[Row], windows: list[tuple[int, int]] | None = None
-) -> tuple[Monitored, list[list[Row]]]:
+) -> tuple[Monitored, list[list[Found]]]:
     """Push rows, a run per pane, and read windows: the (key, tie, slot) that each one found."""
     panes = sorted({row[3] for row in rows})
     offsets = np.cumsum([0, *(sum(row[3] == pane for row in rows) for pane in panes)])
@@ -60,7 +61,7 @@ def pushed(
     first, end = (np.array([w[c] for w in windows or []], np.int64) for c in (0, 1))
     runs = Runs(np.array(panes, np.int64), offsets, key, tie, slot)
     state, found, cuts = fold_monitored(state, k, runs, first, end)
-    listed = [tuple(row) for row in found.tolist()]
+    listed: list[Found] = [tuple(row) for row in found.tolist()]
     return state, [listed[a:b] for a, b in itertools.pairwise(cuts)]
 
 
@@ -70,6 +71,12 @@ def holding(keys: list[int], k: int = 2, floats: bool = False, room: int = 0) ->
     state.meta[FLOATS] = floats
     state, _ = pushed(state, k, [(key, i, i, 0) for i, key in enumerate(keys)])
     return rebuild(state, room)
+
+
+def place(state: Monitored, key: int) -> int:
+    """The cell of a key, which is a number of numpy's in a kernel."""
+    cell: int = cell_of(state, np.int64(key))  # type: ignore[arg-type]
+    return cell
 
 
 def queues(state: Monitored) -> dict[int, list[int]]:
@@ -96,22 +103,22 @@ def test_cells_divide_the_range_of_the_scores_evenly() -> None:
         (512.0, 1023), (513.0, 1023), (-513.0, 0), (1e308, 1023), (-1e308, 0),
         (np.inf, 1023), (-np.inf, 0),
     ):  # fmt: skip
-        assert cell_of(state, np.int64(keys_of([score])[0])) == cell, score
+        assert place(state, keys_of([score])[0]) == cell, score
 
 
 def test_cells_of_integers_are_two_wide_at_least() -> None:
     state = holding([100, -512, 512, 3])
     assert state.meta[LOW] == -512
     for key in range(-512, 512, 37):
-        assert cell_of(state, np.int64(key)) == 2 * (key // 2) + 512
-    assert [cell_of(state, np.int64(key)) for key in (-600, 512, 9999)] == [0, 1023, 1023]
+        assert place(state, key) == 2 * (key // 2) + 512
+    assert [place(state, key) for key in (-600, 512, 9999)] == [0, 1023, 1023]
 
 
 def test_the_widest_range_fits() -> None:
     state = holding(keys_of([-1.7e308, 1.7e308]), floats=True)
-    assert cell_of(state, np.int64(keys_of([0.0])[0])) == 512
+    assert place(state, keys_of([0.0])[0]) == 512
     state = holding([LOWEST, HIGHEST])
-    assert [cell_of(state, np.int64(key)) for key in (LOWEST, 0, HIGHEST)] == [0, 512, 1023]
+    assert [place(state, key) for key in (LOWEST, 0, HIGHEST)] == [0, 512, 1023]
 
 
 @pytest.mark.parametrize("scores", [[7.0], [7.0, 7.0], [7.0, np.inf, -np.inf]])
@@ -254,7 +261,8 @@ def test_rows_at_or_above_the_threshold_enter_the_band() -> None:
     state, answers = pushed(new_monitored(2), 2, [(9, 0, 0, 0), (8, 1, 1, 0)], [(0, 1)])
     assert answers == [[(9, 0, 0), (8, 1, 1)]]
     for key, tie, enters in ((8, 1, 1), (8, 0, 0), (7, 9, 0), (9, 0, 1), (8, 2, 1)):
-        copy = Monitored(*(each.copy() for each in state))
+        copies: Any = [each.copy() for each in state]
+        copy = Monitored(*copies)
         more, _ = pushed(copy, 9, [(key, tie, 7, 1)])
         assert more.meta[BAND] == 2 + enters, (key, tie)
 

@@ -150,6 +150,13 @@ def test_the_topk_benchmark_runs_small() -> None:
     assert all(row["skyband M rows/s"] > 0 for row in rows if "rows" in row)
 
 
+@pytest.mark.slow
+def test_the_benchmark_of_boards_runs_small() -> None:
+    rows = lab.load("benchmarks", "run", "boards").run(0.001, lambda *_: None)
+    assert len(rows) == 4
+    assert all(row["board s"] > 0 and row["dearest alone s"] > 0 for row in rows)
+
+
 @pytest.mark.parametrize(
     ("idle", "passed", "told"), [(90, 100, None), (10, 100, "90%"), (0, 0, None)]
 )

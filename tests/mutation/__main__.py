@@ -26,7 +26,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--known", type=Path, help="only mutants in this file; all must die")
     parser.add_argument("--cases", type=int, default=runner.CASES, help="random queries per module")
     parser.add_argument("--log", type=Path, help="write each result here, and skip those in it")
-    parser.add_argument("--again", action="store_true", help="run explained survivors again too")
+    parser.add_argument("--again", action="store_true", help="run equivalent survivors again too")
     given = parser.parse_args(words)
     if given.known:
         return known(given.known)
@@ -59,13 +59,14 @@ def tried(
     """Try a module's mutants, or a sample of them."""
     changes = changes_of(runner.path_of(target.module))
     picked = sample(changes, given.sample, f"{given.seed}:{target.module}")
-    explained = {} if given.again else report.looked_at()
+    known = {} if given.again else report.looked_at()
+    equivalent = {key for key, reason in known.items() if reason.startswith("equivalent")}
     bench: runner.Bench | None = None
     began = time.process_time()
     found = []
     for change in picked:
         fate = log.fate(target.module, change)
-        if (target.module, change.name) in explained:
+        if (target.module, change.name) in equivalent:
             fate = runner.SURVIVED
         if fate is None:
             if time.monotonic() > until:

@@ -95,7 +95,12 @@ TARGETS = (
         {"TopK": ("skyband",)},
         (f"{TOPK_KERNELS} small", f"{TOPK_KERNELS} forgotten", f"{TOPK_KERNELS} renumbered"),
     ),
-    Target("topk", "skyband.kernels.topk.mintopk", {"TopK": ("mintopk",)}),
+    Target(
+        "topk",
+        "skyband.kernels.topk.mintopk",
+        {"TopK": ("mintopk",)},
+        ("topk/test_mintopk.py",),
+    ),
     Target(
         "topk",
         "skyband.kernels.topk.sma",
@@ -136,6 +141,7 @@ TARGETS = (
             f"{SKETCHES} fsw",
             f"{SKETCHES} stay",
             f"{SKETCHES} digits",
+            "kernels/test_fsw_kernels.py",
             *EXACTNESS,
             "frequency/test_frequency_lemmas.py removals_by",
             "frequency/test_frequency.py apart_keep_true_bounds[fsw-zipf]",

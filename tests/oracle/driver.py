@@ -261,7 +261,7 @@ def split_rows(
         is_join = kind == "SkylineJoin"
         sources = [settings["left"], settings["right"]] if is_join else list(settings["streams"])
     shape = (window.size, window.step, window.offset)
-    asked = {"lateness": window.lateness, "sources": sources}
+    asked: dict[str, Any] = {"lateness": window.lateness, "sources": sources}
     pushes = list(late_rows(batches, settings["time"], *shape, **asked))
     since = getattr(window, "since", None)
     if since is not None:
@@ -348,10 +348,10 @@ def decayed(
     kind: str, rows: list[Row], end: int, window: DecayWindow, settings: Settings
 ) -> list[Row]:
     """From one group's rows to its answer at an end of a decay window."""
+    names = ("k", "item", "time", "weight", "score", "id")
+    asked: dict[str, Any] = {n: settings[n] for n in names if n in settings}
     if kind == "HeavyHitters":
-        asked = {n: settings.get(n) for n in ("k", "item", "time", "weight")}
         return decayed_hitters(rows, end, window, **asked)
-    asked = {n: settings.get(n) for n in ("k", "score", "time", "id")}
     return decayed_topk(rows, end, window.half_life, **asked)
 
 
@@ -366,7 +366,9 @@ def definition(kind: str, rows: list[Row], settings: Settings) -> list[Row]:
         later = ARRIVAL if ARRIVAL in rows[0] else time
         return heavy_hitters(rows, **asked, later=later)
     if kind == "FusedTopK":  # from several sources, the stream is the source
-        return fused([{settings["stream"]: row.get(SOURCE)} | row for row in rows], **asked)
+        later = ARRIVAL if ARRIVAL in rows[0] else time
+        marked = [{settings["stream"]: row.get(SOURCE)} | row for row in rows]
+        return fused(marked, **asked, later=later)
     if kind == "Skyline":
         return skyline([plain(row) for row in rows], settings["prefer"])
     if kind == "SkylineJoin":

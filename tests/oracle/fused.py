@@ -23,23 +23,30 @@ def fused(
     combine: Combine = "sum",
     bounds: Bounds = (0.0, 1.0),
     recurrences: int | str = 1,
+    repeats: str = "sum",
+    later: str | None = None,
 ) -> list[Row]:
     """The best of all objects with at least one live report: best score first, then smaller id.
 
     An object's value in a stream is the sum of its live reports there, or the stream's lower bound
     if it has none. More than `recurrences` reports are an error ("estimate" allows any number).
+    `repeats` replaces the sum; other than for the sum, a limit of 1 is none. `later` is the column
+    that says which report is the latest; of several, the one with the greatest value.
     """
     reports: dict[Any, dict[str, list[Any]]] = {}
     for row in rows:
-        reports.setdefault(row[id], {name: [] for name in streams})[row[stream]].append(row[value])
+        reports.setdefault(row[id], {name: [] for name in streams})[row[stream]].append(
+            (row[later] if repeats == "latest" else 0, row[value])
+        )
 
     scores = {}
     for key, seen in reports.items():
         for name in streams:
-            if not isinstance(recurrences, str) and len(seen[name]) > recurrences:
+            free = isinstance(recurrences, str) or (repeats != "sum" and recurrences == 1)
+            if not free and len(seen[name]) > recurrences:
                 raise ValueError(f"{key!r} has {len(seen[name])} live reports in stream {name!r}")
         values = [
-            sum(seen[name]) if seen[name] else lower_bound(bounds, streams, name)
+            together(seen[name], repeats) if seen[name] else lower_bound(bounds, streams, name)
             for name in streams
         ]
         scores[key] = combined(values, streams, combine)
@@ -47,6 +54,16 @@ def fused(
     smaller_first = sorted(scores)
     best = sorted(smaller_first, key=lambda key: scores[key], reverse=True)[:k]
     return [{id: key, "score": scores[key]} for key in best]
+
+
+def together(reports: list[tuple[Any, Any]], repeats: str) -> Any:
+    """The value that several reports (each a time and a value) stand for."""
+    values = [value for _, value in reports]
+    if repeats == "latest":
+        return max(reports)[1]
+    if repeats == "max":
+        return max(values)
+    return sum(values) / (len(values) if repeats == "mean" else 1)
 
 
 def lower_bound(bounds: Bounds, streams: Sequence[str], name: str) -> Any:

@@ -76,7 +76,7 @@ def unsized_windows(events: Sequence[Row], window: Any, others: Sequence[int] = 
 
 
 def weight_at(end: int, time: int, half_life: int) -> float:
-    return 2.0 ** (-(end - time) / half_life)
+    return math.pow(2.0, -(end - time) / half_life)
 
 
 def order_key(score: float, time: int, half_life: int) -> tuple[float, float]:
@@ -92,7 +92,13 @@ def order_key(score: float, time: int, half_life: int) -> tuple[float, float]:
 
 
 def decayed_topk(
-    rows: Iterable[Row], end: int, half_life: int, k: int, score: str, time: str, id: str | None
+    rows: Iterable[Row],
+    end: int,
+    half_life: int,
+    k: int,
+    score: str,
+    time: str,
+    id: str | None = None,
 ) -> list[Row]:
     """The best k rows by score times weight, then the later row, then the smaller id."""
     ordered = list(rows)

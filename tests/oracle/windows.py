@@ -40,7 +40,8 @@ class CountWindow:
 class Live(NamedTuple):
     """A window that is answered, and the rows in it."""
 
-    start: int | None
+    start: Any
+    """None for a window that has no start."""
     end: int
     rows: list[Row]
 

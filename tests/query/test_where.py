@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import csv
 
 import oracle
 import skyband as sb
@@ -61,6 +64,15 @@ def test_count_windows(kind: str, number: int, where: dict[str, Any], data: st.D
     stream = data.draw(conformance.small_streams(kind, asked, window))
     restarts, peeks = data.draw(st.booleans()), data.draw(st.booleans())
     conformance.compare(kind, window, asked, stream, restarts, peeks)
+
+
+@pytest.mark.parametrize("window", [oracle.DecayWindow(9, 4, lateness=5), oracle.LandmarkWindow(6)])
+@pytest.mark.parametrize("kind", ["TopK", "HeavyHitters"])
+def test_windows_without_a_size(kind: str, window: Any) -> None:
+    asked = conformance.SETTINGS[kind][0] | {"where": {"kind": "a", "price": [1, 2, 5]}}
+    asked |= {"score": "price * weight", "ties": "share"} if kind == "TopK" else {"ties": "share"}
+    stream = streams.stream(7, 150, lateness=5 if window.lateness else 0, step=3, gap=40, batches=6)
+    conformance.compare(kind, window, asked, stream, restarts=True, peeks=True)
 
 
 # What is left out ---------------------------------------------------------------------------------
@@ -131,6 +143,30 @@ def test_a_count_window_counts_only_rows_that_count() -> None:
     monitor = sb.Monitor(query)
     assert [a.end for a in monitor.push(FLOWS)] == [2]
     assert monitor.stats()["rows_filtered"] == 3
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_files_and_boards(ending: str, tmp_path: Path) -> None:
+    """Columns that only a filter or an expression needs are read from files, too."""
+    stream = streams.stream(5, 80)
+    path = tmp_path / f"rows.{ending}"
+    write = pq.write_table if ending == "parquet" else csv.write_csv
+    write(stream.table, path)
+    window = sb.TimeWindow(20, slide=10)
+    where: dict[str, Any] = {"kind": "a", "price": [1, 2, 5]}
+    given: dict[str, Any] = {"k": 2, "time": "ts", "window": window}
+    board = {
+        "some": sb.TopK(score="price * weight", id="id", where=where, **given),
+        "others": sb.HeavyHitters(item="item", where={"kind": ["b"]}, **given),
+        "all": sb.HeavyHitters(item="item", **given),
+    }
+    found = sb.rank(str(path), board)
+    for name, query in board.items():
+        want = sb.rank(stream.table, query)
+        assert found[name].to_pylist() == want.to_pylist()
+        assert sb.rank(str(path), query).to_pylist() == want.to_pylist()
+        assert want.num_rows > 3
+    assert found["others"].to_pylist() != found["all"].to_pylist()
 
 
 # Values and types ---------------------------------------------------------------------------------
@@ -273,7 +309,7 @@ def test_the_command_line() -> None:
 
 
 def test_a_job_file() -> None:
-    jobs = pytest.importorskip("skyband.jobs.job")
+    jobs = pytest.importorskip("skyband.jobs")
     told = {
         "name": "busiest",
         "checkpoint": "state",
@@ -288,8 +324,8 @@ def test_a_job_file() -> None:
             "where": {"service": ["web", "dns"], "day": date(2026, 1, 5)},
         },
     }
-    where = jobs.parse_job(told).query.where
-    assert where == {"service": ("web", "dns"), "day": ("2026-01-05",)}
+    (query,) = jobs.parse_job(told).queries.values()
+    assert query.where == {"service": ("web", "dns"), "day": ("2026-01-05",)}
 
 
 # Spark --------------------------------------------------------------------------------------------

@@ -23,7 +23,9 @@ import pytest
 from skyband.errors import QueryError
 from skyband.jobs.ddl import arrow_schema
 from skyband.serve.bodies import read_body
-from skyband.serve.jobfile import load_served
+from skyband.serve.feeds import Feed, source_feed
+from skyband.serve.jobfile import Sinks, Sources, load_served
+from skyband.serve.service import Request, Service
 from support import command_line, served
 
 pytest.importorskip("starlette")
@@ -75,13 +77,10 @@ def test_what_a_job_may_not_say(tmp_path: Path, change: tuple[str, str], message
 
 def test_a_job_of_one_query_and_its_settings(tmp_path: Path) -> None:
     text = served.JOB.replace("[queries.busiest]", "[query]").split("[queries.talkers]")[0]
-    job = load_served(written(tmp_path, text + "\n[serve]\nhistory = 7\n"))
+    job = load_served(written(tmp_path, "history = 7\n" + text.replace('engine = "local"', "")))
     assert list(job.queries) == ["network"]
     assert (job.history, job.on_bad, job.engine) == (7, "raise", "local")
-    assert job.checkpoint == tmp_path / "state"
-    count = text.replace('{ size = "4 seconds", slide = "2 seconds" }', "{ count = 4, slide = 2 }")
-    window = load_served(written(tmp_path, count)).queries["network"].window
-    assert (window.panes.size, window.panes.slide) == (4, 2)
+    assert job.checkpoint == str(tmp_path / "state")
 
 
 def test_a_port_in_use_and_a_job_that_is_not_there(tmp_path: Path) -> None:
@@ -91,13 +90,10 @@ def test_a_port_in_use_and_a_job_that_is_not_there(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"port {port}" in command_line.bad("serve", job, "--port", port)
-    assert "pipeline" in command_line.bad("serve", job, "--engine", "spark")
+    assert "local" in command_line.bad("serve", job, "--engine", "spark")
 
 
 def test_files_are_read_and_new_ones_too(tmp_path: Path) -> None:
-    from skyband.serve.feeds import Feed, files_feed
-    from skyband.serve.service import Service
-
     schema = arrow_schema("", served.SCHEMA)
     (tmp_path / "in").mkdir()
 
@@ -114,19 +110,47 @@ def test_files_are_read_and_new_ones_too(tmp_path: Path) -> None:
     write("a.parquet", 0, 10)
     text = served.JOB.replace('kind = "http"', 'kind = "files"\npath = "in/*.parquet"')
     job = load_served(written(tmp_path, re.sub("schema = .*\n", "", text)))
-    for more in (10, 20):  # the second time the first file is not read again
-        service = Service(job.queries, {"": job.sources[""].schema}, tmp_path / "state")
-        path = job.sources[""].path
-        assert path is not None
-        feed = Feed(service, "", files_feed(path, service.marks.get(""), 0.05))
+    folder = tmp_path / "state"
+    for more in (10, 15):  # the second time the first file is not read again
+        sources = Sources(job, folder)
+        service = Service(job.queries, sources.schemas, folder)
+        place = service.marks.get("", sources.read[""].first)
+        feed = Feed(service, "", source_feed(sources.read[""], place))
         feed.start()
         seen(service, more)
         write(f"b{more}.parquet", more, 5)
         seen(service, more + 5)
-        write(f"c{more}.parquet", more + 5, 5)
-        seen(service, more + 10)
         feed.stop()
         service.close()
+
+
+def test_sinks_are_written_once(tmp_path: Path) -> None:
+    job = load_served(written(tmp_path, served.JOB))
+    folder = tmp_path / "state"
+
+    def begin() -> Service:
+        sinks = Sinks(job, folder)
+        return Service(job.queries, Sources(job, folder).schemas, folder, write=sinks.write)
+
+    def apply(service: Service, first: int) -> None:
+        table = read_body("json", served.ndjson(served.rows(first, 5)), service.board.schemas[""])
+        service.submit(Request("", table, 1)).result(20)
+
+    def ends() -> list[Any]:
+        found = [pq.read_table(path) for path in (tmp_path / "talkers").glob("*.parquet")]
+        return sorted(end for each in found for end in set(each["window_end"].to_pylist()))
+
+    service = begin()
+    for i in range(4):
+        apply(service, 5 * i)
+    before = ends()
+    assert len(before) == 9
+    service.journal.close()  # as if it had been killed: the journal is replayed
+    again = begin()
+    assert ends() == before
+    apply(again, 20)
+    again.close()
+    assert len(ends()) == len(set(ends())) == 12
 
 
 class Poster(threading.Thread):
@@ -184,6 +208,9 @@ def killed(folder: Path, kills: int, batches: int, size: int, seed: int) -> None
         client.post(b"".join(bodies))
         for name, answers in found.items():
             assert answers == client.answers(name)
+    files = [pq.read_table(path) for path in (folder / "talkers").glob("*.parquet")]
+    ends = [end for each in files for end in sorted(set(each["window_end"].to_pylist()))]
+    assert sorted(end.isoformat() for end in ends) == [each["end"] for each in found["talkers"]]
 
 
 def test_kills_lose_no_row_and_count_none_twice(tmp_path: Path) -> None:

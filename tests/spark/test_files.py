@@ -85,6 +85,8 @@ def test_every_query_as_a_batch(spark: Any, tmp_path: Path) -> None:
         frames.append(answers.select(F.struct("*").alias(kind)))
         embedded = {name: table.select(columns) for name, columns in SIDES.items()}
         wanted.append(sb.rank(embedded if several else table, query))
+    board = {name: QUERIES[name] for name in ("TopK", "HeavyHitters")}
+    frames.append(rank(folder, board).select(F.struct("*").alias("board")))
     union = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     got = union.toArrow()
     for kind, want in zip(QUERIES, wanted, strict=True):
@@ -92,6 +94,17 @@ def test_every_query_as_a_batch(spark: Any, tmp_path: Path) -> None:
         mine = pa.Table.from_batches([pa.RecordBatch.from_struct_array(own.filter(own.is_valid()))])
         assert mine.column_names == want.column_names, kind
         assert spark_session.rows(mine) == spark_session.rows(want), kind
+    of_board = [row["query"] for row in got["board"].to_pylist() if row is not None]
+    lengths = {kind: want.num_rows for kind, want in zip(QUERIES, wanted, strict=True)}
+    assert {name: of_board.count(name) for name in board} == {name: lengths[name] for name in board}
+
+
+def test_a_column_may_have_any_name(spark: Any) -> None:
+    """What a source sends along is not looked up by name, for a DataFrame has its columns there."""
+    from skyband.spark.ranking import carried_of
+    from skyband.spark.summarise import NOTHING
+
+    assert carried_of(spark.range(1).withColumnRenamed("id", "carried")) is NOTHING
 
 
 class Gathered:

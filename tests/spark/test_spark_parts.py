@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,12 +13,12 @@ from skyband import registry
 from skyband.data.ipc import table_from, table_to_bytes
 from skyband.spark.bucket import SESSIONS, Bucket
 from skyband.spark.parcels import unpack_runs
-from support import approximate, conformance, spark_session, spark_simulator, streams, suites
+from support import approximate, conformance, spark_simulator, streams, suites
+from support.both_engines import compare
 from support.spark_cases import (
     modern,
     pushes_of,
     query_of,
-    ranked,
     settings_of,
     some_rows,
     topk,
@@ -34,33 +31,6 @@ CASES = [
     if registry.load(kind, name).exact
     for number in range(len(conformance.SETTINGS.get(kind, ())))
 ]
-
-
-def compare(
-    kind: str,
-    query: sb.Query,
-    pushes: Sequence[Any],
-    *,
-    shards: int,
-    parts: int,
-    changes: bool,
-    forgetful: bool,
-    least: int = 0,
-) -> None:
-    """Compare the answers of both engines, which must have at least ``least`` rows."""
-    sources = spark_simulator.first_tables(pushes)
-    if set(sources) != {""} and set(sources) != set(query.sources):
-        return  # the engines treat a mapping that lacks a source as different queries
-    plan = spark_simulator.plan_of(query, sources, shards=shards, changes=changes)
-    job = spark_simulator.Job(plan, parts, forgetful)
-    got = pa.concat_tables([job.push(spark_simulator.by_source(push)) for push in pushes])
-    want, stats = spark_session.embedded(query, pushes, changes=changes)
-    wanted = ranked(want, query) if want.num_rows else []
-    assert len(wanted) >= least
-    problem = oracle.difference(ranked(got, query), wanted, oracle.SUMS[kind])
-    assert problem is None, problem
-    for name in ("rows_in", "rows_late", "rows_unused", "rows_filtered"):
-        assert job.stats[name] == stats[name], name
 
 
 @pytest.mark.parametrize(("kind", "name", "number"), CASES)

@@ -3,7 +3,8 @@
 Every call of a function of Skyband is a step. A change of room is a step in another folder of
 ``skyband`` than the step before. Not counted as steps are properties, functions without a name or
 with double underscores, and what every room uses: ``data/``, ``query/``, ``kernels/core/``,
-``window.py``, ``registry.py``, and the values of ``contract/rows.py`` and ``contract/runs.py``.
+``window.py`` with ``panes.py`` and ``durations.py``, ``registry.py``, and the values of
+``contract/rows.py`` and ``contract/runs.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from typing import Any
 import skyband
 
 _ROOT = Path(skyband.__file__).parent
-_SHARED = ("data/", "query/", "kernels/core/", "window.py", "registry.py", "contract/r")
+_SHARED = (
+    "data/", "query/", "kernels/core/", "window.py", "panes.py", "durations.py", "registry.py",
+    "contract/r",
+)  # fmt: skip
 
 
 def walked(work: Callable[[], Any]) -> list[str]:

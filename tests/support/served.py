@@ -151,13 +151,14 @@ def serving(
     limits: Limits | None = None,
     port: int = 0,
     host: str = "127.0.0.1",
+    title: str = "test",
 ) -> Iterator[Client]:
     """Serve until the end of the block; the service is closed then."""
     from skyband.serve.app import make_app
     from skyband.serve.server import listen, make_server
 
     app = make_app(
-        service, dict.fromkeys(service.board.schemas, "http"), "test", host=host, token=token
+        service, dict.fromkeys(service.board.schemas, "http"), title, host=host, token=token
     )
     with listen("127.0.0.1", port) as taken:
         started = threading.Event()

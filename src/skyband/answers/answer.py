@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.changes import ALERTS, Kinds, changes
+from skyband.answers.show import answer_html, answer_text
 from skyband.arrays import Ints
 from skyband.data.columns import equal_to
 from skyband.data.time_axis import window_value
@@ -204,6 +205,14 @@ class Answer:
         value: int | float = self._all.total[self._at].item()
         return value
 
+    @property
+    def query(self) -> Query:
+        """The query that was answered."""
+        return self._all.query
+
     def __repr__(self) -> str:
-        whose = "" if self.name is None else f" {self.name}"
-        return f"<Answer{whose} [{self.start}, {self.end}): {self.table.num_rows} rows>"
+        return answer_text(self)
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        return answer_html(self)

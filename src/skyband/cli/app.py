@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from skyband import query
+from skyband.cli.boards import add_board
 from skyband.cli.demo import add_demo
 from skyband.cli.drafts import add_drafts
 from skyband.cli.pipelines import add_pipelines
@@ -50,6 +51,7 @@ add_demo(app)
 _FIRST = ("TopK", "HeavyHitters", "UncertainTopK", "FusedTopK", "Skyline", "SkylineJoin")
 for _kind in dict.fromkeys((*_FIRST, *query.KINDS)):
     add_verb(app, query.KINDS[_kind])
+add_board(app)
 add_pipelines(app)
 add_drafts(app)
 add_serving(app)

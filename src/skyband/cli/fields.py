@@ -49,6 +49,7 @@ HELP = {
     "prefer": "Columns or expressions and what to prefer in each: min, max or diff.",
     "probability": "Column with the probability that a row exists.",
     "recurrences": "Most live reports of one object in one stream, or 'estimate'.",
+    "repeats": "How several live reports of an object in one stream count: sum, max, latest, mean.",
     "returns": "Whether a stream may report an object more than once.",
     "right": "Name of the right source.",
     "score": "Column to rank by, or an expression such as 'price * volume'.",

@@ -32,11 +32,18 @@ def pipeline(
         Engine | None, typer.Option(help="Where to run it; overrides the job's own setting.")
     ] = None,
     master: Master = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop after this many seconds.", min=0)
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Let Spark print what it has to say.")
+    ] = False,
 ) -> None:
     """Run a streaming job: sources, queries, sinks, trigger and checkpoint from a file."""
     from dataclasses import replace
 
     from skyband import jobs
+    from skyband.cli.job_view import telling
 
     found = jobs.load_job(job, None if engine is None else engine.value)
     if master is not None:
@@ -46,7 +53,8 @@ def pipeline(
         print(jobs.explain(found))
         return
     say(jobs.explain(found))
-    jobs.run_job(found)
+    with telling(found) as tell:
+        jobs.run_job(found, tell=tell, seconds=seconds, verbose=verbose)
 
 
 def state(

@@ -101,14 +101,17 @@ def demo_board() -> dict[str, Query]:
     }
 
 
-def demo_stream(seed: int = 7, per_step: int = 1_500, pause: float = _STEP) -> Iterator[pa.Table]:
-    """The demo's flows, with the times at which they are handed out and some more columns."""
+def demo_stream(seed: int = 7, per_step: int = 1_500, past: float = 20.0) -> Iterator[pa.Table]:
+    """The demo's flows, with the times at which they are handed out and how long they took.
+
+    It begins ``past`` seconds ago and catches up at once, so that there is something to see.
+    """
     import numpy as np
     import pyarrow as pa
 
     from skyband.cli.flows import flow_batches
 
-    due = time.time()
+    due, pause = time.time() - past, _STEP
     for lap in count():
         for number, batch in enumerate(flow_batches(2_000, per_step, seed + lap)):
             rng = np.random.default_rng((seed, lap, number))
@@ -127,4 +130,4 @@ def demo_stream(seed: int = 7, per_step: int = 1_500, pause: float = _STEP) -> I
             }
             time.sleep(max(0.0, due - time.time()))
             yield pa.table(columns)
-            due = max(due + pause, time.time() - pause)
+            due += pause

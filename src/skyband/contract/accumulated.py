@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from skyband.arrays import Codes, Ints, Saved, State
+from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 
-__all__ = ["Accumulated"]
+__all__ = ["PARTS", "Accumulated"]
+
+PARTS = 64
+"""The state is stored in this many parts, so that a batch rewrites only those it has changed."""
 
 
 class Accumulated:
@@ -28,7 +31,12 @@ class Accumulated:
     lasting = True
     kept: Runs | None = None
     """One run per group, in the order of group codes; None before the first pane."""
+    newest: Ints = np.zeros(0, np.int64)
+    """The newest pane with rows, by group code; kept only for ``changed``."""
+    storing = False
+    """Whether an engine stores the state in parts, so that changes have to be noted."""
     _touched: Ints = np.zeros(0, np.int64)
+    """Groups that have changed since they were last stored."""
 
     def read(self, kept: Runs, end: int) -> Runs:
         """What an answer before pane ``end`` needs of the state; all of it by default."""
@@ -68,11 +76,16 @@ class Accumulated:
         mine = np.isin(self.kept.group, fresh.group)
         merged = self.combine(Runs.concat([self.kept.take(mine), fresh]).ordered())
         self.kept = Runs.concat([self.kept.take(~mine), merged]).ordered()
-        self.touch(fresh)
+        self.touch(panes)
 
-    def touch(self, fresh: Runs) -> None:
+    def touch(self, panes: Runs) -> None:
         """Note which groups have changed."""
-        self._touched = np.union1d(self._touched, fresh.group)
+        if self.storing:
+            self._touched = np.union1d(self._touched, panes.group)
+        most = int(panes.group.max(initial=-1)) + 1
+        if most > len(self.newest):
+            self.newest = np.append(self.newest, np.zeros(most, np.int64))
+        self.newest[panes.group] = panes.stamp  # panes ascend
 
     def forget(self, groups: Codes) -> None:
         """See ``Synopsis.forget``."""
@@ -89,6 +102,31 @@ class Accumulated:
     def restore(self, arrays: Saved) -> None:
         """See ``Synopsis.restore``."""
         self.kept = Runs.unpack(arrays["kept"].tobytes())[0] if arrays else None
+
+    def changed(self, stable: Hashes) -> list[tuple[int, Runs]]:
+        """See ``Synopsis.changed``: a group belongs to one part."""
+        if self.kept is None:
+            return []
+        touched = self._touched if self.storing else self.kept.group
+        dirty = np.unique(stable[touched] % np.uint64(PARTS))
+        self.storing, self._touched = True, self._touched[:0]
+        part = stable[self.kept.group] % np.uint64(PARTS)
+        return [(int(each), self.stored(self.kept.take(part == each))) for each in dirty]
+
+    def stored(self, kept: Runs) -> Runs:
+        """These groups, stamped with the newest pane of each."""
+        return kept.stamped(self.newest[kept.group])
+
+    def resume(self, parts: Runs) -> None:
+        """See ``Synopsis.resume``."""
+        parts = parts.ordered()
+        self.touch(parts)
+        self.storing, self._touched = True, self._touched[:0]
+        self.kept = self.joined(parts.stamped(np.zeros(len(parts), np.int64)).ordered())
+
+    def joined(self, parts: Runs) -> Runs:
+        """The state from all its parts."""
+        return parts
 
     def stats(self) -> dict[str, int | float]:
         """See ``Synopsis.stats``."""

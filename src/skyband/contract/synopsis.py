@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Codes, Ints, Saved, State
+from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.contract.checks import check_names
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Runs
@@ -254,6 +254,19 @@ class Synopsis(ABC, Generic[Q]):
     def restore(self, arrays: Saved) -> None:
         """Restore a snapshot of the same query."""
         load(self, arrays)
+
+    def changed(self, stable: Hashes) -> list[tuple[int, Runs]]:
+        """The parts of the state that have changed since the last call, by number.
+
+        Called only if the class declares ``lasting``, by an engine that stores the state in parts.
+        ``stable[group]`` is a hash of the group's key, the same in every process. The stamp of a
+        run is the newest pane in which its group has rows. A part without runs is empty.
+        """
+        raise NotImplementedError
+
+    def resume(self, parts: Runs) -> None:
+        """Continue from the parts that ``changed`` returned, each in its last form."""
+        raise NotImplementedError
 
     @property
     def nbytes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Mask
-from skyband.data.columns import output_type, plain, to_numpy
+from skyband.data.columns import is_bare, output_type, plain, to_numpy
 from skyband.errors import SchemaError
 
 __all__ = ["RowFilter"]
+
+_FEW = 8
+"""Up to this many numbers are compared one by one, which is faster than looking rows up."""
 
 
 class RowFilter:
@@ -49,7 +53,12 @@ def _inside(column: pa.Array, values: pa.Array) -> Mask:
         return inside[to_numpy(indices)]
     if not len(values) or pa.types.is_null(column.type):
         return np.zeros(len(column), np.bool_)
-    found = pc.is_in(plain(column), value_set=values)
+    column = plain(column)
+    if len(values) > (_FEW if is_bare(values.type) else 1):
+        found = pc.is_in(column, value_set=values)
+    else:  # several times as fast
+        found = reduce(pc.or_, [pc.equal(column, value) for value in values])
+        found = pc.fill_null(found, False)
     return np.asarray(found.to_numpy(zero_copy_only=False))
 
 

@@ -46,6 +46,12 @@ class Asked:
         names += [name for columns in made.values() for name in columns]
         return tuple(dict.fromkeys((*names, *self.filtering)))
 
+    def judged(self, rows: pa.RecordBatch, needed: Iterable[str]) -> pa.RecordBatch:
+        """The rows without columns that only the filter reads."""
+        made = {each.text for each in self.computed}
+        names = {name for each in self.computed for name in each.columns} | set(needed) - made
+        return rows.select([name for name in rows.schema.names if name in names])
+
     def widened(self, rows: Rows) -> Rows:
         """The rows with the computed columns."""
         for each in self.computed:

@@ -93,13 +93,21 @@ class Fold:
             self.live.saw(runs)
         self.open.take(runs)
 
-    def resume(self, clock: dict[str, Any] | None, panes: Sequence[Runs]) -> None:
+    def resume(
+        self, clock: dict[str, Any] | None, panes: Sequence[Runs], parts: Sequence[Runs] = ()
+    ) -> None:
         """Start from a clock and the summaries of all panes that a future window covers.
 
-        The synopsis then answers as if it had taken all panes from the beginning.
+        The synopsis then answers as if it had taken all panes from the beginning. ``parts`` are
+        those of a state that outlives its panes.
         """
         if clock is not None:
             self.time.restore(clock)
+        if parts:
+            state = Runs.concat(parts)
+            self.open.take(state.slice(0, 0))
+            self.live.saw(state)
+            self.synopsis.resume(state)
         upto = self.time.sealed
         sealed = [runs for runs in panes if len(runs) and runs.stamp[0] < upto]
         for runs in panes:
@@ -140,19 +148,27 @@ class Fold:
             return None
         return self._finished(finished, step.windows)
 
-    def seal(self, watermark: int) -> Step | None:
-        """Like ``advance``, but return this fold's part of the answers, in ``Step.partial``."""
-        step = self._time_step(watermark)
+    def seal(self, watermark: int, elsewhere: Ints = _NONE) -> Step | None:
+        """Like ``advance``, but return this fold's part of the answers, in ``Step.partial``.
+
+        ``elsewhere`` are panes that have rows in other folds, if that decides what is answered.
+        """
+        step = self._time_step(watermark, elsewhere=elsewhere)
         if step is None or step.sealed is None:
             return step
         return replace(step, partial=self.synopsis.fold(step.sealed, step.windows))
 
-    def _time_step(self, watermark: int, apart: bool = False) -> Step | None:
+    def _time_step(
+        self, watermark: int, apart: bool = False, elsewhere: Ints = _NONE
+    ) -> Step | None:
         upto = int(self.panes.pane_of(watermark))
         ahead, sealed, rest = self.open.split(lambda runs: runs.stamp < upto, apart)
         admitted, faults = self._admitted(sealed)
         both = [r.stamp[run_starts(r.stamp)] for r in (ahead, admitted) if r is not None]
-        numbers = self.time.advance(watermark, np.concatenate([_NONE, *both]))
+        filled = np.concatenate([_NONE, *both])
+        if len(elsewhere):
+            filled = np.union1d(filled, elsewhere[elsewhere < upto])
+        numbers = self.time.advance(watermark, filled)
         self.open.keep(rest)
         if admitted is None and not len(numbers):
             return None

@@ -154,6 +154,11 @@ class Intake:
             check_somewhere(self.query, source, known, self.absent)
         return Asked(self.query, source, schema)
 
+    def inputs(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
+        """The columns of a source that the query reads: for itself, its filter and expressions."""
+        asked = self._asked(source, schema)
+        return asked.inputs(self.synopsis.columns(source, asked.wide(schema)))
+
     def end(self, source: str) -> None:
         """A source sends nothing more; raises SchemaError if no source has a ``where`` column."""
         if source not in self.bound:
@@ -173,8 +178,7 @@ class Intake:
         """
         if table.num_rows:
             return False
-        asked = self._asked(source, table.schema)
-        names = asked.inputs(self.synopsis.columns(source, asked.wide(table.schema)))
+        names = self.inputs(source, table.schema)
         check_names(source, table.schema, names)
         if not any(pa.types.is_null(table.schema.field(name).type) for name in names):
             return False
@@ -228,8 +232,10 @@ class Intake:
                 least, greatest = int(ticks[readable].min()), int(ticks[readable].max())
             kept |= ~readable
         rows = np.flatnonzero(kept)
-        counting = batch if len(rows) == len(kept) else batch.filter(pa.array(kept))
-        counting = self.widened(source, counting).select(self.synopsis.schemas[source].names)
+        needed = self.synopsis.schemas[source].names
+        counting = self.asked[source].judged(batch, needed)
+        counting = counting if len(rows) == len(kept) else counting.filter(pa.array(kept))
+        counting = self.widened(source, counting).select(needed)
         taken = self._checked(source, counting, sorted_before)
         faults = taken.faults
         if faults is not None and len(rows) < len(kept):

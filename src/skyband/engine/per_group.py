@@ -38,6 +38,7 @@ class PerGroup(Synopsis[Any]):
         self.axes = self.model.axes
         self.exact, self.peeks = self.model.exact, self.model.peeks
         self.shortens, self.admits = self.model.shortens, self.model.admits
+        assert not self.model.lasting
         self.ready = False
 
     def bind(self, source: str, schema: pa.Schema) -> pa.Schema:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -117,14 +116,14 @@ class Family:
                 sources = session.by_source(table)
         with leader.named():
             taken = leader.reading(sources)
-        if not taken or not self._fits(taken[0]):
+        if not taken or not all(self._fits(each) for each in taken):
             return [session.pushing(table) for session in self.sessions]
         for session in self.sessions[1:]:
             with session.named():
                 session.bind(ONLY, table.schema)
         with leader.named():
             leader.refuse(taken)
-        shared = Shared(self, taken[0])
+        shared = Shared(self)
         return [
             Move(
                 session,
@@ -152,19 +151,18 @@ class Family:
         return self._summariser
 
 
-@dataclass
 class Shared:
-    """The summaries of one batch over shared panes, made when the first session asks."""
+    """The summaries of one batch over shared panes, made when the first session asks for them."""
 
-    family: Family
-    taken: Taken
-    _made: tuple[Runs, Ints, GroupTable] | None = None
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self._made: dict[int, tuple[Runs, Ints, GroupTable]] = {}
 
     def of(self, session: Session, taken: Taken, fold: Fold, sealed: int) -> Summary:
         """The summaries that a session takes: in its own panes, with its own group codes."""
         if taken.ticks is None:
             return Summary()
-        runs, starts, groups = self._summaries()
+        runs, starts, groups = self._summaries(taken, taken.ticks)
         panes = fold.panes
         pane = np.asarray(panes.pane_of(starts))
         used = panes.used(pane)
@@ -183,19 +181,18 @@ class Shared:
         found.runs = synopsis.combine(runs) if runs.repeats.any() else synopsis.narrowed(runs)
         return found
 
-    def _summaries(self) -> tuple[Runs, Ints, GroupTable]:
-        if self._made is None:
-            family, taken = self.family, self.taken
-            assert taken.ticks is not None
+    def _summaries(self, taken: Taken, ticks: Ints) -> tuple[Runs, Ints, GroupTable]:
+        """Summaries over shared panes, where each of these begins, and the groups' codes."""
+        if id(taken) not in self._made:
+            family, summariser = self.family, self.family.summariser()
             base = family.base
-            panes = Cuts(family.panes, taken.ticks) if base is None else family.panes[base]
-            groups = GroupTable(family.sessions[0].query.groups, taken.batch.schema)
-            summariser = family.summariser()
+            panes = Cuts(family.panes, ticks) if base is None else family.panes[base]
+            groups = GroupTable(family.queries[0].groups, taken.batch.schema)
             placed = place_rows(taken, summariser.axes[ONLY], panes, groups, NEVER)
             assert placed.rows is not None
             runs = summariser.summarise(placed.rows)
-            self._made = runs, np.asarray(panes.pane_start(runs.stamp)), groups
-        return self._made
+            self._made[id(taken)] = runs, np.asarray(panes.pane_start(runs.stamp)), groups
+        return self._made[id(taken)]
 
 
 def _regrouped(runs: Runs, groups: GroupTable, own: GroupTable) -> Runs:

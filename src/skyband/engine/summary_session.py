@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
@@ -12,6 +13,7 @@ from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
+from skyband.data.keys import hash_columns
 from skyband.engine.fold import Step
 from skyband.engine.intake import Intake
 from skyband.engine.open_panes import OpenPanes
@@ -55,9 +57,13 @@ class SummarySession(Session):
         clock: dict[str, Any] | None,
         panes: Sequence[Runs],
         last_answer: pa.Table | None,
+        parts: Sequence[Runs] = (),
     ) -> None:
-        """Continue from the summaries of all panes that a future window covers."""
-        self._fold.resume(clock, panes)
+        """Continue from the summaries of all panes that a future window covers.
+
+        ``parts`` are those of a state that outlives its panes.
+        """
+        self._fold.resume(clock, panes, parts)
         if last_answer is not None:
             self._fold.before = {0: last_answer}
 
@@ -70,9 +76,27 @@ class SummarySession(Session):
         """The summaries of open panes."""
         return self._fold.open
 
-    def seal(self, watermark: int) -> Step | None:
-        """Seal the panes that end by the watermark; return this session's part of the answers."""
-        return self._fold.seal(watermark)
+    def seal(self, watermark: int, elsewhere: Ints) -> Step | None:
+        """Seal the panes that end by the watermark; return this session's part of the answers.
+
+        ``elsewhere`` are panes that have rows in other sessions, if that decides what is answered.
+        """
+        return self._fold.seal(watermark, elsewhere)
+
+    @property
+    def sealed(self) -> int:
+        """The first pane that still takes rows."""
+        return self._fold.time.sealed
+
+    def changed(self) -> list[tuple[int, Runs]]:
+        """The changed parts of a state that outlives its panes."""
+        if not self.synopsis.lasting or not self.synopsis.ready:
+            return []
+        groups = self._fold.groups
+        stable = np.zeros(groups.bound, np.uint64)
+        if groups.names:
+            stable[groups.live] = hash_columns(groups.gather(groups.live))
+        return self.synopsis.changed(stable)
 
     def finish(self, partials: Sequence[Runs], numbers: Ints) -> Answers:
         """The answers of these windows (at least one) from the parts of all sessions."""

@@ -12,7 +12,7 @@ from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.decay import Decay
 from skyband.data.time_axis import native_ticks
-from skyband.frequency.running import RunningCounts
+from skyband.frequency.running import RunningCounts, only
 
 __all__ = ["DecayedCounts"]
 
@@ -41,10 +41,10 @@ class DecayedCounts(RunningCounts):
     true decayed weights, with error 0, for items that were never forgotten or dropped.
 
     >>> import pyarrow as pa, skyband as sb
-    >>> words = pa.table({"t": [0, 5, 12], "word": ["to", "be", "to"]})
-    >>> query = sb.HeavyHitters(k=1, item="word", time="t", window=sb.DecayWindow(4, slide=10))
+    >>> words = pa.table({"t": [0, 5, 10], "word": ["to", "be", "to"]})
+    >>> query = sb.HeavyHitters(k=1, item="word", time="t", window=sb.DecayWindow(5, slide=10))
     >>> sb.rank(words, query).select(["window_end", "word", "count"]).to_pylist()[1]
-    {'window_end': 20, 'word': 'to', 'count': 0.28125}
+    {'window_end': 20, 'word': 'to', 'count': 0.3125}
     """
 
     timed = True
@@ -129,7 +129,7 @@ class DecayedCounts(RunningCounts):
             cells = kept.parts["cells"]
             alive = self._seen_since(cells, pane, self.decay.panes.memory)
             if not alive.all():
-                kept = kept.with_parts(cells=_only(cells, alive))
+                kept = kept.with_parts(cells=only(cells, alive))
         held = sum(each.lengths for each in kept.parts.values())
         return kept if held.all() else kept.take(held > 0)
 
@@ -143,7 +143,7 @@ class DecayedCounts(RunningCounts):
 
     def _forgotten(self, kept: Runs, old: Any) -> Runs:
         part = kept.parts["items"]
-        items = _only(part, ~old)
+        items = only(part, ~old)
         if self.query.capacity is not None:
             return kept.with_parts(items=items)
         cells, owner = kept.parts["cells"], np.repeat(np.arange(len(kept)), part.lengths)[old]
@@ -182,6 +182,10 @@ class DecayedCounts(RunningCounts):
         columns = {**part.columns, "count": part["count"] + slack, "error": part["error"] + slack}
         return fresh.with_parts(items=Part(part.offsets, columns))
 
+    def home(self, name: str, part: Part) -> Ints:
+        # A cell is in the part of the items that it stands for.
+        return part["cell"] >> 10 if name == "cells" else super().home(name, part)
+
     def read(self, kept: Runs, end: int) -> Runs:
         kept = self.before(kept, end)
         part = kept.parts["items"]
@@ -193,7 +197,7 @@ class DecayedCounts(RunningCounts):
             "count": part["count"] * by_item,
             "error": part["error"] * by_item,
         }
-        part = _only(Part(part.offsets, columns), shown)
+        part = only(Part(part.offsets, columns), shown)
         return kept.with_parts(items=part).take(part.lengths > 0)
 
 
@@ -204,13 +208,6 @@ def _key(run: Ints, hashes: Any) -> Any:
 
 def _cell_of(hashes: Any) -> Ints:
     return np.asarray(hashes >> _CELL).astype(np.int64)
-
-
-def _only(part: Part, rows: Any) -> Part:
-    """Only some rows of each run."""
-    run = np.repeat(np.arange(len(part.lengths)), part.lengths)[rows]
-    lengths = np.bincount(run, minlength=len(part.lengths))
-    return part.rows(np.flatnonzero(rows), offsets_of(lengths))
 
 
 def _cells(owner: Ints, cell: Ints, weight: Array, seen: Ints, runs: int) -> Part:

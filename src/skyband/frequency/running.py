@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Array, Ints, Mask
-from skyband.contract.accumulated import Accumulated
+from skyband.arrays import Array, Hashes, Ints, Mask
+from skyband.contract.accumulated import PARTS, Accumulated
 from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
 from skyband.data.keys import hash_kept
@@ -21,6 +21,8 @@ from skyband.query.frequency import HeavyHitters
 
 __all__ = ["RunningCounts"]
 
+_PART_SHIFT = np.uint64(58)
+"""Bits of a hash that the number of its part, one of 64, leaves out."""
 _OPEN = 4
 """The summary of an open pane may hold this many times the capacity, for better counts."""
 
@@ -50,6 +52,8 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         super().__init__(query)
         self.exact = query.capacity is None
         self.timed = self.timed or bool(query.keep)
+        self._dirty = np.zeros(0, np.int64)
+        """Parts and groups that have changed since they were last stored, packed."""
 
     # Summaries --------------------------------------------------------------------------------
 
@@ -156,7 +160,49 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         fresh = self.returned(fresh, known)
         merged = self._bounded(self._merged(Runs.concat([fresh, known]).ordered()))
         self.kept = Runs.concat([self.kept.take(~mine), merged]).ordered()
-        self.touch(fresh)
+        self.touch(pane)
+
+    # Stored parts -----------------------------------------------------------------------------
+
+    def touch(self, panes: Runs) -> None:
+        super().touch(panes)
+        if self.storing and self.query.capacity is None:
+            part = panes.parts["items"]
+            changed = _part_of(part["hash"]), np.repeat(panes.group, part.lengths)
+            self._dirty = np.unique(np.append(self._dirty, (changed[0] << 32) + changed[1]))
+
+    def changed(self, stable: Hashes) -> list[tuple[int, Runs]]:
+        """With ``capacity``, a group is in one part; otherwise, an item of a group is."""
+        dirty, self._dirty = self._dirty, self._dirty[:0]
+        if self.kept is None or self.query.capacity is not None:
+            return super().changed(stable)
+        moved = (stable % np.uint64(PARTS)).astype(np.int64)
+        found = list(range(PARTS))
+        if self.storing:
+            found = np.unique(((dirty >> 32) + moved[dirty & 0xFFFFFFFF]) % PARTS).tolist()
+        self.storing, self._touched = True, self._touched[:0]
+        parts, homes = self.kept.parts, {}
+        for name, part in parts.items():
+            group = np.repeat(self.kept.group, part.lengths)
+            homes[name] = (self.home(name, part) + moved[group]) % PARTS
+        kept = self.stored(self.kept)
+        pieces = []
+        for each in found:
+            some = kept.with_parts(**{n: only(p, homes[n] == each) for n, p in parts.items()})
+            held = sum(part.lengths for part in some.parts.values())
+            pieces.append((each, some.take(held > 0)))
+        return pieces
+
+    def home(self, name: str, part: Part) -> Ints:
+        """The part of the state that each row of one of its columns belongs to, in group 0."""
+        return _part_of(part["hash"])
+
+    def resume(self, parts: Runs) -> None:
+        super().resume(parts)
+        self._dirty = self._dirty[:0]
+
+    def joined(self, parts: Runs) -> Runs:
+        return self._merged(parts) if parts.repeats.any() else parts
 
     def before(self, kept: Runs, pane: int) -> Runs:
         """The state of some groups just before a pane."""
@@ -208,6 +254,17 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         assert self.query.capacity is None or (part.lengths <= self.query.capacity).all()
         for low, high in zip(part.offsets[:-1], part.offsets[1:], strict=True):
             assert len(np.unique(part["hash"][low:high])) == high - low
+
+
+def _part_of(hashes: Any) -> Ints:
+    return np.asarray(hashes >> _PART_SHIFT).astype(np.int64)
+
+
+def only(part: Part, rows: Any) -> Part:
+    """Only some rows of each run."""
+    run = np.repeat(np.arange(len(part.lengths)), part.lengths)[rows]
+    lengths = np.bincount(run, minlength=len(part.lengths))
+    return part.rows(np.flatnonzero(rows), offsets_of(lengths))
 
 
 def _latest_first(times: Ints, offsets: Ints, kept: Sequence[pa.Array] = ()) -> Ints:

@@ -48,9 +48,9 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         self.low, self.high = pairs[:, 0].copy(), pairs[:, 1].copy()
         self.score = scorer(query)
         self.panes = query.window.panes
-        known = isinstance(query.recurrences, int)
-        watched = known and query.options.get("guard", True)
-        self.guard = Guard(int(query.recurrences)) if watched else None
+        most = query.most_reports
+        watched = most is not None and query.options.get("guard", True)
+        self.guard = Guard(most) if most is not None and watched else None
 
     # Columns ----------------------------------------------------------------------------------
 

@@ -20,7 +20,8 @@ from typing import Any
 
 from skyband.jobs.checks import check_ready
 from skyband.jobs.job import Job, explain
-from skyband.jobs.parsing import Problem, load_job, parse_job, problems_of
+from skyband.jobs.parsing import Problem, load_board, load_job, parse_job, problems_of
+from skyband.jobs.report import Tell
 from skyband.spark.requirements import require_packages
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Problem",
     "check_ready",
     "explain",
+    "load_board",
     "load_job",
     "parse_job",
     "problems_of",
@@ -35,15 +37,26 @@ __all__ = [
 ]
 
 
-def run_job(job: Job, session: Any = None) -> None:
-    """Run a job until it ends or is interrupted; answers already written stay valid."""
+def run_job(
+    job: Job,
+    session: Any = None,
+    tell: Tell | None = None,
+    seconds: float | None = None,
+    verbose: bool = True,
+) -> None:
+    """Run a job until it ends or is interrupted; answers already written stay valid.
+
+    ``tell`` is called with a report after each batch. ``seconds`` ends the job after that time.
+    ``verbose=False`` turns off what Spark itself prints.
+    """
     check_ready(job)
     if job.engine == "local":
         from skyband.jobs.local.run import run_local
 
-        run_local(job)
+        told = None if tell is None else lambda progress: tell(progress.report())
+        run_local(job, told, seconds)
         return
     require_packages()
     from skyband.jobs.run import run
 
-    run(job, session)
+    run(job, session, tell, seconds, verbose)

@@ -17,14 +17,19 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 
-from skyband.data.ipc import table_from
+from skyband.data.ipc import table_from, table_to_bytes
 from skyband.errors import SkybandError
+from skyband.jobs.report import newest_window
 from skyband.jobs.rows import Sink, written
+from skyband.spark.letters import refuse
+from skyband.spark.metrics import log
 from skyband.spark.ranking import spark_schema
-from skyband.spark.stages import unpacker
+from skyband.spark.stages import GIVEN_DDL, unpacker
 
 __all__ = ["SparkRows", "Writer"]
 
+_SHOWN = 1 << 20
+"""Bytes of answers per batch up to which the newest window is kept for showing."""
 _AT_ONCE = 64 << 20
 """Bytes that the driver fetches at once; larger results are fetched partition by partition."""
 
@@ -67,16 +72,25 @@ class Writer:
         letters: Sink[SparkRows] | None,
         letter_schema: pa.Schema,
         claim: Callable[[], None],
+        gone: Callable[[int], pa.Table] | None = None,
+        on_bad: str = "skip",
     ) -> None:
         self.targets = [(sink, "payload", schema)]
         if letters is not None:
             self.targets.append((letters, "letters", letter_schema))
         self.claim = claim
+        self.gone = gone
+        """Gives a dead letter for each file of a batch that disappeared before it was read."""
+        self.on_bad = on_bad
         self.problem: Exception | None = None
         """The error that stopped the job, if a sink raised it."""
+        self.newest: pa.Table | None = None
+        """The newest window that was written, if ``follow`` is set."""
+        self.follow = False
 
     def __call__(self, given: Any, batch: int) -> None:
         """Write one batch."""
+        given = self._with_gone(given, batch)
         given.persist()
         try:
             size = {
@@ -87,8 +101,34 @@ class Writer:
             self.claim()
             for sink, column, schema in self.targets:
                 self._write(sink, batch, SparkRows(given, column, schema, int(found[column])))
+            self._note(SparkRows(given, "payload", self.targets[0][2], int(found["payload"])))
         finally:
             given.unpersist()
+
+    def _with_gone(self, given: Any, batch: int) -> Any:
+        """The batch with letters for files that are gone; raises if bad rows do."""
+        letters = None if self.gone is None else self.gone(batch)
+        if letters is None or not letters.num_rows:
+            return given
+        if self.on_bad == "raise":
+            try:
+                refuse(letters, letters.num_rows)
+            except SkybandError as problem:
+                self.problem = problem
+                raise
+        for row in letters.to_pylist():
+            log.warning("batch %d is without %r: %s", batch, row["file"], row["reason"])
+        if len(self.targets) == 1:
+            return given
+        more = [(None, table_to_bytes(letters))]
+        return given.unionByName(given.sparkSession.createDataFrame(more, GIVEN_DDL))
+
+    def _note(self, rows: SparkRows) -> None:
+        """Keep the newest window, for those who look at the job."""
+        if self.follow and rows and rows.nbytes <= _SHOWN:
+            found = pa.concat_tables(rows.tables())
+            if found.num_rows:
+                self.newest = newest_window(found)
 
     def _write(self, sink: Sink[SparkRows], batch: int, rows: SparkRows) -> None:
         try:

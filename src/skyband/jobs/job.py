@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from skyband.engine.explain import sharing_of
 from skyband.jobs.checks import read_by_workers
 from skyband.query import Query
 from skyband.spark.plan import buckets_of
@@ -117,6 +118,8 @@ def _explain_query(job: Job, name: str) -> list[str]:
         f"  panes  {window.panes.per_window} per window, {window.panes.per_slide} per slide; "
         f"summaries are made where the rows are",
     ]
+    if not job.alone and job.engine == "local":
+        lines.append(f"  share  {sharing_of(name, job.queries)}")
     if job.engine != "local":
         lines.append(f"  split  {buckets_of(query)} bucket(s) x {job.shards or 1} shard(s)")
     given = "changes" if job.changes_of(name) else "tables"

@@ -28,7 +28,7 @@ from skyband.query.base import KINDS
 from skyband.query.checks import count, one_of
 from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
-__all__ = ["Problem", "load_job", "parse_job", "problems_of"]
+__all__ = ["Problem", "load_board", "load_job", "parse_job", "problems_of"]
 
 T = TypeVar("T")
 
@@ -61,6 +61,29 @@ def parse_job(told: Mapping[str, Any], folder: Path | None = None) -> Job:
     if parsing.problems or job is None:
         raise QueryError(parsing.problems[0][1])
     return job
+
+
+def load_board(path: str | Path) -> Job:
+    """Load the sources and queries of a job file, which needs no sinks and no checkpoint for that.
+
+    The queries become a board, even if there is only one.
+    """
+    told, _ = _read(Path(path))
+    name = str(told.get("name", Path(path).stem))
+    sink = {"sink": {"kind": "console"}}
+    given = told.get("queries")
+    if isinstance(given, Mapping):
+        given = {n: {**sink, **q} if isinstance(q, Mapping) else q for n, q in given.items()}
+    elif "query" in told:
+        query = told["query"]
+        given = {name: {**sink, **query} if isinstance(query, Mapping) else query}
+    dropped = ("query", "queries", "sink", "dead_letters", "checkpoint", "trigger", "metrics")
+    plain = {key: value for key, value in told.items() if key not in dropped}
+    whole = plain | {"name": name, "checkpoint": name, "engine": "local"}
+    try:
+        return parse_job(whole | ({} if given is None else {"queries": given}), Path(path).parent)
+    except QueryError as problem:
+        raise QueryError(f"{path}: {problem}") from None
 
 
 def problems_of(path: str | Path, engine: str | None = None) -> list[Problem]:

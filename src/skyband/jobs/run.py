@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -12,12 +14,15 @@ from pyspark.errors import StreamingQueryException
 from skyband.errors import EngineError
 from skyband.jobs.batches import Writer
 from skyband.jobs.job import Job
+from skyband.jobs.listed import Listed
 from skyband.jobs.reading import packages_of, read_source
+from skyband.jobs.report import Report, Tell
 from skyband.jobs.sinks import make_sink
 from skyband.jobs.stopping import Stop
 from skyband.spark.checkpoint import Claim
+from skyband.spark.file_source import Files
 from skyband.spark.letters import LETTERS
-from skyband.spark.metrics import Progress, log, serve
+from skyband.spark.metrics import Progress, log, read_progress, serve
 from skyband.spark.plan import state_keys
 from skyband.spark.ranking import given, plan_of
 from skyband.spark.requirements import (
@@ -44,15 +49,22 @@ _PATIENCE = "spark.python.authenticate.socketTimeout"
 """How long Spark and a worker wait for each other; the default is too short on a busy machine."""
 
 
-def run(job: Job, session: Any = None) -> None:
+def run(
+    job: Job,
+    session: Any = None,
+    tell: Tell | None = None,
+    seconds: float | None = None,
+    verbose: bool = True,
+) -> None:
     """The implementation of ``skyband.jobs.run_job``; needs PySpark to be installed."""
     own = session is None
     with Stop() as stop:
         try:
             if session is None:
-                session = session_of(job)
+                session = session_of(job, verbose)
             stop.listen()
-            _run(job, session, stop)
+            stop.after(seconds)
+            _run(job, session, stop, tell)
         except (Exception, KeyboardInterrupt):
             # An error while a job is being stopped is a consequence of stopping it.
             if not stop.asked():
@@ -63,14 +75,17 @@ def run(job: Job, session: Any = None) -> None:
                     session.stop()
 
 
-def _run(job: Job, session: Any, stop: Stop) -> None:
+def _run(job: Job, session: Any, stop: Stop, tell: Tell | None) -> None:
     attempts = _ATTEMPTS
     while not stop.asked():
         attempts -= 1
         running = _start(job, session)
+        running.writer.follow = tell is not None
+        reports = Reports(running)
         try:
             while not stop.asked() and not running.query.awaitTermination(_LOOK):
-                pass
+                reports.tell(tell)
+            reports.tell(tell)
             return
         except StreamingQueryException as problem:
             if _SLOW_START not in str(problem) or not attempts:
@@ -88,7 +103,7 @@ def _run(job: Job, session: Any, stop: Stop) -> None:
             running.close()
 
 
-def session_of(job: Job) -> Any:
+def session_of(job: Job, verbose: bool = True) -> Any:
     """Start a session with the packages that the job's sources and sinks need."""
     sections = [
         *job.sources.values(),
@@ -104,7 +119,9 @@ def session_of(job: Job) -> Any:
     settings.setdefault(PARTITIONS, partitions_for(keys, job.master))
     settings.setdefault(_STOP, "10s")
     settings.setdefault(_PATIENCE, "120s")
-    return start_session(job.master, job.name, settings)
+    if not verbose:
+        settings.setdefault("spark.log.level", "ERROR")
+    return start_session(job.master, job.name, settings, quiet=not verbose)
 
 
 class Metrics:
@@ -133,6 +150,8 @@ class Metrics:
 class Running:
     """A running job."""
 
+    name: str
+    """Of the query that it answers."""
     query: Any
     writer: Writer
     metrics: Metrics | None
@@ -159,6 +178,47 @@ class Running:
                 self.metrics.close()
 
 
+class Reports:
+    """Tells what a running job has done, batch by batch."""
+
+    def __init__(self, running: Running) -> None:
+        self.running = running
+        self.progress = Progress()
+        self.batch = -1
+
+    def tell(self, tell: Tell | None) -> None:
+        """Report the batches that ended since the last call, the last of them in full."""
+        last = None if tell is None else self.running.query.lastProgress
+        if tell is None or last is None or last.batchId <= self.batch:
+            return
+        new = [last] if last.batchId == self.batch + 1 else self.running.query.recentProgress
+        figures: dict[str, float] = {}
+        for each in new:
+            if each.batchId > self.batch and read_progress(each) is not None:
+                self.batch = each.batchId
+                self.progress.onQueryProgress(SimpleNamespace(progress=each))
+                figures = read_progress(each) or {}
+        for totals in self.progress.snapshot().values():
+            tell(self._report(figures, totals))
+
+    def _report(self, figures: Mapping[str, float], totals: Mapping[str, float]) -> Report:
+        seconds = figures.get("batch_seconds", 0.0)
+        newest = self.running.writer.newest
+        state = totals.get("state_bytes")
+        return Report(
+            batch=self.batch,
+            rows=int(totals["rows_in"]),
+            rate=figures.get("rows_in", 0.0) / seconds if seconds else None,
+            late=int(totals["rows_late"]),
+            bad=int(totals["rows_bad"]),
+            windows=int(totals["windows_out"]),
+            state_bytes=None if state is None else int(state),
+            watermark=totals.get("watermark_seconds"),
+            lag=totals.get("watermark_lag_seconds"),
+            answers={} if newest is None else {self.running.name: newest},
+        )
+
+
 def start_job(job: Job, session: Any) -> tuple[list[Any], Metrics | None]:
     """Start the streaming query of a job; returns it in a list, and its metrics, if any."""
     running = _start(job, session)
@@ -172,6 +232,7 @@ def _start(job: Job, session: Any) -> Running:
     frames = {name: frame for name, (frame, _) in read.items()}
     shown = {name: frame.drop(*carried[name].hidden) for name, frame in frames.items()}
     ((name, query),) = job.queries.items()
+    answered = name
     plan = plan_of(shown, query, job.shards, job.on_bad, job.changes_of(name))
     plan = replace(plan, letters=letters)
     check_session(session, streaming=True)
@@ -184,7 +245,9 @@ def _start(job: Job, session: Any) -> Running:
         dead = make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")
         dead.open(claim.run)
     sink.open(claim.run)
-    writer = Writer(sink, plan.output, dead, LETTERS, claim.confirm)
+    files = {i: each for i, each in enumerate(frames) if isinstance(frames[each], Files)}
+    listed = Listed(f"{job.checkpoint}/answers", files)
+    writer = Writer(sink, plan.output, dead, LETTERS, claim.confirm, listed.gone, job.on_bad)
     metrics = Metrics(job, session) if job.metrics else None
     try:
         claim.prepare()
@@ -195,7 +258,7 @@ def _start(job: Job, session: Any) -> Running:
         claim.withdraw()
         told = first_line(problem)
         raise EngineError(f"the job {job.name!r} could not be started: {told}") from problem
-    return Running(query, writer, metrics)
+    return Running(answered, query, writer, metrics)
 
 
 def _started(job: Job, frame: Any, writer: Writer) -> Any:

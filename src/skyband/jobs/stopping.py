@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from types import FrameType
 from typing import Any
 
@@ -23,6 +24,7 @@ class Stop:
     def __init__(self) -> None:
         self._asked = False
         self._noting = False
+        self._until: float | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stop:
@@ -41,9 +43,13 @@ class Stop:
         self._noting = True
         self._set()
 
+    def after(self, seconds: float | None) -> None:
+        """End the job after so many seconds, as if a signal came then."""
+        self._until = None if seconds is None else time.monotonic() + seconds
+
     def asked(self) -> bool:
         """Whether the job should end."""
-        return self._asked
+        return self._asked or (self._until is not None and time.monotonic() >= self._until)
 
     def _set(self) -> None:
         if threading.current_thread() is not threading.main_thread():

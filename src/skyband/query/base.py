@@ -21,8 +21,8 @@ __all__ = ["ADDED", "KINDS", "Query", "check_query", "from_spec"]
 ADDED: Mapping[str, Any] = {"added": True}
 """Metadata of a field that version 0.1 did not have. While it has its default it is no part of the
 fingerprint, so that states of older versions still belong to the query."""
-Wanted = str | int | float | bool | None
-"""A value that ``where`` asks for."""
+Wanted = Any
+"""A value that ``where`` asks for: text, a number, a boolean, a time."""
 RESERVED = ("window_start", "window_end", "rank")
 KINDS: dict[str, type[Query]] = {}
 """Every kind of query, by name."""

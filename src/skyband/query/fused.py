@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from skyband.errors import QueryError
-from skyband.query.base import Query
+from skyband.query.base import ADDED, Query
 from skyband.query.checks import column, columns, count, one_of
 from skyband.window import CountWindow
 
 __all__ = ["COMBINERS", "FusedTopK"]
 
+REPEATS = ("sum", "max", "latest", "mean")
 COMBINERS = ("sum", "mean", "min", "max", "product")
 Combine = str | Mapping[str, float] | Sequence[float] | Callable[[np.ndarray], np.ndarray]
 
@@ -39,13 +40,15 @@ class FusedTopK(Query):
     If a stream has not reported an object, or its report has expired, the stream's lower bound is
     used. ``combine`` is a name, weights per stream, or a monotone function from an array of shape
     (objects, streams) to one score per object. ``recurrences`` is the number of live reports that
-    one stream may hold for an object (they add up), or "estimate". ``returns=False`` promises that
-    each stream reports an object at most once ever.
+    one stream may hold for an object, or "estimate". ``repeats`` says how several live reports of
+    an object in one stream count: "sum", "max", "latest" or "mean"; any number is then allowed,
+    unless ``recurrences`` is more than 1. ``returns=False`` promises that each stream reports an
+    object at most once ever.
     """
 
     kind: ClassVar[str] = "FusedTopK"
     extra_columns: ClassVar[tuple[str, ...]] = ("score",)
-    settings: ClassVar[tuple[str, ...]] = ("returns",)
+    settings: ClassVar[tuple[str, ...]] = ("returns", "repeats")
     kept_anyway: ClassVar[tuple[str, ...]] = ("returns",)
 
     k: int
@@ -59,11 +62,20 @@ class FusedTopK(Query):
     by: tuple[str, ...] = ()
     recurrences: int | str = 1
     returns: bool = True
+    repeats: str = field(default="sum", metadata=ADDED)
 
     @classmethod
     def idle_options(cls, given: Mapping[str, Any]) -> tuple[str, ...]:
         # The guard refuses reports beyond a number of recurrences, which "estimate" does not set.
-        return ("guard",) if given["recurrences"] == "estimate" else ()
+        free = given.get("repeats", "sum") != "sum" and given["recurrences"] == 1
+        return ("guard",) if free or given["recurrences"] == "estimate" else ()
+
+    @property
+    def most_reports(self) -> int | None:
+        """How many live reports of an object one stream may hold; None for any number."""
+        if isinstance(self.recurrences, str) or (self.repeats != "sum" and self.recurrences == 1):
+            return None
+        return self.recurrences
 
     @property
     def expressions(self) -> tuple[str, ...]:
@@ -74,6 +86,7 @@ class FusedTopK(Query):
         column("value", self.value)
         column("stream", self.stream, optional=True)
         object.__setattr__(self, "streams", columns("streams", self.streams))
+        one_of("repeats", self.repeats, REPEATS)
         if self.recurrences != "estimate":
             count("recurrences", self.recurrences)
         with _understood("bounds", "a pair (low, high), or a pair per stream", self.bounds):
@@ -84,7 +97,7 @@ class FusedTopK(Query):
             raise QueryError(
                 "combine='product' is monotone only if all lower bounds are >= 0; change bounds="
             )
-        if self.recurrences != 1 and not low_enough:
+        if self.repeats == "sum" and self.recurrences != 1 and not low_enough:
             raise QueryError("recurrences other than 1 need lower bounds >= 0; change bounds=")
         self._check_combine()
 

@@ -128,10 +128,10 @@ class _Api:
         loop = asyncio.get_running_loop()
         self.hub = Hub(self.service.history, self._status)
         self.service.on_answers = lambda: _call(loop, self.hub.wake)
+        self.doors.stop = self.hub.close
         ticking = asyncio.create_task(self.hub.tell_status())
         yield
         ticking.cancel()
-        self.hub.close()
         await asyncio.to_thread(self.service.close)
 
     # The page ----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import json
 import secrets
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
@@ -67,6 +67,8 @@ class Doors:
     ) -> None:
         self.app = app
         self.token = token or None
+        self.stop: Callable[[], None] = lambda: None
+        """Called when the server is about to stop, to end what would never end by itself."""
         self.local = is_loopback(host)
         self.names = {"localhost", host.lower().strip("[]"), *(name.lower() for name in names)}
         if not self.local:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from skyband.embedded.sources import batches_of, paths_of
 from skyband.errors import EngineError, SkybandError
+from skyband.jobs.local.source import LocalSource
+from skyband.serve.journal import replace_file
 from skyband.serve.service import Busy, Refused, Request, Service
 from skyband.serve.status import ROWS
 
-__all__ = ["Feed", "files_feed"]
+__all__ = ["Feed", "known_schema", "source_feed"]
 
-Marked = tuple[pa.Table, Mapping[str, int] | None]
+Marked = tuple[pa.Table, Any]
 """A batch, and how far the source has come with it."""
+_LOOK = 0.1
+"""Seconds between looks at a source that has nothing new."""
 
 
 class Feed:
@@ -47,7 +51,7 @@ class Feed:
         except (SkybandError, Refused, OSError) as problem:
             self.service.status.troubles.append(f"source {self.source or ROWS} stopped: {problem}")
 
-    def _hand_over(self, table: pa.Table, mark: Mapping[str, int] | None) -> None:
+    def _hand_over(self, table: pa.Table, mark: Any) -> None:
         while not self._stop.is_set():
             try:
                 request = Request(self.source, table, table.nbytes, mark=mark)
@@ -59,22 +63,27 @@ class Feed:
                 return
 
 
-def files_feed(
-    path: str, mark: Mapping[str, int] | None, look_seconds: float = 1.0
-) -> Iterator[Marked]:
-    """The batches of all files that match, in the order of their names, and of those that come.
-
-    ``mark`` tells how many batches of each file were applied before.
-    """
-    done: set[Path] = set()
+def source_feed(source: LocalSource, place: Any) -> Iterator[Marked]:
+    """The batches of a source of a local job, from a place on; an empty one while it waits."""
+    empty = pa.table({})
     while True:
-        for file in sorted(set(paths_of(path)) - done):
-            yield from _file_batches(file, (mark or {}).get(str(file), 0))
-            done.add(file)
-        time.sleep(look_seconds)
+        found = source.take(place, last=False)
+        if found is None:
+            time.sleep(_LOOK)
+            yield empty, place
+        else:
+            _, place = found
+            yield found
 
 
-def _file_batches(file: Path, applied: int) -> Iterator[Marked]:
-    for number, table in enumerate(batches_of(file), start=1):
-        if number > applied:
-            yield table, {str(file): number}
+def known_schema(source: LocalSource, path: Path) -> pa.Schema:
+    """The columns of a source: those of its first rows, which are kept in a file."""
+    if path.exists():
+        return pa.ipc.read_schema(pa.py_buffer(path.read_bytes()))
+    while True:
+        found = source.take(source.first, last=False)
+        if found is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, found[0].schema.serialize().to_pybytes())
+            return found[0].schema
+        time.sleep(_LOOK)

@@ -1,69 +1,88 @@
-"""The part of a job that the service needs: sources with their columns, queries, the checkpoint."""
+"""A job as the service runs it: its sources, with their columns, and its sinks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import uuid
 from pathlib import Path
 
 import pyarrow as pa
 
-from skyband.embedded.sources import batches_of, paths_of
-from skyband.errors import QueryError, SchemaError
-from skyband.jobs import load_job
+from skyband.answers.answer import Answer
+from skyband.errors import QueryError
+from skyband.jobs import Job, load_job
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Section
-from skyband.query import Query
+from skyband.jobs.local.run import rows_for
+from skyband.jobs.local.source import LocalSource
+from skyband.jobs.local.sources import make_source
+from skyband.jobs.rows import Sink, TableRows, written
+from skyband.jobs.sinks import make_sink
+from skyband.serve.feeds import known_schema
+from skyband.serve.journal import replace_file
 
-__all__ = ["ServedJob", "ServedSource", "load_served"]
-
-
-@dataclass(frozen=True)
-class ServedSource:
-    """A source of a job: its kind, its columns, and for files their path."""
-
-    kind: str
-    schema: pa.Schema
-    path: str | None = None
+__all__ = ["Sinks", "Sources", "load_served"]
 
 
-@dataclass(frozen=True)
-class ServedJob:
-    """A job as the service runs it."""
-
-    name: str
-    engine: str
-    checkpoint: Path
-    on_bad: str
-    history: int
-    sources: Mapping[str, ServedSource]
-    """By name; the name of a single source is ``""``."""
-    queries: Mapping[str, Query]
-
-
-def load_served(path: str | Path, engine: str | None = None) -> ServedJob:
-    """Read a job file; ``engine`` replaces the one that the file names."""
+def load_served(path: str | Path, engine: str | None = None) -> Job:
+    """Load a job; it runs in this process unless the file or ``engine`` says otherwise."""
     job = load_job(path, engine, default="local")
     try:
-        sources = {name: _source(name, section) for name, section in job.sources.items()}
-    except (QueryError, SchemaError) as problem:
+        for name, section in job.sources.items():
+            if section.kind == "http":
+                _schema(name, section)
+    except QueryError as problem:
         raise QueryError(f"{path}: {problem}") from None
-    return ServedJob(
-        name=job.name,
-        engine=job.engine or "local",
-        checkpoint=Path(job.checkpoint),
-        on_bad=job.on_bad,
-        history=job.serve.get("history", job.history),
-        sources=sources,
-        queries=job.queries,
-    )
+    return job
 
 
-def _source(name: str, section: Section) -> ServedSource:
-    where = f"[sources.{name}]" if name else "[source]"
-    if section.kind == "http":
-        return ServedSource(section.kind, arrow_schema(where, section["schema"]))
-    if section.kind == "files":
-        first = next(iter(batches_of(paths_of(section["path"])[0])))
-        return ServedSource(section.kind, first.schema, section["path"])
-    raise QueryError(f"{where} kind must be http or files to be served, not {section.kind!r}")
+class Sources:
+    """The sources of a job: those that rows are posted to, and those that the service reads."""
+
+    def __init__(self, job: Job, folder: Path) -> None:
+        self.kinds = {name: section.kind for name, section in job.sources.items()}
+        self.schemas: dict[str, pa.Schema] = {}
+        self.read: dict[str, LocalSource] = {}
+        for name, section in job.sources.items():
+            if section.kind == "http":
+                self.schemas[name] = _schema(name, section)
+                continue
+            folder.mkdir(parents=True, exist_ok=True)
+            self.read[name] = make_source(name, section, folder)
+            self.schemas[name] = known_schema(
+                self.read[name], folder / f"schema-{name or 'source'}"
+            )
+
+
+def _schema(name: str, section: Section) -> pa.Schema:
+    return arrow_schema(f"[sources.{name}]" if name else "[source]", section["schema"])
+
+
+class Sinks:
+    """The sinks of a job, except the console: the page takes its place."""
+
+    def __init__(self, job: Job, folder: Path) -> None:
+        self.job = job
+        self.sinks: dict[str, Sink[TableRows]] = {
+            name: make_sink(section, job.where_sink(name), job.name, name, local=True)
+            for name, section in job.sinks.items()
+            if section.kind != "console"
+        }
+        run = _run_of(folder) if self.sinks else ""
+        for sink in self.sinks.values():
+            sink.open(run)
+
+    def write(self, batch: int, answers: list[Answer]) -> None:
+        """Write the answers of a batch; a sink leaves out a batch that it has."""
+        for name, sink in self.sinks.items():
+            mine = [answer for answer in answers if answer.name == name]
+            if mine:
+                written(sink, batch, rows_for(self.job, name, mine))
+
+
+def _run_of(folder: Path) -> str:
+    """What identifies this run of the job to its sinks; kept as long as the folder."""
+    path = folder / "run"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(path, uuid.uuid4().hex[:16].encode())
+    return path.read_text(encoding="utf-8")

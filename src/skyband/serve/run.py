@@ -11,10 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.errors import EngineError
+from skyband.jobs import Job, check_ready
 from skyband.query import Query
 from skyband.serve.doors import check_host
-from skyband.serve.feeds import Feed, files_feed
-from skyband.serve.jobfile import ServedJob
+from skyband.serve.feeds import Feed, source_feed
+from skyband.serve.jobfile import Sinks, Sources
 from skyband.serve.service import Limits, Service
 
 __all__ = ["PORT", "require_packages", "serve_job", "serve_stream"]
@@ -33,7 +34,7 @@ def require_packages() -> None:
 
 
 def serve_job(
-    job: ServedJob,
+    job: Job,
     host: str = "127.0.0.1",
     port: int = PORT,
     names: tuple[str, ...] = (),
@@ -41,6 +42,7 @@ def serve_job(
 ) -> None:
     """Run a job on the local engine and show it."""
     _ready(host)
+    check_ready(job)
     if job.engine == "spark":
         raise EngineError(
             "serve shows jobs of the local engine; run this one with --engine local, or use "
@@ -48,17 +50,19 @@ def serve_job(
         )
     from skyband.serve.server import listen
 
-    schemas = {name: source.schema for name, source in job.sources.items()}
+    folder = Path(job.checkpoint) / "serve"
+    history = job.serve.get("history", job.history)
     with listen(host, port) as taken:
-        folder = job.checkpoint / "serve"
-        service = Service(job.queries, schemas, folder, job.on_bad, job.history)
+        sources = Sources(job, folder)
+        sinks = Sinks(job, folder)
+        service = Service(
+            job.queries, sources.schemas, folder, job.on_bad, history, write=sinks.write
+        )
         feeds = [
-            Feed(service, name, files_feed(source.path, service.marks.get(name)))
-            for name, source in job.sources.items()
-            if source.path is not None
+            Feed(service, name, source_feed(source, service.marks.get(name, source.first)))
+            for name, source in sources.read.items()
         ]
-        kinds = {name: source.kind for name, source in job.sources.items()}
-        _serve(service, kinds, job.name, feeds, taken, host, names, started)
+        _serve(service, sources.kinds, job.name, feeds, taken, host, names, started)
 
 
 def serve_stream(

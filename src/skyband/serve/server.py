@@ -12,6 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skyband.errors import EngineError
+from skyband.serve.doors import Doors
 from skyband.serve.service import Limits
 
 __all__ = ["listen", "make_server", "run"]
@@ -70,14 +71,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def run(
-    app: Any, taken: socket.socket, limits: Limits, started: Callable[[str], None] | None = None
+    app: Doors, taken: socket.socket, limits: Limits, started: Callable[[str], None] | None = None
 ) -> None:
     """Serve until a signal ends it; ``started`` is called with the address."""
     make_server(app, taken, limits, started).run(sockets=[taken])
 
 
 def make_server(
-    app: Any, taken: socket.socket, limits: Limits, started: Callable[[str], None] | None = None
+    app: Doors, taken: socket.socket, limits: Limits, started: Callable[[str], None] | None = None
 ) -> uvicorn.Server:
     """A server that is not running yet."""
     config = uvicorn.Config(
@@ -97,15 +98,23 @@ def make_server(
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=_HEADER_BYTES,
     )
-    return _Server(config, taken, started)
+    return _Server(config, taken, started, app)
 
 
 class _Server(uvicorn.Server):
     def __init__(
-        self, config: uvicorn.Config, taken: socket.socket, started: Callable[[str], None] | None
+        self,
+        config: uvicorn.Config,
+        taken: socket.socket,
+        started: Callable[[str], None] | None,
+        app: Doors,
     ) -> None:
         super().__init__(config)
-        self._taken, self._told = taken, started
+        self._taken, self._told, self._app = taken, started, app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.stop()  # event streams would never end by themselves
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -31,6 +31,10 @@ from skyband.serve.status import Status
 __all__ = ["Busy", "KeyReused", "Limits", "Refused", "Request", "Service"]
 
 
+Writer = Callable[[int, list[Answer]], None]
+"""Writes the answers of a batch to sinks; a batch that comes again has the same number."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """What bounds the memory and the disk that a service uses."""
@@ -75,7 +79,7 @@ class Request:
     size: int
     key: str | None = None
     digest: str = ""
-    mark: Mapping[str, int] | None = None
+    mark: Any = None
     """How far the reader of a source has come, kept with the rows."""
     done: Future[dict[str, Any]] = field(default_factory=Future)
 
@@ -91,16 +95,20 @@ class Service:
         on_bad: str = "skip",
         history: int = 1_000,
         limits: Limits | None = None,
+        write: Writer | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.board = Board(queries, schemas, on_bad)
         self.keys = Keys()
-        self.marks: dict[str, dict[str, int]] = {}
+        self.marks: dict[str, Any] = {}
         self.status = Status(self.board)
         self.journal = Journal(folder)
         self.history = History(list(queries), history, folder / "answers")
         self.number = 0
         """The number of the newest answer that the engine has made."""
+        self.batch = 0
+        """How many requests were applied."""
+        self._write = write
         self.stats: dict[str, dict[str, int | float]] = {}
         """The counts of each query after the last requests; other threads may read it."""
         self.failure: str | None = None
@@ -183,15 +191,19 @@ class Service:
         """Apply requests, make them safe together, then answer them."""
         replies: list[tuple[Request, dict[str, Any] | Exception]] = []
         events: list[Event] = []
+        due: list[tuple[int, list[Answer]]] = []
         for request in group:
             try:
-                reply, fresh = self._one(request)
+                reply, answers = self._one(request)
             except (Refused, KeyReused) as problem:
                 replies.append((request, problem))
             else:
                 replies.append((request, reply))
-                events += fresh
+                events += self._events(answers)
+                due.append((self.batch, answers))
         self.journal.sync()
+        for batch, answers in due:
+            self._sinks(batch, answers)
         self.stats = self.board.stats()
         self.history.add(events, self.number)
         with self._change:
@@ -209,7 +221,12 @@ class Service:
         if self.journal.bytes > self.limits.journal_bytes:
             self._snapshot()
 
-    def _one(self, request: Request) -> tuple[dict[str, Any], list[Event]]:
+    def _sinks(self, batch: int, answers: list[Answer]) -> None:
+        """Write answers to the job's sinks, which know the batches that they have."""
+        if self._write is not None and answers:
+            self._write(batch, answers)
+
+    def _one(self, request: Request) -> tuple[dict[str, Any], list[Answer]]:
         if request.key is not None:
             self.check_key(request.key, request.digest)
             known = self.keys.find(request.key)
@@ -231,10 +248,10 @@ class Service:
             header |= {"key": request.key, "digest": request.digest}
             self.keys.add(request.key, Applied(request.digest, at, reply))
         if request.mark is not None:
-            header["mark"] = dict(request.mark)
-            self.marks.setdefault(request.source, {}).update(request.mark)
+            header["mark"] = self.marks[request.source] = request.mark
         self.journal.append(header, request.table)
-        return reply, self._events(answers)
+        self.batch += 1
+        return reply, answers
 
     def _reply(self, request: Request, before: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
         """The number of rows; how many were late or bad, if any, and the first reason."""
@@ -290,6 +307,7 @@ class Service:
             "service": 1,
             "board": self.board.fingerprints,
             "number": self.number,
+            "batch": self.batch,
             "keys": self.keys.save(),
             "marks": self.marks,
             "status": self.status.save(),
@@ -307,7 +325,7 @@ class Service:
                     "the job another checkpoint, or remove that folder to start afresh"
                 )
             self.board.restore(blob)
-            self.number = header["number"]
+            self.number, self.batch = header["number"], header["batch"]
             self.keys.load(header["keys"])
             self.marks = dict(header["marks"])
             self.status.load(header["status"])
@@ -318,8 +336,10 @@ class Service:
                 applied = Applied(header["digest"], header["at"], header["reply"])
                 self.keys.add(header["key"], applied)
             if "mark" in header:
-                self.marks.setdefault(header["source"], {}).update(header["mark"])
+                self.marks[header["source"]] = header["mark"]
             self.history.add(self._events(answers), self.number)
+            self.batch += 1
+            self._sinks(self.batch, answers)
         if found is None:
             # So that a board that was changed is recognised from now on.
             self._snapshot()

@@ -28,8 +28,7 @@ from skyband.spark.board_stages import (
 )
 from skyband.spark.plan import Plan
 from skyband.spark.processor import BOARD_ANSWERED_DDL, BoardProcessor
-from skyband.spark.requirements import check_session
-from skyband.spark.summarise import NOTHING
+from skyband.spark.requirements import advise_partitions, check_session
 
 __all__ = ["board_plan_of", "ranked_board", "split_board"]
 
@@ -45,6 +44,7 @@ def ranked_board(df_or_mapping: Any, queries: Board, **settings: Any) -> Any:
     schema["answer"].metadata = board.metadata
     if not board.first.streaming:
         return _batch(frames, board, schema)
+    advise_partitions(session, sum(plan.keys for plan in board.plans.values()))
     return _stepped(frames, board).mapInArrow(board_unpacker(board), schema)
 
 
@@ -110,7 +110,7 @@ def _check_types(plan: Plan) -> None:
 
 
 def _packed(frame: Any, board: BoardPlan, source: str) -> Any:
-    carried = getattr(frame, "carried", NOTHING)
+    carried = ranking.carried_of(frame)
     names = dict.fromkeys([*board.schemas[source].names, *carried.names])
     chosen = frame.select(*(f"`{name}`" for name in names))
     return chosen.mapInArrow(board_summariser(board, source, carried), BOARD_PACKED_DDL)

@@ -2,6 +2,7 @@
 
     head            what was answered so far, which panes exist, counts, the query's identity
     pane -> bytes   the summary of that pane, with the keys of its groups
+    part -> bytes   a part of the state, if it outlives its panes (windows without a size)
 
 A batch writes the head and the panes that it touched. The session is not stored: it is rebuilt from
 the panes when windows are due. A process may reuse a session that it built earlier, if nothing has
@@ -36,6 +37,8 @@ __all__ = ["SESSIONS", "Bucket", "Outcome", "Store"]
 
 _MARKED = 8 * 4096
 """Bits in one of Spark's bitmaps."""
+_FIRST_PART = -(1 << 40)
+"""The key of the first part of the state among the panes; the others come before it."""
 _MOST_KEPT = 64
 _MOST_BYTES = 512 << 20
 
@@ -110,6 +113,8 @@ class Bucket:
             "token": None,
             "clock": None,
             "panes": {},
+            "parts": {},
+            "filled": [],
             "timer": None,
             "counts": dict.fromkeys(("rows_late", "rows_bad", "windows_out"), 0),
             "stats": {},
@@ -129,6 +134,9 @@ class Bucket:
         self.plan.check_identity(head.get("identity"))
         self.head = head
         self.head["panes"] = {int(pane): size for pane, size in head["panes"].items()}
+        # Version 0.1 had no such windows.
+        self.head["parts"] = {int(part): size for part, size in head.get("parts", {}).items()}
+        self.head.setdefault("filled", [])
         if "before" in arrays:
             self.before = table_from(arrays["before"].tobytes())
 
@@ -137,8 +145,9 @@ class Bucket:
         first = self.panes.last_window_ending_by(seen + self.panes.size - 1) + 1
         clock = TimeClock(self.panes, 0, self.plan.schemas)
         clock.answered = first - 1
-        clock.watermark = int(self.panes.pane_start(self.panes.first_pane(first)))
-        self.head |= {"clock": clock.state(), "since": int(self.panes.first_pane(first))}
+        pane = int(self.panes.first_pane(first) if self.panes.sized else first - 1)
+        clock.watermark = int(self.panes.pane_start(pane))
+        self.head |= {"clock": clock.state(), "since": pane}
 
     # Steps --------------------------------------------------------------------------------------
 
@@ -168,14 +177,15 @@ class Bucket:
         clock = self.head["clock"] or {"answered": None, "pending": None}
         answered = clock["answered"]
         after = np.iinfo(np.int64).min if answered is None else answered + 1
-        due = [max(int(self.panes.first_window_of(pane)), after) for pane in self.head["panes"]]
-        if clock["pending"] is not None:
+        filled = [*self.head["panes"], *self.head["filled"]]
+        due = [max(int(self.panes.first_window_of(pane)), after) for pane in filled]
+        if clock["pending"] is not None or (not self.panes.sized and clock.get("filled")):
             due.append(after)
         return int(self.panes.end_of(min(due))) if due else None
 
     @property
     def state_bytes(self) -> int:
-        return sum(self.head["panes"].values())
+        return sum(self.head["panes"].values()) + sum(self.head["parts"].values())
 
     @property
     def retained(self) -> int:
@@ -188,7 +198,8 @@ class Bucket:
         if end is None or watermark < end:
             return
         session = self._loaded()
-        due = session.seal(watermark)
+        due = session.seal(watermark, np.array(self.head["filled"], np.int64))
+        self.head["filled"] = [pane for pane in self.head["filled"] if pane >= session.sealed]
         self._changed = True
         self.head["clock"] = session.clock
         answered = self.head["clock"]["answered"]
@@ -197,7 +208,9 @@ class Bucket:
         if due is not None and due.mended is not None:
             for pane, runs in slices(due.mended):
                 self._write(pane, runs, session.groups)
-        if answered is not None:
+        if session.synopsis.lasting:
+            self._store(session)
+        elif answered is not None:
             for pane in [p for p in self.head["panes"] if self.panes.last_window_of(p) <= answered]:
                 self._drop(pane)
         if due is None or not len(due.windows):
@@ -222,9 +235,25 @@ class Bucket:
         """The session over all panes: cached by this process, or rebuilt from the store."""
         if self._session is None:
             self._session = session = self.plan.session()
-            panes = [unpack_runs(blob, session.groups)[0] for _, blob in self.store.panes()]
-            session.resume(self.head["clock"], panes, self.before)
+            panes, parts = [], []
+            for key, blob in self.store.panes():
+                runs = unpack_runs(blob, session.groups)[0]
+                (parts if key <= _FIRST_PART else panes).append(runs)
+            session.resume(self.head["clock"], panes, self.before, parts)
         return self._session
+
+    def _store(self, session: SummarySession) -> None:
+        """Write the changed parts of the state, which now holds all sealed panes."""
+        for pane in [pane for pane in self.head["panes"] if pane < session.sealed]:
+            self._drop(pane)
+        for part, runs in session.changed():
+            if len(runs):
+                blob = pack_runs(runs, session.groups)
+                self.store.set_pane(_FIRST_PART - part, blob)
+                self.head["parts"][part] = len(blob)
+            elif part in self.head["parts"]:
+                self.store.drop_pane(_FIRST_PART - part)
+                del self.head["parts"][part]
 
     def _note(self, faults: Faults, groups: GroupTable) -> None:
         """Count rows that were refused when their panes were sealed, and keep them as letters."""
@@ -238,7 +267,9 @@ class Bucket:
     def _take(self, blobs: Sequence[bytes], sealed: int) -> None:
         session = self._session
         groups = self.plan.groups() if session is None else session.groups
-        runs = Runs.concat([unpack_runs(blob, groups)[0] for blob in blobs])
+        unpacked = [unpack_runs(blob, groups) for blob in blobs]
+        runs = Runs.concat([each for each, _ in unpacked])
+        self._note_filled([extra["filled"] for _, extra in unpacked if "filled" in extra], sealed)
         late = runs.stamp < sealed
         if late.any():
             count = int(runs.scalars["rows"][late].sum())
@@ -264,6 +295,14 @@ class Bucket:
             held = session.open
         for pane, summary in slices(held.of(touched)):
             self._write(pane, summary, groups)
+
+    def _note_filled(self, told: Sequence[Ints], sealed: int) -> None:
+        """Note panes that have rows in any bucket or shard, if that decides what is answered."""
+        known = set(self.head["filled"])
+        fresh = {int(pane) for panes in told for pane in panes if pane >= sealed} - known
+        if fresh:
+            self.head["filled"] = sorted(known | fresh)
+            self._changed = True
 
     def _write(self, pane: int, runs: Runs, groups: GroupTable) -> None:
         blob = pack_runs(runs, groups)

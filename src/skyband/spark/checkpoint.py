@@ -50,7 +50,7 @@ def read_state(session: Any, checkpoint: str, operator: int = 0) -> pa.Table:
                 "first_pane": panes[0] if panes else None,
                 "last_pane": panes[-1] if panes else None,
                 "retained": int(head["stats"].get("retained", 0)),
-                "state_bytes": sum(head["panes"].values()),
+                "state_bytes": sum(head["panes"].values()) + sum(head.get("parts", {}).values()),
                 **head["counts"],
                 "query": head["identity"]["query"],
                 "algorithm": head["identity"]["algorithm"],

@@ -33,7 +33,7 @@ from pyspark.sql.utils import is_remote
 from skyband.spark.plan import SHIFT_MS
 from skyband.spark.summarise import COUNTS
 
-__all__ = ["Progress", "observe_rows", "observe_steps", "serve"]
+__all__ = ["Progress", "observe_rows", "observe_steps", "read_progress", "serve"]
 
 PREFIX = "skyband"
 COUNTERS = (

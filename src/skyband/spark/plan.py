@@ -65,6 +65,8 @@ class Plan:
     def __post_init__(self) -> None:
         name = registry.choose(self.query)
         object.__setattr__(self, "registered", registry.registered(self.query.kind, name))
+        if self._at_once:
+            object.__setattr__(self, "shards", 1)
 
     @property
     def only(self) -> Kinds | None:
@@ -73,12 +75,25 @@ class Plan:
 
     @property
     def buckets(self) -> int:
-        return buckets_of(self.query)
+        return 1 if self._at_once else buckets_of(self.query)
 
     @property
     def keys(self) -> int:
         """How many state keys there are."""
         return state_keys(self.query, self.shards)
+
+    @property
+    def _at_once(self) -> bool:
+        """Whether one process folds everything.
+
+        Which windows without a size are answered depends on the rows of all groups and shards.
+        """
+        return not self.streaming and not self.query.window.panes.sized
+
+    @property
+    def shared_ends(self) -> bool:
+        """Whether every key has to know in which panes others have rows."""
+        return self.query.window.sort == "decay" and self.buckets * self.shards > 1
 
     @property
     def window(self) -> EventWindow:
@@ -189,10 +204,6 @@ def check_window(query: Query, streaming: bool) -> None:
             "Spark has no order of arrival, so it cannot count arrivals; number the rows and use a "
             "TimeWindow of integers over that column (time=, one unit counts as a millisecond), or "
             "use the embedded engine"
-        )
-    if not window.panes.sized:
-        raise EngineError(
-            f"a {type(window).__name__} cannot be answered on Spark yet; use the embedded engine"
         )
     if not streaming or window.integer:
         return

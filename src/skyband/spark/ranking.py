@@ -149,11 +149,15 @@ def spark_schema(schema: pa.Schema) -> Any:
 
 def _packed(frame: Any, plan: Plan, source: str, carried: Carried = NOTHING) -> Any:
     """Summarise a source: one packed row per bucket and shard that a partition has rows for."""
-    if carried is NOTHING and isinstance(frame, WorkerRead):
-        carried = frame.carried
+    carried = carried_of(frame) if carried is NOTHING else carried
     names = dict.fromkeys([*plan.schemas[source].names, *carried.names])
     chosen = frame.select(*(f"`{name}`" for name in names))
     return chosen.mapInArrow(summariser(plan, source, carried), PACKED_DDL)
+
+
+def carried_of(frame: Any) -> Carried:
+    """The columns that a source itself sends along, to say where its rows came from."""
+    return frame.carried if isinstance(frame, WorkerRead) else NOTHING
 
 
 def union(packed: Iterable[Any]) -> Any:

@@ -77,10 +77,13 @@ def require_java() -> None:
         )
 
 
-def start_session(master: str | None, name: str, settings: Mapping[str, Any]) -> Any:
+def start_session(
+    master: str | None, name: str, settings: Mapping[str, Any], quiet: bool = False
+) -> Any:
     """Start a session whose Python workers run this interpreter, or return the existing session.
 
-    A new session reads times without a zone as UTC, unless ``settings`` say otherwise.
+    A new session reads times without a zone as UTC, unless ``settings`` say otherwise. With
+    ``quiet``, what Spark's own processes print is lost; errors still come as exceptions.
     """
     require_java()
     from pyspark.sql import SparkSession
@@ -101,7 +104,24 @@ def start_session(master: str | None, name: str, settings: Mapping[str, Any]) ->
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
     for key, value in settings.items():
         builder = builder.config(key.replace("__", "."), str(value))
-    return builder.getOrCreate()
+    if not quiet:
+        return builder.getOrCreate()
+    with _silent_children():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _silent_children() -> Iterator[None]:
+    """Processes that are started in here have no error stream; this process keeps its own."""
+    sys.stderr.flush()
+    own, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(own, 2)
+        os.close(own)
+        os.close(nowhere)
 
 
 def partitions_for(keys: int, master: str | None = None) -> int:

@@ -65,17 +65,25 @@ def batch_folder(plan: Plan) -> Callable[[pa.Table], pa.Table]:
         if held is not None and len(held):
             # Seal one window beyond the last with rows. Which windows are answered depends on the
             # greatest time over all pieces, so `batch_finisher` decides.
-            last = int(panes.last_window_of(held.stamp.max())) + 1
-            due = session.seal(int(panes.end_of(last)))
+            if panes.sized:
+                last = int(panes.last_window_of(held.stamp.max())) + 1
+            else:  # all rows are here, so the last window is known
+                last = panes.last_window_ending_by(_seen(packed)) + 1
+            due = session.seal(int(panes.end_of(last)), np.zeros(0, np.int64))
             if due is not None:
                 windows = due.windows.number
                 payload = None if due.partial is None else pack_runs(due.partial, session.groups)
-        seen = pa.compute.max(packed.column("seen")).cast(pa.int64()).as_py()
+        seen = _seen(packed)
         shard = packed.column("shard")[0].as_py()
         row = {"shard": shard, "seen": seen, "windows": windows.tobytes(), "payload": payload}
         return pa.Table.from_pylist([row], schema=_PIECE)
 
     return run
+
+
+def _seen(packed: pa.Table) -> Any:
+    """The greatest time in packed rows."""
+    return pa.compute.max(packed.column("seen")).cast(pa.int64()).as_py()
 
 
 def batch_finisher(plan: Plan) -> Callable[[Batches], Batches]:

@@ -166,13 +166,21 @@ class Summariser:
     def flush(self) -> pa.RecordBatch:
         """Packed rows of everything taken since the last flush."""
         rows: list[dict[str, Any]] = []
-        for shard, panes in enumerate(self.shards):
-            runs = panes.whole()
+        whole = [panes.whole() for panes in self.shards]
+        some = [runs for runs in whole if runs is not None and len(runs)]
+        told: dict[str, Any] = {}
+        if some and self.plan.shared_ends:
+            told = {"filled": np.unique(np.concatenate([runs.stamp for runs in some]))}
+        for shard, runs in enumerate(whole):
+            mine = {}
             if runs is not None and len(runs):
-                for bucket, mine in by_bucket(runs, self.groups, self.plan.buckets):
-                    blob = pack_runs(mine, self.groups)
-                    rows.append({"bucket": bucket, "shard": shard, "payload": blob})
-            panes.empty()
+                mine = dict(by_bucket(runs, self.groups, self.plan.buckets))
+            if told:  # every key has to know which panes have rows
+                mine = dict.fromkeys(range(self.plan.buckets), some[0].slice(0, 0)) | mine
+            for bucket, part in mine.items():
+                blob = pack_runs(part, self.groups, **told)
+                rows.append({"bucket": bucket, "shard": shard, "payload": blob})
+            self.shards[shard].empty()
         rows += [
             {"bucket": 0, "shard": 0, "letters": table_to_bytes(table)} for table in self.letters
         ]

@@ -224,12 +224,13 @@ class WindowedSynopsis(UncertainSynopsis):
         return own | prefixed("rows/", self.store.state())
 
     def _places(self) -> Ints:
-        """The head and the answer as snapshots have them: see ``restore``.
+        """The head as snapshots have it: see ``restore``.
 
-        The first three were a cursor, and the last two an answer, of which nothing is read again.
+        The first three were a cursor. The last two were an answer; it is computed again, so that
+        two snapshots of the same rows have the same bytes.
         """
-        head, stale, shown = self._head, self._answer.is_stale, len(self._answer.slots)
-        places = [0, 0, 0, len(head.slots), head.is_open, head.oldest, stale, shown]
+        head = self._head
+        places = [0, 0, 0, len(head.slots), head.is_open, head.oldest, 1, 0]
         return np.array(places, np.int64)
 
     def restore(self, arrays: Saved) -> None:

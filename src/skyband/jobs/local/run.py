@@ -21,13 +21,14 @@ from skyband.jobs.local.checkpoint import Batch, Checkpoint
 from skyband.jobs.local.letters import Letters
 from skyband.jobs.local.source import Place
 from skyband.jobs.local.sources import make_source
+from skyband.jobs.report import Report
 from skyband.jobs.rows import Sink, TableRows, written
 from skyband.jobs.sinks import make_sink
 from skyband.jobs.stopping import Stop
 from skyband.spark.letters import refuse
 from skyband.window import parse_duration
 
-__all__ = ["LocalJob", "Progress", "run_local"]
+__all__ = ["LocalJob", "Progress", "rows_for", "run_local"]
 
 _SAVE_EVERY = 10.0
 """Seconds between snapshots."""
@@ -52,13 +53,27 @@ class Progress:
     replayed: int = 0
     """Batches that were read once more after a crash."""
     began: float = field(default_factory=time.monotonic)
+    newest: dict[str, Answer] = field(default_factory=dict)
+    """The last answer of each query that has rows."""
+
+    def report(self) -> Report:
+        """The same for those who look at the job."""
+        rate = self.rows / max(time.monotonic() - self.began, 1e-9)
+        answers = {name: answer.table for name, answer in self.newest.items()}
+        return Report(self.batches - 1, self.rows, rate, windows=self.windows, answers=answers)
 
 
-def run_local(job: Job, told: Callable[[Progress], None] | None = None) -> Progress:
-    """Run a job until it ends or is interrupted; answers already written stay valid."""
+def run_local(
+    job: Job, told: Callable[[Progress], None] | None = None, seconds: float | None = None
+) -> Progress:
+    """Run a job until it ends, is interrupted, or has run for some seconds.
+
+    Answers already written stay valid.
+    """
     with Stop() as stop:
         running = LocalJob(job)
         stop.listen()
+        stop.after(seconds)
         try:
             for progress in running.steps(stop.asked):
                 if told is not None:
@@ -147,7 +162,11 @@ class LocalJob:
             answers = self.monitor.push(dict(tables) if only is None else only)
         for name, sink in self.sinks.items():
             mine = [answer for answer in answers if answer.name in (None, name)]
-            written(sink, batch.number, self._rows(name, mine))
+            written(sink, batch.number, rows_for(self.job, name, mine))
+            for answer in reversed(mine):
+                if answer.table.num_rows:
+                    self.progress.newest[name] = answer
+                    break
         self.letters.write(batch.number, tables, self.sources, self._bad())
         self.batch = batch.number
         self.places |= batch.end
@@ -178,18 +197,6 @@ class LocalJob:
             time.sleep(min(_LOOK, seconds))
 
     # Rows --------------------------------------------------------------------------------------
-
-    def _rows(self, query: str, answers: list[Answer]) -> TableRows:
-        """What a query's sink is given: the tables of its answers, or the changes."""
-        asked = self.job.changes_of(query)
-        if not asked:
-            tables = [answer.table for answer in answers]
-        else:
-            kinds = None if isinstance(asked, bool) else asked
-            found = (_changes(answer, kinds) for answer in answers)
-            tables = [table for table in found if table.num_rows]
-        schema = tables[0].schema if tables else pa.schema([])
-        return TableRows(tables, schema)
 
     def _bad(self) -> dict[str, int]:
         """Bad rows so far, by query."""
@@ -237,6 +244,19 @@ class LocalJob:
         self._cost = self._saved - began
         self.progress.saves += 1
         self.progress.saving += self._cost
+
+
+def rows_for(job: Job, query: str, answers: list[Answer]) -> TableRows:
+    """What a query's sink is given: the tables of its answers, or the changes."""
+    asked = job.changes_of(query)
+    if not asked:
+        tables = [answer.table for answer in answers]
+    else:
+        kinds = None if isinstance(asked, bool) else asked
+        found = (_changes(answer, kinds) for answer in answers)
+        tables = [table for table in found if table.num_rows]
+    schema = tables[0].schema if tables else pa.schema([])
+    return TableRows(tables, schema)
 
 
 def _changes(answer: Answer, kinds: Kinds | None) -> pa.Table:

@@ -374,7 +374,8 @@ class Card {
       line.place = place;
       fresh.set(each.key, line);
     });
-    for (const [key, line] of this.rows) if (!fresh.has(key) && !jump) this.fade(line);
+    const gone = [...this.rows].filter(([key]) => !fresh.has(key));
+    if (!jump && gone.length <= this.rows.size / 2) for (const [, line] of gone) this.fade(line);
     const now = [...fresh.values()].map((line) => line.tr);
     if (now.length !== this.body.children.length || now.some((tr, i) => this.body.children[i] !== tr)) {
       this.body.replaceChildren(...now);

@@ -1,0 +1,115 @@
+"""``skyband board``: all queries of a job file over its files, at once or as a live view."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+
+from skyband.answers.answer import Answer
+from skyband.cli.explain import explained, say
+from skyband.cli.live import room
+from skyband.cli.view import answer_line, answer_table, span
+from skyband.errors import QueryError
+from skyband.query import Query
+
+__all__ = ["add_board", "watch_board_live"]
+
+
+def add_board(app: typer.Typer) -> None:
+    """Add the verb to an app."""
+    app.command("board")(explained(board))
+
+
+def board(
+    job: Annotated[Path, typer.Argument(help="A job file with [source] and [queries.NAME].")],
+    watch: Annotated[bool, typer.Option("--watch", help="Show the answers as they come.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show how the queries are answered, and stop.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(help="Stop after so many answers.", min=1)] = None,
+    pace: Annotated[float, typer.Option(help="Seconds between pictures of --watch.", min=0)] = 0.2,
+) -> None:
+    """Answer all queries of a job file over its files; nothing is written."""
+    from skyband import jobs
+    from skyband.embedded.monitor import new_board
+    from skyband.embedded.run import watch_board
+    from skyband.engine.explain import explain as told
+
+    found = jobs.load_board(job)
+    if explain:
+        print(told(found.queries))
+        return
+    sources: dict[str, Any] = {}
+    for name, section in found.sources.items():
+        if section.kind != "files":
+            raise QueryError(
+                f"{job}: skyband board reads files, but this job has a source of kind "
+                f"{section.kind!r}; run it with: skyband pipeline"
+            )
+        sources[name] = section["path"]
+    session = new_board(found.queries, found.on_bad)
+    source = sources.get("", sources)
+    answers = islice(watch_board(session, source), limit)
+    if watch:
+        watch_board_live(answers, found.queries, pace)
+    else:
+        _show_last(answers, found.queries)
+    stats = session.stats()
+    for name in found.queries:
+        for count, word in (("rows_late", "late"), ("rows_bad", "bad")):
+            if stats[name][count]:
+                say(f"{name}: {stats[name][count]:,} {word} rows left out", style="yellow")
+
+
+def watch_board_live(
+    answers: Iterable[Answer], queries: Mapping[str, Query], pace: float = 0.2
+) -> None:
+    """Show the latest answer of every query in place; without a terminal, one line per answer."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        for answer in answers:
+            line = answer_line(answer, queries[str(answer.name)])
+            console.print(f"{answer.name}  {line}", soft_wrap=True, markup=False)
+        return
+    latest: dict[str, Answer] = {}
+    with Live(console=console, auto_refresh=False) as live:
+        for answer in answers:
+            began = time.perf_counter()
+            latest[str(answer.name)] = answer
+            live.update(_picture(console, latest, queries), refresh=True)
+            rest = pace - (time.perf_counter() - began)
+            if rest > 0:
+                time.sleep(rest)
+    if not latest:
+        console.print("no window has any rows", style="dim")
+
+
+def _show_last(answers: Iterable[Answer], queries: Mapping[str, Query]) -> None:
+    """The last answer of every query."""
+    latest = {str(answer.name): answer for answer in answers if answer.table.num_rows}
+    console = Console(highlight=False)
+    if not latest:
+        console.print("no window has any rows", style="dim")
+        return
+    console.print(_picture(console, latest, queries, whole=True))
+
+
+def _picture(
+    console: Console, latest: dict[str, Answer], queries: Mapping[str, Query], whole: bool = False
+) -> Group:
+    """The latest answers, one table per query, in the order of the board."""
+    rows = None if whole else max(1, room(console) // max(1, len(latest)) - 3)
+    shown = [(name, latest[name]) for name in queries if name in latest]
+    return Group(
+        *(
+            answer_table(answer, queries[name], f"{name}  {span(answer.start, answer.end)}", rows)
+            for name, answer in shown
+        )
+    )

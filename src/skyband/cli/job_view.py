@@ -1,0 +1,65 @@
+"""Shows a running job: in place on a terminal, otherwise one line per batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+from rich import box
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from skyband.cli.view import plain, span
+from skyband.jobs import Job
+from skyband.jobs.report import Report, Tell, report_line
+
+__all__ = ["job_frame", "telling"]
+
+_EDGES = ("window_start", "window_end")
+
+
+@contextmanager
+def telling(job: Job) -> Iterator[Tell]:
+    """A function to call with every report of a job."""
+    console = Console(stderr=True, highlight=False)
+    talks = any(sink.kind == "console" for sink in job.sinks.values())
+    if not console.is_terminal or talks:
+        yield lambda report: console.print(Text(report_line(report)), soft_wrap=True)
+        return
+    waiting = Text(f"{job.name}: starting", style="dim")
+    with Live(waiting, console=console, auto_refresh=False) as live:
+        yield lambda report: live.update(job_frame(job, report, console.height), refresh=True)
+
+
+def job_frame(job: Job, report: Report, height: int) -> Group:
+    """One frame of the live view: the figures, and the last answer of each query."""
+    engine = "this process" if job.engine == "local" else "Spark"
+    head = Text.assemble((f" {job.name} ", "bold reverse"), ("  on ", "dim"), (engine, "dim"))
+    told = Text(report_line(report))
+    each = max(3, (height - 4) // max(1, len(report.answers)) - 6)
+    tables = [_answer(name, table, each) for name, table in report.answers.items()]
+    rest = tables or [Text("no window has ended yet", style="dim")]
+    return Group(head, told, Text(), *rest)
+
+
+def _answer(name: str, answer: pa.Table, rows: int) -> Table:
+    first = answer.slice(0, 1).to_pylist()[0]
+    title = f"{name}  {span(first['window_start'], first['window_end'])}"
+    drawn = Table(
+        title=title, title_justify="left", title_style="bold", header_style="dim",
+        border_style="dim", box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left",
+    )  # fmt: skip
+    names = [column for column in answer.column_names if column not in _EDGES]
+    for column in names:
+        kind = answer.schema.field(column).type
+        right = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        drawn.add_column(column, justify="right" if right else "left", no_wrap=True)
+    for row in answer.slice(0, rows).to_pylist():
+        drawn.add_row(*(Text(plain(row[column])) for column in names))
+    hidden = answer.num_rows - rows
+    if hidden > 0:
+        drawn.caption = Text(f"{hidden} more not shown", style="dim")
+    return drawn

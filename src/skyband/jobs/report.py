@@ -1,0 +1,76 @@
+"""What a running job tells after each batch; the same on both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["Report", "Tell", "newest_window", "report_line"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A job after a batch; counts are totals since it was started."""
+
+    batch: int
+    rows: int
+    rate: float | None = None
+    """Rows per second in the last batch."""
+    late: int | None = None
+    bad: int | None = None
+    windows: int = 0
+    state_bytes: int | None = None
+    watermark: float | None = None
+    """In seconds since 1970."""
+    lag: float | None = None
+    """Seconds between the greatest time seen and the watermark."""
+    answers: Mapping[str, pa.Table] = field(default_factory=dict)
+    """The newest window of each query that has answered."""
+
+
+Tell = Callable[[Report], None]
+
+
+def report_line(report: Report) -> str:
+    """A report in one line.
+
+    >>> report_line(Report(batch=3, rows=12_000, rate=4_000.0, late=0, bad=2, windows=7))
+    'batch 3  12,000 rows  4,000 rows/s  0 late  2 bad  7 windows'
+    """
+    parts = [f"batch {report.batch}", f"{report.rows:,} rows"]
+    if report.rate is not None:
+        parts.append(f"{report.rate:,.0f} rows/s")
+    if report.watermark is not None:
+        behind = "" if report.lag is None else f" ({report.lag:,.3g} s behind)"
+        parts.append(f"watermark {_moment(report.watermark)}{behind}")
+    parts += [
+        f"{value:,} {name}"
+        for name, value in (("late", report.late), ("bad", report.bad), ("windows", report.windows))
+        if value is not None
+    ]
+    if report.state_bytes is not None:
+        parts.append(f"state {_size(report.state_bytes)}")
+    return "  ".join(parts)
+
+
+def newest_window(table: pa.Table) -> pa.Table:
+    """The rows of the last window of an answer."""
+    ends = table.column("window_end")
+    return table.filter(pc.equal(ends, pc.max(ends)))
+
+
+def _moment(seconds: float) -> str:
+    """A time as text; small numbers are integer times, which count as milliseconds."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _size(value: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if value < 1_000:
+            return f"{value:,.3g} {unit}"
+        value /= 1_000
+    return f"{value:,.3g} GB"

@@ -1,0 +1,120 @@
+"""Answers as people see them: text in a terminal, HTML in a notebook, live in both."""
+
+from __future__ import annotations
+
+import sys
+import types
+from html.parser import HTMLParser
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import skyband as sb
+
+WINDOW = sb.TimeWindow(4, slide=2)
+ROWS = pa.table(
+    {
+        "ts": [0, 1, 2, 3, 4, 5],
+        "id": ["a", "<script>&", "c", "d", "e", "f"],
+        "x": [5, 900_000, 20, 60, 70, 10],
+    }
+)
+QUERY = sb.TopK(k=2, score="x", id="id", time="ts", window=WINDOW)
+
+
+def answers(query: Any = QUERY) -> list[sb.Answer]:
+    return list(sb.watch(ROWS, query))
+
+
+def test_repr_is_a_table() -> None:
+    assert repr(answers()[1]).splitlines() == [
+        "<Answer [0, 4): 2 rows of 4>",
+        "rank  id               x  ts",
+        "   1  <script>&  900,000   1",
+        "   2  d               60   3",
+    ]
+    assert repr(answers({"best": QUERY})[0]).startswith("<Answer best [-2, 2): 2 rows of 2>\n")
+
+
+def test_repr_tells_what_is_approximate_and_how_much_is_left_out() -> None:
+    many = pa.table({"ts": [0] * 30, "id": [str(i) for i in range(30)]})
+    query = sb.HeavyHitters(k=25, item="id", time="ts", window=WINDOW, algorithm="fss", capacity=25)
+    text = repr(next(iter(sb.watch(many, query))))
+    assert "approximate" in text.splitlines()[0]
+    assert text.splitlines()[-1] == "… 5 more"
+
+
+def test_an_empty_answer_and_a_decayed_one_can_be_shown() -> None:
+    gap = pa.table({"ts": [0, 100], "id": ["a", "b"], "x": [1, 2]})
+    empty = [a for a in sb.watch(gap, QUERY) if not a.table.num_rows]
+    assert "0 rows of 0" in repr(empty[0])
+    assert "<tbody></tbody>" in empty[0]._repr_html_()
+    decay = sb.TopK(k=2, score="x", id="id", time="ts", window=sb.DecayWindow(4, slide=2))
+    assert repr(answers(decay)[0]).startswith("<Answer […, 2)")
+
+
+def test_html_is_a_table_and_escapes_everything() -> None:
+    class Tags(HTMLParser):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tags: list[str] = []
+            self.texts: list[str] = []
+
+        def handle_starttag(self, tag: str, attrs: Any) -> None:
+            self.tags.append(tag)
+
+        def handle_data(self, data: str) -> None:
+            self.texts.append(data)
+
+    found = Tags()
+    found.feed(answers()[1]._repr_html_())
+    assert set(found.tags) == {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert found.tags.count("td") == 8
+    assert "<script>&" in found.texts
+    assert "linear-gradient" in answers()[1]._repr_html_()
+    sky = sb.Skyline(prefer={"x": "max"}, id="id", time="ts", window=WINDOW)
+    assert "linear-gradient" not in answers(sky)[0]._repr_html_()
+
+
+def test_live_prints_the_last_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    last = sb.live(ROWS, QUERY)
+    assert isinstance(last, sb.Answer)
+    assert last.end == 6
+    assert capsys.readouterr().out == f"{last!r}\n"
+    board = sb.live(ROWS, {"one": QUERY, "two": QUERY})
+    assert isinstance(board, dict)
+    assert list(board) == ["one", "two"]
+
+
+def test_live_draws_over_itself_in_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("skyband.embedded.live._PAUSE", 0.0)
+    sb.live(ROWS, QUERY)
+    assert capsys.readouterr().out.count("\x1b[4A\x1b[J") == 3  # the last one is drawn again
+
+
+def test_live_updates_one_output_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, content: str) -> None:
+            shown.append(content)
+
+    def display(content: str, display_id: bool) -> Handle:
+        assert display_id
+        shown.append(content)
+        return Handle()
+
+    shell, output = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+    shell.get_ipython = lambda: types.SimpleNamespace(kernel=object())  # type: ignore[attr-defined]
+    output.HTML = str  # type: ignore[attr-defined]
+    output.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    monkeypatch.setitem(sys.modules, "IPython.display", output)
+    last = sb.live(ROWS, QUERY)
+    assert isinstance(last, sb.Answer)
+    assert len(shown) >= 2
+    assert shown[-1] == last._repr_html_()

@@ -1,0 +1,90 @@
+"""The view of a running job: a line per batch, or a frame with figures and the last answers."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from skyband.jobs import parse_job, run_job
+from skyband.jobs.report import Report, newest_window, report_line
+
+pytest.importorskip("rich", reason="the command line is an extra")
+
+JOB: dict[str, Any] = {
+    "name": "best",
+    "engine": "local",
+    "checkpoint": "state",
+    "source": {"kind": "files", "path": "in.parquet"},
+    "query": {
+        "kind": "TopK",
+        "k": 2,
+        "score": "v",
+        "id": "id",
+        "time": "ts",
+        "window": {"size": 10},
+    },
+    "sink": {"kind": "files", "path": "out"},
+    "trigger": {"once": True},
+}
+ANSWER = pa.table(
+    {
+        "window_start": [0, 10, 10],
+        "window_end": [10, 20, 20],
+        "rank": pa.array([1, 1, 2], pa.int32()),
+        "id": ["old", "[b]", "c"],
+        "v": [1.0, 1234.5, 3.0],
+    }
+)
+
+
+def test_a_line_per_batch() -> None:
+    line = report_line(
+        Report(
+            batch=3,
+            rows=12_000,
+            rate=4_000.4,
+            late=1,
+            bad=0,
+            windows=7,
+            state_bytes=12_300,
+            watermark=1_794_821_000.0,
+            lag=30.0,
+        )
+    )
+    assert line == (
+        "batch 3  12,000 rows  4,000 rows/s  watermark 2026-11-16 09:23:20 (30 s behind)  "
+        "1 late  0 bad  7 windows  state 12.3 kB"
+    )
+
+
+def test_a_frame() -> None:
+    from rich.console import Console
+
+    from skyband.cli.job_view import job_frame
+
+    console = Console(width=100, record=True, file=io.StringIO())
+    job = parse_job(JOB)
+    console.print(job_frame(job, Report(batch=0, rows=5), 40))
+    assert "no window has ended yet" in console.export_text()
+    report = Report(batch=1, rows=9, answers={"best": newest_window(ANSWER)})
+    console.print(job_frame(job, report, 40))
+    shown = console.export_text()
+    assert "best  [10, 20)" in shown
+    assert "[b]" in shown
+    assert "1,234.50" in shown
+    assert "old" not in shown
+
+
+def test_reports_of_a_job_in_this_process(tmp_path: Any) -> None:
+    import pyarrow.parquet as pq
+
+    rows = pa.table({"ts": list(range(40)), "id": [f"i{n % 5}" for n in range(40)], "v": range(40)})
+    pq.write_table(rows, tmp_path / "in.parquet")
+    told: list[Report] = []
+    run_job(parse_job(JOB, tmp_path), tell=told.append)
+    assert told[-1].rows == 40
+    assert told[-1].windows == 3
+    assert told[-1].answers["best"]["window_end"].to_pylist() == [30, 30]
