@@ -348,7 +348,7 @@ def decayed(
     kind: str, rows: list[Row], end: int, window: DecayWindow, settings: Settings
 ) -> list[Row]:
     """From one group's rows to its answer at an end of a decay window."""
-    names = ("k", "item", "time", "weight", "score", "id")
+    names = ("k", "item", "time", "weight", "score", "id", "distinct", "keep")
     asked: dict[str, Any] = {n: settings[n] for n in names if n in settings}
     if kind == "HeavyHitters":
         return decayed_hitters(rows, end, window, **asked)

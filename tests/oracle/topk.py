@@ -31,18 +31,18 @@ def topk(
     ordered = in_row_order(rows, score, later=later or time, id=id, largest=largest)
     if distinct is not None:
         assert id is not None
-        chosen: dict[Any, int] = {}
-        for place in by_preference(ordered, distinct, later or time):
-            chosen.setdefault(ordered[place][id], place)
-        ordered = [ordered[place] for place in sorted(chosen.values())]
+        ordered = one_of_each(ordered, id, distinct, later or time)
     best = ordered[:k]
     return [{column: row[column] for column in columns} for row in best]
 
 
-def by_preference(ordered: list[Row], distinct: str, later: str | None) -> list[int]:
-    """The places of rows, given in row order: the row that counts for an id before its others."""
+def one_of_each(ordered: list[Row], id: str, distinct: str, later: str | None) -> list[Row]:
+    """The row that counts of each id, from rows in row order and in that order."""
     places = list(range(len(ordered)))
     if distinct == "latest":
         assert later is not None
         places.sort(key=lambda place: ordered[place][later], reverse=True)
-    return places
+    chosen: dict[Any, int] = {}
+    for place in places:
+        chosen.setdefault(ordered[place][id], place)
+    return [ordered[place] for place in sorted(chosen.values())]

@@ -108,8 +108,8 @@ def test_what_cannot_be_is_refused() -> None:
         topk(distinct="best", algorithm="latest")
     with pytest.raises(sb.QueryError, match="skyband-distinct does not answer"):
         topk(algorithm="skyband-distinct")
-    with pytest.raises(sb.QueryError, match="not over a DecayWindow"):
-        topk(distinct="latest", window=sb.DecayWindow(9, slide=3))
+    with pytest.raises(sb.QueryError, match=r"decay does not answer.*'latest'.*decay-distinct"):
+        topk(distinct="latest", window=sb.DecayWindow(9, slide=3), algorithm="decay")
     assert registry.choose(topk(distinct="best")) == "skyband-distinct"
     assert registry.choose(topk(distinct="latest")) == "latest"
     assert topk().fingerprint == topk(distinct=None, keep=()).fingerprint
@@ -122,6 +122,47 @@ def test_peek_names_only_algorithms_that_answer_the_query() -> None:
         monitor.peek()
     assert "skyband'" in str(refused.value)
     assert "distinct" not in str(refused.value)
+
+
+@pytest.mark.parametrize("mode", ["best", "latest"])
+@pytest.mark.parametrize(
+    "window", [sb.DecayWindow(5, slide=4), sb.LandmarkWindow(slide=4)], ids=["decay", "landmark"]
+)
+def test_windows_that_no_row_leaves(mode: str, window: Any) -> None:
+    rng = np.random.default_rng(6)
+    rows = 150
+    table = pa.table({"t": np.sort(rng.integers(0, 60, rows)), "id": rng.integers(0, 12, rows),
+                      "x": rng.integers(1, 9, rows), "n": np.arange(rows)})  # fmt: skip
+    decays = isinstance(window, sb.DecayWindow)
+    query = topk(k=4, distinct=mode, window=window, keep=("n",))
+    got = sb.rank(table, query)
+    found: dict[int, list[Any]] = {}
+    for row in got.to_pylist():
+        found.setdefault(row["window_end"], []).append((row["id"], row["x"], row["t"]))
+    assert len(found) >= 10
+
+    def value(row: Any) -> Any:
+        weight = 2.0 ** (row["t"] / 5) if decays else 1
+        return row["x"] * weight, row["t"], -row["id"]
+
+    for end, answer in found.items():
+        live = [row for row in table.to_pylist() if row["t"] < end]
+        best: dict[int, Any] = {}
+        for row in live:
+            turn = value(row) if mode == "best" else (row["t"], *value(row))
+            known = best.get(row["id"])
+            if known is None or turn > known[0]:
+                best[row["id"]] = turn, row
+        want = sorted((row for _, row in best.values()), key=value, reverse=True)[:4]
+        assert answer == [(row["id"], row["x"], row["t"]) for row in want], end
+    monitor, seen = sb.Monitor(query), []
+    for batch in (table.slice(0, 50), table.slice(50)):
+        seen += monitor.push(batch)
+        monitor = sb.Monitor.restore(monitor.snapshot())
+    seen += monitor.flush()
+    assert [row for answer in seen for row in answer.table.to_pylist()] == got.to_pylist()
+    if mode == "best":
+        assert monitor.stats()["retained"] == 4
 
 
 # Positions ------------------------------------------------------------------------------------
@@ -180,6 +221,7 @@ def test_positions_that_cannot_be() -> None:
     table = pa.table({"t": [0, 12], "id": [1, 2], "x": [1.0, 2.0], "g": ["u", "v"]})
     for query, match in (
         (topk(), "distinct='best' or distinct='latest'"),
+        (topk(distinct="best", window=sb.LandmarkWindow(slide=5)), "use a TimeWindow"),
         (sb.HeavyHitters(k=1, item="id", time="t", window=WINDOW, algorithm="fsw"), "'exact'"),
         (sb.Skyline(prefer={"x": "min"}, time="t", window=WINDOW), "TopK"),
     ):

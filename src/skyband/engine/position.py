@@ -50,6 +50,8 @@ def _refuse(fold: Fold) -> None:
     if fold.synopsis.positions:
         return
     kind, name = fold.query.kind, registry.choose(fold.query)
+    if kind == "TopK" and getattr(fold.query, "distinct", None) is not None:
+        raise EngineError(f"{name} keeps no positions; use a TimeWindow or a CountWindow")
     if kind == "TopK":
         raise EngineError(
             f"{name} ranks rows, so an id has no position; use distinct='best' or distinct='latest'"

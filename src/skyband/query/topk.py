@@ -12,10 +12,15 @@ from skyband.query.base import ADDED, Query
 from skyband.query.checks import TIES, column, number, one_of
 from skyband.window import DecayWindow
 
-__all__ = ["DISTINCT", "TopK"]
+__all__ = ["DISTINCT", "TopK", "algorithm_for"]
 
 DISTINCT = {"best": "skyband-distinct", "latest": "latest"}
-"""The algorithm that answers each kind of ``distinct``."""
+"""The algorithm that answers each kind of ``distinct`` over time and count windows."""
+
+
+def algorithm_for(distinct: str, window: str) -> str:
+    """The algorithm that answers a kind of ``distinct`` over a sort of windows."""
+    return DISTINCT[distinct] if window == "sized" else f"{window}-distinct"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +73,9 @@ class TopK(Query):
         return (self.score,)
 
     def answered_by(self, algorithm: str) -> bool:
-        for_ids = algorithm in DISTINCT.values()
-        return algorithm == DISTINCT[self.distinct] if self.distinct else not for_ids
+        if self.distinct is None:
+            return algorithm not in DISTINCT.values() and not algorithm.endswith("-distinct")
+        return algorithm == algorithm_for(self.distinct, self.window.sort)
 
     @property
     def variant(self) -> str:
@@ -88,12 +94,6 @@ class TopK(Query):
                 raise QueryError(
                     f"distinct={self.distinct!r} shows each id once, so it needs id=, the name of "
                     "the column with the id"
-                )
-            if self.window.sort != "sized":
-                raise QueryError(
-                    f"distinct={self.distinct!r} is answered over a TimeWindow or a CountWindow, "
-                    f"not over a {type(self.window).__name__}; leave distinct out, or use another "
-                    "window"
                 )
         if isinstance(self.window, DecayWindow) and not self.largest:
             raise QueryError(

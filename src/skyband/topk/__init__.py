@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skyband.query.topk import DISTINCT, TopK
+from skyband.query.topk import TopK, algorithm_for
 
 __all__ = ["choose"]
 
@@ -13,7 +13,7 @@ def choose(query: TopK) -> str:
     A query with ``epsilon`` could use "pabf", but in our measurements the exact algorithm is faster
     (docs/decisions/0006-pabf-levels.md), so an approximate answer would save no time.
     """
-    if query.window.sort != "sized":
-        return query.window.sort
-    # A spec that version 0.1 wrote has no field ``distinct``.
-    return DISTINCT.get(getattr(query, "distinct", None) or "", "skyband")
+    distinct = getattr(query, "distinct", None)  # a spec of version 0.1 has no such field
+    if distinct is not None:
+        return algorithm_for(distinct, query.window.sort)
+    return "skyband" if query.window.sort == "sized" else query.window.sort
