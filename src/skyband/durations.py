@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from skyband.errors import QueryError
 
-__all__ = ["Duration", "parse_duration"]
+__all__ = ["Duration", "duration_text", "parse_duration"]
 
 Duration = str | timedelta | int
 
@@ -76,3 +76,17 @@ def parse_duration(value: Duration, what: str = "duration") -> int:
             f"{what} {value!r} is not a whole number of microseconds; round it to microseconds"
         )
     return int(total)
+
+
+def duration_text(microseconds: int) -> str:
+    """A duration as a person would write it, rounded up by a tenth at most.
+
+    >>> duration_text(5_399_999_759), duration_text(61_000_000), duration_text(1)
+    ('90 minutes', '61 seconds', '1 us')
+    """
+    for size in sorted(_UNITS, reverse=True)[1:]:  # without weeks
+        count = -(-microseconds // size)
+        if 10 * (count * size - microseconds) <= microseconds:
+            long = _UNITS[size][0] if size < 1_000_000 else _UNITS[size][-1]
+            return f"{count} {long.removesuffix('s') if count == 1 and len(long) > 2 else long}"
+    return f"{microseconds} us"

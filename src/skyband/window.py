@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skyband.durations import Duration, parse_duration
+from skyband.durations import Duration, duration_text, parse_duration
 from skyband.errors import QueryError
 from skyband.panes import DecayPanes, LandmarkPanes, Panes
 
 __all__ = [
     "CountWindow", "DecayWindow", "Duration", "EventWindow", "LandmarkWindow", "Panes",
-    "TimeWindow", "Window", "parse_duration",
+    "TimeWindow", "Window", "duration_text", "parse_duration",
 ]  # fmt: skip
 
 _DAY = 86_400_000_000

@@ -216,14 +216,26 @@ class TestSources:
 
         csv.write_csv(table().slice(6), shuffled)
         csv.write_csv(table().slice(0, 6), path)
-        line = bad("topk", shuffled, path, *TIMED)
+        said = "--watch", "--format", "csv"
+        stopped = run("topk", shuffled, path, *TIMED, *said)
+        assert stopped.exit_code == 2
+        line = stopped.stderr
         needed = re.search(r"--lateness '([^']+)'", line)
         assert needed is not None, line
         assert "--on-bad skip" in line
-        good("topk", shuffled, path, *TIMED, "--lateness", needed[1])
-        result = run("topk", shuffled, path, *TIMED, "--on-bad", "skip")
+        good("topk", shuffled, path, *TIMED, *said, "--lateness", needed[1])
+        result = run("topk", shuffled, path, *TIMED, *said, "--on-bad", "skip")
         assert result.exit_code == 0
         assert "6 late rows left out" in result.stderr
+
+    def test_files_are_sorted_unless_watched(self, tmp_path: Path) -> None:
+        from pyarrow import csv
+
+        csv.write_csv(table().slice(6), tmp_path / "1.csv")
+        csv.write_csv(table().slice(0, 6), tmp_path / "2.csv")
+        words = (tmp_path / "1.csv", tmp_path / "2.csv", *TIMED, "-f", "csv", "--threads", 1)
+        assert good("topk", *words).count("\n") == expected().num_rows + 1
+        assert "threads must be" in bad("topk", *words, "--threads", 0)
 
 
 class TestMistakes:

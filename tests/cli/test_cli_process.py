@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -55,6 +56,34 @@ class TestStandardInput:
             tables = list(stdin_batches(Trickle(text.encode(), step)))  # type: ignore[arg-type]
             assert pa.concat_tables(tables).to_pylist() == rows
             assert len(tables) <= 2 or step < 100
+
+    def test_later_lines_are_parsed_for_the_columns_needed(self) -> None:
+        from skyband.cli.stdin import stdin_batches
+        from skyband.embedded.sources import Reading
+
+        for text in ('{"a": 1, "b": "x"}\n' * 5, "a,b\n" + "1,x\n" * 5):
+            source: Any = Trickle(text.encode(), 10)
+            tables = list(stdin_batches(source, Reading(needed=lambda schema: ["a"])))
+            assert tables[0].column_names == ["a", "b"]
+            assert {tuple(table.column_names) for table in tables[1:]} == {("a",)}
+            assert [row for t in tables for row in t["a"].to_pylist()] == [1] * 5
+
+    def test_what_arrives_is_read_ahead(self) -> None:
+        import os
+
+        from skyband.cli.stdin import _Arriving
+
+        out, into = os.pipe()
+        arriving = _Arriving(out)
+        os.write(into, b"ab")
+        assert arriving.read1() == b"ab"
+        for piece in (b"cdef", b"gh"):
+            os.write(into, piece)
+        assert arriving.read(3) == b"cde"
+        os.close(into)
+        assert arriving.read(-1) == b"fgh"
+        assert arriving.read1() == b""
+        os.close(out)
 
     def test_an_arrow_stream(self) -> None:
         from skyband.cli.stdin import stdin_batches
@@ -128,10 +157,11 @@ class TestProcess:
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.splitlines()[1:] == ["0,6,1,11", "6,12,1,10"]
 
-    def test_answers_while_standard_input_is_open(self) -> None:
+    @pytest.mark.parametrize("watch", [["--watch"], []], ids=["watch", ""])
+    def test_answers_while_standard_input_is_open(self, watch: list[str]) -> None:
         command = [sys.executable, "-m", "skyband", "topk", "-", "-k", "1", "--score", "a"]
         with subprocess.Popen(
-            [*command, "--count", "2", "--watch", "-f", "json"],
+            [*command, "--count", "2", *watch, "-f", "json"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         ) as process:  # fmt: skip
             assert process.stdin is not None

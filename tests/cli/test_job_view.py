@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -58,6 +59,24 @@ def test_a_line_per_batch() -> None:
         "batch 3  12,000 rows  4,000 rows/s  watermark 2026-11-16 09:23:20 (30 s behind)  "
         "1 late  0 bad  7 windows  state 12.3 kB"
     )
+
+
+def test_times_beyond_the_calendar() -> None:
+    assert "watermark 1,000,000,000,000 s" in report_line(Report(0, 0, watermark=1e12))
+
+
+def test_a_watermark_beyond_the_calendar_of_python() -> None:
+    pytest.importorskip("pyspark", reason="the figures are Spark's")
+    from skyband.spark.metrics import read_progress
+
+    row = SimpleNamespace(asDict=lambda: {"rows_in": 7})
+    told = SimpleNamespace(
+        observedMetrics={"skyband|TopK-1|in|": row},
+        eventTime={"watermark": "+12345-01-01T00:00:00.000Z"},
+        batchId=1,
+        batchDuration=5,
+    )
+    assert read_progress(told) == {"rows_in": 7, "batch_id": 1, "batch_seconds": 0.005}
 
 
 def test_a_frame() -> None:

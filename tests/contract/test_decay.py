@@ -111,7 +111,7 @@ def test_an_item_that_comes_back() -> None:
     """It was forgotten after 20 half-lives: what it weighed then is its error."""
     rows = table([0, 20 * SECOND, 21 * SECOND, 40 * SECOND], item=["a", "b", "b", "a"])
     got = sb.rank(rows, hitters(sb.DecayWindow("1 s", slide="1 s"))).to_pylist()
-    by_end = {row["window_end"].second: [] for row in got}
+    by_end: dict[int, list[Any]] = {row["window_end"].second: [] for row in got}
     for row in got:
         by_end[row["window_end"].second].append((row["item"], row["count"], row["error"]))
     assert by_end[21] == [("b", 0.5, 0.0)]  # a has had no row since 21 s before
@@ -220,7 +220,12 @@ def test_refusals() -> None:
         hitters(window, cells=3)
     with pytest.raises(sb.QueryError, match="a DecayWindow needs time="):
         sb.TopK(k=1, score="x", window=window)
-    for wrong in ({"half_life": 0}, {"half_life": "1 s", "slide": 5}, {"lateness": -1}):
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"half_life": 0},
+        {"half_life": "1 s", "slide": 5},
+        {"lateness": -1},
+    )
+    for wrong in wrongs:
         with pytest.raises(sb.QueryError):
             sb.DecayWindow(**{"half_life": 4, "slide": 2, **wrong})
     with pytest.raises(sb.SchemaError, match="'decayed'"):
@@ -241,4 +246,4 @@ def test_spec_round_trip_and_old_fingerprints() -> None:
         "time": {"size": "1 minute", "slide": None, "lateness": 0, "offset": 0}
     }
     query = topk("90 s", "1 minute")
-    assert sb.query.from_spec(query.spec()) == query  # type: ignore[attr-defined]
+    assert sb.query.from_spec(query.spec()) == query

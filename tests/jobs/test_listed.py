@@ -29,7 +29,7 @@ def checkpoint(folder: Path) -> Path:
     state = folder / "answers"
     for log in ("offsets", "sources/0", "sources/1"):
         (state / log).mkdir(parents=True)
-    offsets = [[None, 0], [0, 0], [2, 0]]
+    offsets: list[list[int | None]] = [[None, 0], [0, 0], [2, 0]]
     for batch, told in enumerate(offsets):
         lines = ["-" if each is None else json.dumps({"logOffset": each}) for each in told]
         (state / "offsets" / str(batch)).write_text("\n".join(["v1", "{}", *lines]))

@@ -23,7 +23,7 @@ from support import kafka_broker
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 kafka = pytest.importorskip("confluent_kafka", reason="the kafka extra")
 
-QUERY = {"kind": "TopK", "k": 2, "score": "bytes", "id": "flow", "time": "ts"}
+QUERY: dict[str, Any] = {"kind": "TopK", "k": 2, "score": "bytes", "id": "flow", "time": "ts"}
 WINDOW = {"size": 300, "slide": 60}
 
 

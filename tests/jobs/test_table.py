@@ -88,7 +88,7 @@ def test_windows_are_replaced(spark: Any, tmp_path: Path, name: str) -> None:
     assert spark.conf.get("spark.sql.sources.partitionOverwriteMode").lower() == "static"
     with pytest.raises(sb.EngineError, match=r"belongs to 'busiest'; give another table"):
         write(spark, Table("[sink]", section, "other"), 0, answers((11, "x")))
-    current = Section("table", section.settings | {"current": True})
+    current = Section("table", {**section.settings, "current": True})
     with pytest.raises(sb.EngineError, match=r"made with current = false"):
         write(spark, Table("[sink]", current, "busiest"), 0, answers((11, "x")))
 

@@ -57,7 +57,7 @@ def dominators(row: Row, others: list[Row]) -> int:
         ),
         max_size=14,
     ),
-    st.integers(1, 3),
+    st.integers(1, 6),
 )
 def test_candidates_are_the_rows_with_few_dominators(
     merges: list[tuple[list[list[int]], int]], k: int

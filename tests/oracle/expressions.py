@@ -17,7 +17,7 @@ def with_columns(row: Row, texts: Iterable[str]) -> Row:
         if text not in row:
             try:
                 row = row | {text: value(text, row)}
-            except NameError:
+            except (NameError, SyntaxError):  # or it is the name of a column of the other source
                 continue
     return row
 

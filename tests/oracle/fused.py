@@ -36,14 +36,14 @@ def fused(
     reports: dict[Any, dict[str, list[Any]]] = {}
     for row in rows:
         reports.setdefault(row[id], {name: [] for name in streams})[row[stream]].append(
-            (row[later] if repeats == "latest" else 0, row[value])
+            (0 if later is None or repeats != "latest" else row[later], row[value])
         )
 
     scores = {}
     for key, seen in reports.items():
         for name in streams:
             free = isinstance(recurrences, str) or (repeats != "sum" and recurrences == 1)
-            if not free and len(seen[name]) > recurrences:
+            if not free and len(seen[name]) > int(recurrences):
                 raise ValueError(f"{key!r} has {len(seen[name])} live reports in stream {name!r}")
         values = [
             together(seen[name], repeats) if seen[name] else lower_bound(bounds, streams, name)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +16,9 @@ from hypothesis import strategies as st
 import oracle
 import skyband as sb
 from skyband import registry
+from skyband.jobs import parse_job
 from support import conformance, streams
+from support.command_line import good
 from support.shards import sharded
 
 WINDOW = sb.TimeWindow(10, slide=5)
@@ -257,3 +262,33 @@ def test_positions_that_cannot_be() -> None:
     assert (position.rank, position.value, position.of) == (1, 1, 1)
     with pytest.raises(sb.QueryError, match="no groups"):
         monitor.position((1, "u"), "u")
+
+
+# Where else it can be asked for -------------------------------------------------------------------
+
+
+def test_the_command_line_and_job_files(tmp_path: Path) -> None:
+    table = pa.table({"t": [0, 1, 2], "id": ["a", "b", "a"], "x": [9, 5, 3], "n": [[1], [], [2]]})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    words = [
+        "topk",
+        tmp_path / "rows.parquet",
+        "-k",
+        2,
+        "--score",
+        "x",
+        "--id",
+        "id",
+        "--time",
+        "t",
+    ]
+    out = good(*words, "--window", 10, "--distinct", "latest", "--keep", "n", "--format", "json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [(row["id"], row["x"], row["n"]) for row in rows] == [("b", 5, []), ("a", 3, [2])]
+    told = {"kind": "TopK", "k": 2, "score": "x", "id": "id", "time": "t", "keep": ["n"]}
+    job = parse_job({
+        "name": "board", "checkpoint": "state", "source": {"kind": "files", "path": "*.parquet"},
+        "query": told | {"distinct": "best", "window": {"size": 10}}, "sink": {"kind": "console"},
+    })  # fmt: skip
+    (query,) = job.queries.values()
+    assert (query.keep, query.distinct) == (("n",), "best")  # type: ignore[attr-defined]

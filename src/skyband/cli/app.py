@@ -13,6 +13,7 @@ from skyband.cli.drafts import add_drafts
 from skyband.cli.pipelines import add_pipelines
 from skyband.cli.serving import add_serving
 from skyband.cli.verbs import add_verb
+from skyband.cli.warm import add_warm
 from skyband.cli.work import add_work
 
 __all__ = ["app"]
@@ -56,3 +57,4 @@ add_pipelines(app)
 add_drafts(app)
 add_serving(app)
 add_work(app)
+add_warm(app)

@@ -41,8 +41,9 @@ def job_frame(job: Job, report: Report, height: int) -> Group:
     told = Text(report_line(report))
     each = max(3, (height - 4) // max(1, len(report.answers)) - 6)
     tables = [_answer(name, table, each) for name, table in report.answers.items()]
-    rest = tables or [Text("no window has ended yet", style="dim")]
-    return Group(head, told, Text(), *rest)
+    if not tables:
+        return Group(head, told, Text(), Text("no window has ended yet", style="dim"))
+    return Group(head, told, Text(), *tables)
 
 
 def _answer(name: str, answer: pa.Table, rows: int) -> Table:

@@ -1,34 +1,50 @@
 """Standard input as a source: CSV with a header, JSON lines or an Arrow stream.
 
 Rows are passed on as soon as their lines are complete, so that a query over ``tail -f`` answers
-while the file grows. The types of the columns are inferred from the first lines.
+while the file grows. Another thread reads what arrives, at most 16 MB ahead, so that a query that
+is busy takes more lines at once. The types of the columns are inferred from the first lines; of
+later lines, only the columns needed are parsed.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import BinaryIO
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from skyband.embedded.sources import batches_of, read_json, sound
+from skyband.embedded.sources import OwnReader, Reading, batches_of, read_json, sound
 from skyband.errors import SchemaError
 
-__all__ = ["STDIN", "stdin_batches"]
+__all__ = ["STDIN", "Stdin", "stdin_batches"]
 
 STDIN = "-"
 _AT_ONCE = 1 << 22
 _ARROW = b"\xff\xff\xff\xff"
 
-Parse = Callable[[bytes, pa.Schema | None], pa.Table]
+_AHEAD = 4 * _AT_ONCE
+
+Parse = Callable[[bytes, pa.Schema | None, Sequence[str] | None], pa.Table]
 
 
-def stdin_batches(stream: BinaryIO | None = None) -> Iterator[pa.Table]:
+class Stdin(OwnReader):
+    """Standard input as a source that is told which columns are needed."""
+
+    def batches(self, reading: Reading) -> Iterator[pa.Table]:
+        """Read it, once."""
+        return stdin_batches(None, reading)
+
+
+def stdin_batches(
+    stream: BinaryIO | None = None, reading: Reading | None = None
+) -> Iterator[pa.Table]:
     """Read standard input as tables."""
-    # A BufferedReader has read1, which returns what has arrived; read would wait for more.
-    source = io.BufferedReader(io.FileIO(0, closefd=False)) if stream is None else stream
+    source = cast(BinaryIO, _Arriving(0)) if stream is None else stream
+    reading = reading or Reading()
     if stream is None and sys.stdin is not None and sys.stdin.isatty():
         raise SchemaError("standard input is a terminal; pipe CSV, JSON lines or Arrow into it")
     first = _start(source)
@@ -36,10 +52,10 @@ def stdin_batches(stream: BinaryIO | None = None) -> Iterator[pa.Table]:
         if first.startswith(_ARROW):
             yield from _arrow(first, source)
         elif first.startswith(b"{"):
-            yield from _lines(first, source, _json, b"")
+            yield from _lines(first, source, _json, b"", reading)
         elif first:
             first, header = _header(first, source)
-            yield from _lines(first, source, _csv, header)
+            yield from _lines(first, source, _csv, header, reading)
     except (pa.ArrowException, ValueError) as problem:
         raise SchemaError(f"standard input could not be read: {problem}") from problem
 
@@ -73,31 +89,39 @@ def _header(first: bytes, source: BinaryIO) -> tuple[bytes, bytes]:
     return rest, header + newline
 
 
-def _lines(first: bytes, source: BinaryIO, parse: Parse, header: bytes) -> Iterator[pa.Table]:
+def _lines(
+    first: bytes, source: BinaryIO, parse: Parse, header: bytes, reading: Reading
+) -> Iterator[pa.Table]:
     """Yield a table of the complete lines each time bytes arrive."""
     schema: pa.Schema | None = None
+    names: Sequence[str] | None = None
     kept, more = b"", first or _next(source)
     while more:
         whole, newline, kept = (kept + more).rpartition(b"\n")
         if whole.strip():
-            table = sound(parse(header + whole + newline, schema))
-            schema = schema or table.schema
+            table = sound(parse(header + whole + newline, schema, names))
             yield table
+            if schema is None:
+                schema = table.schema
+                names = reading.needed(schema)
         more = _next(source)
     if kept.strip():
-        yield sound(parse(header + kept, schema))
+        yield sound(parse(header + kept, schema, names))
 
 
-def _csv(text: bytes, schema: pa.Schema | None) -> pa.Table:
+def _csv(text: bytes, schema: pa.Schema | None, names: Sequence[str] | None) -> pa.Table:
     from pyarrow import csv
 
     types = None if schema is None else {f.name: f.type for f in schema}
-    return csv.read_csv(io.BytesIO(text), convert_options=csv.ConvertOptions(column_types=types))
+    options = csv.ConvertOptions(column_types=types, include_columns=names)
+    return csv.read_csv(pa.BufferReader(text), convert_options=options)
 
 
-def _json(text: bytes, schema: pa.Schema | None) -> pa.Table:
+def _json(text: bytes, schema: pa.Schema | None, names: Sequence[str] | None) -> pa.Table:
     from pyarrow import json
 
+    if schema is not None and names is not None:
+        schema = pa.schema([schema.field(name) for name in names])
     rest = "ignore" if schema is not None else "infer"
     options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=rest)
     return read_json(text, options)
@@ -106,6 +130,59 @@ def _json(text: bytes, schema: pa.Schema | None) -> pa.Table:
 def _arrow(first: bytes, source: BinaryIO) -> Iterator[pa.Table]:
     with pa.ipc.open_stream(pa.PythonFile(_Rest(first, source), mode="r")) as reader:
         yield from map(sound, batches_of(reader))
+
+
+class _Arriving:
+    """Reads a file descriptor in another thread; a caller takes all that has arrived."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._changed = threading.Condition()
+        self._pieces: list[bytes] = []
+        self._held = 0
+        self._ended: Any = False
+        self._thread = threading.Thread(target=self._fill, daemon=True, name="skyband-stdin")
+
+    def read1(self, size: int = -1) -> bytes:
+        """Wait for at least one byte and return all that has arrived; empty at the end."""
+        with self._changed:
+            if self._thread.ident is None:
+                self._thread.start()
+            self._changed.wait_for(lambda: self._pieces or self._ended)
+            if isinstance(self._ended, OSError) and not self._pieces:
+                raise self._ended
+            found, self._pieces, self._held = b"".join(self._pieces), [], 0
+            self._changed.notify_all()
+        return found
+
+    def read(self, size: int = -1) -> bytes:
+        """Exactly so many bytes, or all of them; fewer only at the end."""
+        found = b""
+        while size < 0 or len(found) < size:
+            more = self.read1()
+            if not more:
+                return found
+            found += more
+        with self._changed:
+            self._pieces.insert(0, found[size:])
+            self._held += len(found) - size
+        return found[:size]
+
+    def _fill(self) -> None:
+        more = b"?"
+        while more:
+            try:
+                more = os.read(self._descriptor, _AT_ONCE)
+            except OSError as problem:
+                more = b""
+                self._ended = problem
+            with self._changed:
+                if more:
+                    self._pieces.append(more)
+                    self._held += len(more)
+                self._ended = self._ended or not more
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._held < _AHEAD)
 
 
 class _Rest(io.RawIOBase):

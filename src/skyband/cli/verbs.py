@@ -68,7 +68,7 @@ def _option(name: str, kind: Any, default: Any, *flags: str, **info: Any) -> ins
 
 def _sources() -> inspect.Parameter:
     info = typer.Argument(
-        help="Files, folders or globs (Parquet, CSV, JSON lines, Arrow IPC) in order of time; "
+        help="Files, folders or globs (Parquet, CSV, JSON lines, Arrow IPC); "
         "- for standard input; NAME=PATH for a query over several streams.",
         metavar="SOURCE",
         show_default=False,
@@ -122,6 +122,8 @@ def _common(kind: type[Query]) -> list[inspect.Parameter]:
                 help="Stop at bad or late rows, or skip and count them."),
         _option("engine", Engine, Engine.local, "--engine", **run,
                 help="Run in this process, or on Spark."),
+        _option("threads", number, None, "--threads", **run, show_default=False,
+                help="Threads that read and summarise. Default: all cores of this process."),
         _option("master", text, None, "--master", **run, show_default=False,
                 help="Spark's master, such as 'local[4]' or 'spark://host:7077'."),
     ]  # fmt: skip
@@ -194,19 +196,27 @@ def _source(query: Query, words: list[str]) -> Any:
         found: dict[str, list[Any]] = {}
         for name, _, path in named:
             found.setdefault(name, []).append(_readable(path))
-        return {name: paths[0] if len(paths) == 1 else paths for name, paths in found.items()}
+        return {name: _together(paths) for name, paths in found.items()}
     query.check_sources(None, example=" ".join(f"{name}=PATH" for name in query.sources))
-    paths = [_readable(word) for word in words]
-    return paths[0] if len(paths) == 1 else paths
+    return _together([_readable(word) for word in words])
+
+
+def _together(paths: list[Any]) -> Any:
+    """Several paths as one source; a shell that expands a pattern sorts 10 before 2."""
+    from skyband.embedded.sources import Files
+
+    if len(paths) == 1:
+        return paths[0]
+    return Files(tuple(paths)) if all(isinstance(path, str) for path in paths) else paths
 
 
 def _readable(word: str) -> Any:
     """A path that exists, or the batches of standard input."""
-    from skyband.cli.stdin import STDIN, stdin_batches
+    from skyband.cli.stdin import STDIN, Stdin
     from skyband.embedded.sources import paths_of
 
     if word == STDIN:
-        return stdin_batches()
+        return Stdin()
     paths_of(word)
     return word
 
@@ -216,10 +226,16 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     from skyband.embedded.monitor import new_session
     from skyband.embedded.run import rank_with
 
-    session = new_session(query, given["on_bad"].value)
+    session = new_session(query, given["on_bad"].value, None, given["threads"])
     began = time.perf_counter()
+    narrowed = given["changes"] or given["alerts"] or given["limit"]
+    if _flows(query, source, shape) and not narrowed:
+        with writer(shape, given["output"]) as out:
+            _write_all(session, source, out)
+        _report(session, time.perf_counter() - began, out, given["output"])
+        return
     with _progress(source) as progress:
-        if given["changes"] or given["alerts"] or given["limit"]:
+        if narrowed:
             table = _collected(session, source, progress, given)
         else:
             table = rank_with(session, source, progress)
@@ -227,6 +243,25 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     with writer(shape, given["output"]) as out:
         out.write(table)
     _report(session, took, out, given["output"])
+
+
+def _flows(query: Query, source: Any, shape: Format) -> bool:
+    """Whether answers are written as windows end: lines, from standard input, in their order."""
+    from skyband.cli.stdin import Stdin
+    from skyband.window import CountWindow
+
+    mixed = isinstance(query.window, CountWindow) and query.groups
+    return isinstance(source, Stdin) and shape in (Format.json, Format.csv) and not mixed
+
+
+def _write_all(session: Session, source: Any, out: Writer) -> None:
+    from skyband.embedded.run import tables_with
+
+    with _progress(source) as progress:
+        for table in tables_with(session, source, progress):
+            out.write(table)
+    if not out.rows:
+        out.write(session.schema.empty_table())
 
 
 def _collected(
@@ -274,7 +309,7 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         raise QueryError(
             "--watch writes answers as they come, which Parquet does not allow; use --format json"
         )
-    session = new_session(query, given["on_bad"].value)
+    session = new_session(query, given["on_bad"].value, None, given["threads"])
     answers = islice(watch_with(session, source, only=given["alerts"]), given["limit"])
     shown = bool(given["changes"] or given["alerts"])
     began = time.perf_counter()
@@ -334,10 +369,10 @@ def _rows_of(source: Any) -> int | None:
     """How many rows the files hold, if all are Parquet; otherwise None."""
     import pyarrow.parquet as pq
 
-    from skyband.embedded.sources import paths_of
+    from skyband.embedded.sources import Files, paths_of
 
     sources = source.values() if isinstance(source, Mapping) else [source]
-    words = [w for each in sources for w in (each if isinstance(each, list) else [each])]
+    words = [w for each in sources for w in (each.words if isinstance(each, Files) else [each])]
     if not all(isinstance(word, str) for word in words):
         return None
     paths = [path for word in words for path in paths_of(word)]

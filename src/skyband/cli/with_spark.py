@@ -6,13 +6,16 @@ import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from skyband.errors import EngineError, SkybandError
 from skyband.query import Query
 from skyband.spark.requirements import error_of
+
+if TYPE_CHECKING:
+    from skyband.embedded.sources import Files
 
 __all__ = ["rank_on_spark"]
 
@@ -58,11 +61,11 @@ def _engine() -> Any:
     return spark
 
 
-def _read(session: Any, paths: str | list[str]) -> Any:
+def _read(session: Any, paths: str | Files) -> Any:
     """Files of one kind as a DataFrame."""
     from skyband.embedded.sources import READERS, paths_of
 
-    words = [paths] if isinstance(paths, str) else paths
+    words = [paths] if isinstance(paths, str) else paths.words
     files = [path.resolve() for word in words for path in paths_of(word)]
     kinds = {READERS.get(path.suffix.lower(), path.suffix) for path in files}
     if len(kinds) > 1 or not kinds <= {"parquet", "csv", "json"}:

@@ -28,7 +28,7 @@ class Accumulated:
     combine: Callable[[Runs], Runs]
     """See ``Synopsis.combine``."""
     many_groups = True
-    lasting = True
+    accumulates = True
     kept: Runs | None = None
     """One run per group, in the order of group codes; None before the first pane."""
     newest: Ints = np.zeros(0, np.int64)

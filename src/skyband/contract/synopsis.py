@@ -61,7 +61,9 @@ class Synopsis(ABC, Generic[Q]):
     """``position`` knows where any live id stands (``Monitor.position``)."""
     finishes: bool = False
     """``fold`` with ``final=True`` returns finished answers, more cheaply than ``finish``."""
-    lasting: bool = False
+    parallel: bool = True
+    """``summarise`` reads nothing that it changes, so several threads may call it at once."""
+    accumulates: bool = False
     """The state outlives its panes, so it cannot be rebuilt from those that windows still cover;
     see ``changed`` and ``resume``."""
     exact: bool = True
@@ -258,7 +260,7 @@ class Synopsis(ABC, Generic[Q]):
     def changed(self, stable: Hashes) -> list[tuple[int, Runs]]:
         """The parts of the state that have changed since the last call, by number.
 
-        Called only if the class declares ``lasting``, by an engine that stores the state in parts.
+        Called only if the class declares ``accumulates``, by an engine that stores state in parts.
         ``stable[group]`` is a hash of the group's key, the same in every process. The stamp of a
         run is the newest pane in which its group has rows. A part without runs is empty.
         """

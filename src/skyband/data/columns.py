@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ OFFSETS_64 = (pa.large_string(), pa.large_binary())
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
+@functools.cache
 def native_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
     """The numpy dtype in which a number, bool or time is stored; None for other types."""
     if kind in _NATIVE:

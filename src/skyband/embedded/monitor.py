@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from skyband.answers.position import Position
 from skyband.embedded.snapshots import restored, snapshot_of
 from skyband.engine.board import BoardSession
 from skyband.engine.session import Session
+from skyband.engine.workers import Workers, thread_count
 from skyband.errors import QueryError
 from skyband.query import Query
 from skyband.query.base import check_query
@@ -26,6 +28,8 @@ def new_session(
     query: Query,
     on_bad: str = "raise",
     idle: Duration | float | None = None,
+    threads: int | None = None,
+    workers: Workers | None = None,
     positions: bool = False,
 ) -> Session:
     """A session of a query, after checking the user's arguments.
@@ -33,19 +37,30 @@ def new_session(
     ``positions`` says that the position of any id may be asked for, which can take more memory.
     """
     check_query(query, on_bad)
-    return Session(query, on_bad, _seconds(idle), positions=positions)
+    return Session(
+        query,
+        on_bad,
+        _seconds(idle),
+        workers=workers or Workers(thread_count(threads)),
+        positions=positions,
+    )
 
 
 def new_board(
     query: Query | Board,
     on_bad: str = "raise",
     idle: Duration | float | None = None,
+    threads: int | None = None,
     positions: bool = False,
 ) -> BoardSession:
     """Sessions of a query or a board, after checking the user's arguments."""
     queries = board_of(query, on_bad)
+    workers = Workers(thread_count(threads))
     return BoardSession(
-        {name: new_session(each, on_bad, idle, positions) for name, each in queries.items()}
+        {
+            name: new_session(each, on_bad, idle, workers=workers, positions=positions)
+            for name, each in queries.items()
+        }
     )
 
 
@@ -53,7 +68,8 @@ class Monitor:
     """Answers a query, or a board of queries, over rows that are pushed to it.
 
     An error leaves it as it was before the push. A snapshot can be taken at any time and restored
-    in another process, which continues as if nothing had happened.
+    in another process, which continues as if nothing had happened. Large batches are summarised by
+    ``threads`` threads, None for all cores that this process may use; answers do not depend on it.
 
     >>> import pyarrow as pa, skyband as sb
     >>> query = sb.TopK(k=1, score="score", id="id", window=sb.CountWindow(3, slide=2))
@@ -71,9 +87,13 @@ class Monitor:
     """
 
     def __init__(
-        self, query: Query | Board, on_bad: str = "raise", idle: Duration | float | None = None
+        self,
+        query: Query | Board,
+        on_bad: str = "raise",
+        idle: Duration | float | None = None,
+        threads: int | None = None,
     ) -> None:
-        self.board = new_board(query, on_bad, idle, positions=True)
+        self.board = new_board(query, on_bad, idle, threads, positions=True)
 
     @property
     def session(self) -> Session:
@@ -162,7 +182,7 @@ class Monitor:
         return snapshot_of(self.board)
 
     @classmethod
-    def restore(cls, blob: bytes, **given: Any) -> Monitor:
+    def restore(cls, blob: bytes, threads: int | None = None, **given: Any) -> Monitor:
         """Rebuild a monitor from a snapshot.
 
         A snapshot cannot hold functions. If the query's ``combine`` is a function, pass the same
@@ -171,7 +191,7 @@ class Monitor:
         them.
         """
         monitor = cls.__new__(cls)
-        monitor.board = restored(blob, new_board, given)
+        monitor.board = restored(blob, partial(new_board, threads=threads), given)
         return monitor
 
     def _check(self) -> None:

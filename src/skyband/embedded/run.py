@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -15,20 +15,28 @@ from skyband.answers.changes import ALERTS, Kinds
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
 from skyband.embedded.monitor import new_board
-from skyband.embedded.sources import Source, batches_of, is_table, sorted_by
+from skyband.embedded.sources import (
+    Reading,
+    Source,
+    batches_of,
+    is_files,
+    is_table,
+    sorted_by,
+)
 from skyband.engine.board import BoardSession
 from skyband.engine.intake import as_table
-from skyband.engine.session import Session
+from skyband.engine.session import ONLY, OutOfOrder, Session
 from skyband.errors import DataError
 from skyband.query import Query
 from skyband.query.board import Board
 from skyband.query.checks import one_of
 from skyband.window import CountWindow, Duration
 
-__all__ = ["rank", "rank_board", "rank_with", "watch", "watch_board", "watch_with"]
+__all__ = ["rank", "rank_board", "rank_with", "tables_with", "watch", "watch_board", "watch_with"]
 
 Progress = Callable[[int], None]
 Step = Callable[[], list[Answers]]
+Read = Callable[[Any, str | None], Iterator[dict[str | None, Any]]]
 Sources: TypeAlias = "Source | Mapping[str, Source]"
 
 _MOST_ROWS = 1 << 22
@@ -41,13 +49,21 @@ _MOST_ANSWERS = 1 << 19
 
 @overload
 def rank(
-    source: Sources, query: Query, on_bad: str = "raise", progress: Progress | None = None
+    source: Sources,
+    query: Query,
+    on_bad: str = "raise",
+    progress: Progress | None = None,
+    threads: int | None = None,
 ) -> pa.Table: ...
 
 
 @overload
 def rank(
-    source: Sources, query: Board, on_bad: str = "raise", progress: Progress | None = None
+    source: Sources,
+    query: Board,
+    on_bad: str = "raise",
+    progress: Progress | None = None,
+    threads: int | None = None,
 ) -> dict[str, pa.Table]: ...
 
 
@@ -56,13 +72,16 @@ def rank(
     query: Query | Board,
     on_bad: str = "raise",
     progress: Progress | None = None,
+    threads: int | None = None,
 ) -> pa.Table | dict[str, pa.Table]:
     """Every answer of a query over a finite source, as one table.
 
     For a board of queries, a dict with one table per query; the source is read once for all of
-    them. A single table is sorted by time first. With a path or an iterable, a row that comes too
-    late raises DataError, which names the lateness that would accept it. ``progress`` is called
-    with the number of rows read so far.
+    them. Over a time window, a single table is sorted by time first, and files are read in the
+    order of their times: by Parquet's statistics, otherwise by name, and sorted if that is not
+    enough. With an iterable, a row that comes too late raises DataError, which names the lateness
+    that would accept it. ``progress`` is called with the number of rows read so far. ``threads``
+    read and summarise, None for all cores that this process may use; answers do not depend on it.
 
     >>> import skyband as sb
     >>> flows = pa.table({"flow": ["a", "b", "c"], "bytes": [10, 30, 20]})
@@ -72,7 +91,7 @@ def rank(
     >>> sb.rank(flows, {"busiest": query})["busiest"]["flow"].to_pylist()
     ['b', 'c']
     """
-    board = new_board(query, on_bad)
+    board = new_board(query, on_bad, None, threads)
     tables = rank_board(board, source, progress)
     return tables[None] if board.alone else {str(name): table for name, table in tables.items()}
 
@@ -86,11 +105,27 @@ def rank_board(
     board: BoardSession, source: Any, progress: Progress | None = None
 ) -> dict[str | None, pa.Table]:
     """Like ``rank``, with a new board session from the caller."""
+    for session in board.sessions.values():
+        session.late_is_sorted = _all_files(source)
+    try:
+        found = _collected(source, board, progress)
+    except OutOfOrder:
+        # Statistics could not tell. Nothing was returned yet, so sort the files and start again.
+        board.restart()
+        for session in board.sessions.values():
+            session.late_is_sorted = False
+        found = _collected(source, board, progress, late=True)
+    return {name: _table(board.sessions[name], tables) for name, tables in found.items()}
+
+
+def _collected(
+    source: Any, board: BoardSession, progress: Progress | None, late: bool = False
+) -> dict[str | None, list[pa.Table]]:
     found: dict[str | None, list[pa.Table]] = {name: [] for name in board.sessions}
-    for answers in _run(source, board, progress):
+    for answers in _run(source, board, progress, sorts=True, late=late):
         if len(answers.table):
             found[answers.name].append(answers.table)
-    return {name: _table(board.sessions[name], tables) for name, tables in found.items()}
+    return found
 
 
 def _table(session: Session, tables: list[pa.Table]) -> pa.Table:
@@ -111,12 +146,27 @@ def _table(session: Session, tables: list[pa.Table]) -> pa.Table:
     return table
 
 
+def tables_with(
+    session: Session, source: Any, progress: Progress | None = None
+) -> Iterator[pa.Table]:
+    """Like ``watch_with``, but all answers of a push in one table."""
+    board = BoardSession({None: session})
+    return (answers.table for answers in _run(source, board, progress))
+
+
+def _all_files(source: Any) -> bool:
+    """Whether a source, or each of several, is files, which can be read again."""
+    sources = source.values() if isinstance(source, Mapping) else [source]
+    return all(is_files(each) or is_table(each) for each in sources)
+
+
 def watch(
     source: Sources,
     query: Query | Board,
     on_bad: str = "raise",
     idle: Duration | float | None = None,
     only: str | None = None,
+    threads: int | None = None,
 ) -> Iterator[Answer]:
     """Yield answers as they become due, over any source; a finite source is flushed at its end.
 
@@ -125,11 +175,14 @@ def watch(
 
     Of a board, the answers of one batch come query by query, each query's by window;
     ``Answer.name`` tells whose they are.
+
+    Files are read in the order of their times, but a file that is out of order by itself is not
+    sorted: a row that comes too late raises DataError. ``threads`` as for ``rank``.
     """
     if only is not None:
         one_of("only", only, ("changes",))
     kinds = None if only is None else ALERTS
-    return watch_board(new_board(query, on_bad, idle), source, only=kinds)
+    return watch_board(new_board(query, on_bad, idle, threads), source, only=kinds)
 
 
 def watch_with(
@@ -150,7 +203,13 @@ def watch_board(
         yield from answers.views() if only is None else answers.alerts(only)
 
 
-def _run(source: Any, board: BoardSession, progress: Progress | None) -> Iterator[Answers]:
+def _run(
+    source: Any,
+    board: BoardSession,
+    progress: Progress | None,
+    sorts: bool = False,
+    late: bool = False,
+) -> Iterator[Answers]:
     several = isinstance(source, Mapping)
     board.check_sources(source if several else None)
     # Tables are sorted first, so nothing in them is late.
@@ -158,7 +217,8 @@ def _run(source: Any, board: BoardSession, progress: Progress | None) -> Iterato
     for session in board.sessions.values():
         session.in_order, session.late_is_an_error = in_order, not in_order
     read = 0
-    for step in _several(source, board) if several else _single(source, board):
+    read_one = partial(_batches, board, sorts, late)
+    for step in (_several if several else _single)(source, board, read_one):
         try:
             found = step()
         except DataError:
@@ -173,18 +233,18 @@ def _run(source: Any, board: BoardSession, progress: Progress | None) -> Iterato
             progress(read)
 
 
-def _single(source: Any, board: BoardSession) -> Iterator[Step]:
+def _single(source: Any, board: BoardSession, read: Read) -> Iterator[Step]:
     """Push every batch, then flush."""
-    for batches in _batches(source, board, None):
+    for batches in read(source, None):
         yield partial(board.push_each, batches)
     yield board.flush
 
 
-def _several(sources: Mapping[str, Any], board: BoardSession) -> Iterator[Step]:
+def _several(sources: Mapping[str, Any], board: BoardSession, read: Read) -> Iterator[Step]:
     """Push batches, always from the source that is furthest behind; end exhausted sources."""
-    streams = {name: _batches(source, board, name) for name, source in sources.items()}
-    read = [source for session in board.sessions.values() for source in session.query.sources]
-    ended = [name for name in dict.fromkeys(read) if name not in streams]
+    streams = {name: read(source, name) for name, source in sources.items()}
+    named = [source for session in board.sessions.values() for source in session.query.sources]
+    ended = [name for name in dict.fromkeys(named) if name not in streams]
     while streams:
         name = board.furthest_behind(list(streams))
         batches = next(streams[name], None)
@@ -199,26 +259,47 @@ def _several(sources: Mapping[str, Any], board: BoardSession) -> Iterator[Step]:
     yield board.flush
 
 
-def _batches(source: Any, board: BoardSession, name: str | None) -> Iterator[dict[str | None, Any]]:
+def _batches(
+    board: BoardSession, sorts: bool, late: bool, source: Any, name: str | None
+) -> Iterator[dict[str | None, Any]]:
     """The batches of a source, for each query that reads it.
 
-    A table is sorted by time and cut into pieces. If queries ask for different orders, each gets
-    its own; the pieces of all of them are pushed side by side.
+    A table is sorted by time and cut into pieces. If queries ask for different orders of a table or
+    of files, each gets its own; the batches of all of them are pushed side by side.
     """
     queries = {q: query for q, query in board.queries.items() if name in (None, *query.sources)}
-    if not is_table(source):
-        for batch in batches_of(source):
+    if not (is_table(source) or is_files(source)):
+        reading = Reading(partial(_needed, board, queries, name), _threads(board))
+        for batch in batches_of(source, reading):
             yield dict.fromkeys(queries, batch)
         return
-    table = as_table(source)
     orders: dict[str | None, list[str | None]] = {}
     for each, query in queries.items():
         orders.setdefault(_order(query, name), []).append(each)
-    rows = min(_piece_rows(query) for query in queries.values())
-    pieces = [_pieces(_in_time(table, queries[each[0]], name), rows) for each in orders.values()]
-    for found in zip_longest(*pieces):
+    streams = []
+    for time, names in orders.items():
+        needed = partial(_needed, board, names, name)
+        window = queries[names[0]].window
+        reading = Reading(needed, _threads(board), time, window, sorts, late)
+        rows = min(_piece_rows(query) for query in queries.values())
+        found = _pieces(source, reading, rows) if is_table(source) else batches_of(source, reading)
+        streams.append(found)
+    for found in zip_longest(*streams):
         sides = zip(orders.values(), found, strict=True)
         yield {each: piece for names, piece in sides if piece is not None for each in names}
+
+
+def _threads(board: BoardSession) -> int:
+    return next(iter(board.sessions.values())).workers.threads
+
+
+def _needed(
+    board: BoardSession, names: Iterable[str | None], source: str | None, schema: pa.Schema
+) -> tuple[str, ...] | None:
+    """The columns that some queries of a board need of a source; None for all of them."""
+    each = [board.sessions[name].needed(source or ONLY, schema) for name in names]
+    known = [columns for columns in each if columns is not None]
+    return tuple(dict.fromkeys(chain(*known))) if len(known) == len(each) else None
 
 
 def _order(query: Query, source: str | None) -> str | None:
@@ -226,19 +307,22 @@ def _order(query: Query, source: str | None) -> str | None:
     return None if isinstance(query.window, CountWindow) else query.time_of(source)
 
 
-def _pieces(table: pa.Table, rows: int) -> Iterator[pa.Table]:
-    if not table.num_rows:
-        yield table  # so that its columns are known
-    for batch in table.to_batches(max_chunksize=rows):
-        yield pa.Table.from_batches([batch])
+def _pieces(source: Any, reading: Reading, rows: int) -> Iterator[pa.Table]:
+    """A table with the needed columns, in order of time, in pieces of so many rows."""
+    table = as_table(source)
+    names = reading.needed(table.schema)
+    table = _in_time(table if names is None else table.select(names), reading)
+    for start in range(0, max(table.num_rows, 1), rows):
+        yield table.slice(start, rows)
 
 
-def _in_time(table: pa.Table, query: Query, source: str | None) -> pa.Table:
-    """The table sorted by time, if the query has a time window."""
-    name = _order(query, source)
+def _in_time(table: pa.Table, reading: Reading) -> pa.Table:
+    """The table sorted by time, if the reading asks for it."""
+    name, window = reading.time, reading.window
     if not table.num_rows or name is None or table.schema.get_field_index(name) < 0:
         return table  # in the last case the column is missing, or ambiguous
-    axis = TimeAxis(name, table.schema.field(name).type, query.window)
+    assert window is not None
+    axis = TimeAxis(name, table.schema.field(name).type, window)
     return sorted_by(table, name, axis.ticks)
 
 

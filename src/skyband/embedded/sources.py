@@ -3,44 +3,59 @@
 from __future__ import annotations
 
 import glob
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from skyband.data.time_axis import TimeAxis
+from skyband.embedded.ahead import Load, read_ahead
+from skyband.embedded.formats import (
+    READERS,
+    Needed,
+    OpenFile,
+    ParquetFile,
+    kind_of,
+    open_parquet,
+    opened,
+)
+from skyband.embedded.text_files import read_json, sound
+from skyband.embedded.time_order import (
+    FIRST,
+    SORT_BYTES,
+    Span,
+    Ticks,
+    by_name,
+    in_order,
+    merged,
+    most_held,
+    sorted_rows,
+    ticks_in,
+)
 from skyband.engine.intake import as_table
 from skyband.errors import SchemaError
+from skyband.window import Window
 
 __all__ = [
     "READERS",
     "Batches",
+    "Files",
+    "OwnReader",
+    "Reading",
     "Source",
     "batches_of",
+    "is_files",
     "is_table",
     "paths_of",
     "read_json",
     "sorted_by",
     "sound",
 ]
-
-BATCH_ROWS = 1 << 18
-"""Rows per batch: few enough to fit the cache, enough to make Python's overhead small."""
-
-_ENDINGS = {
-    "parquet": (".parquet", ".pq"),
-    "csv": (".csv", ".tsv"),
-    "json": (".json", ".jsonl", ".ndjson"),
-    "ipc": (".arrow", ".arrows", ".feather", ".ipc"),
-}
-READERS = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
-"""The format of a file, by its extension."""
-
-# A line that begins with null: a record, unless it is a value whose name stands on a line before.
-_MAYBE_NULL = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|[\r\n])[ \t]*+null")
-_NULL_RECORD = re.compile(rb"(\A(?:\xef\xbb\xbf)?\s*+|(?<=[^\s:,\[])[ \t]*+[\r\n]\s*+)null")
 
 Batches = Iterator[pa.Table]
 
@@ -61,6 +76,55 @@ Source: TypeAlias = "ArrowStream | ArrowArray | str | Path | Iterable[Source]"
 """A table, a path or glob, a reader, or an iterable of those."""
 
 
+@dataclass(frozen=True)
+class Files:
+    """Several paths, folders and globs that are read as one source."""
+
+    words: tuple[str | Path, ...]
+
+
+def _all_columns(_: pa.Schema) -> None:
+    """Every column is needed."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a source is read for a query."""
+
+    needed: Needed = _all_columns
+    threads: int = 1
+    time: str | None = None
+    """The column that decides in which order files are read; None for the order of their names."""
+    window: Window | None = None
+    sorts: bool = False
+    """Whether a file that is out of order is sorted."""
+    late: bool = False
+    """Rows of files were late, so all files are sorted, whatever their statistics say."""
+
+    @property
+    def ticks(self) -> Ticks:
+        """The times of a table."""
+
+        def read(table: pa.Table) -> Any:
+            assert self.time is not None
+            assert self.window is not None
+            axis = TimeAxis(self.time, table.schema.field(self.time).type, self.window)
+            return ticks_in(axis.ticks, self.time)(table)
+
+        return read
+
+
+class OwnReader(ABC):
+    """A source that reads for itself, such as standard input."""
+
+    @abstractmethod
+    def batches(self, reading: Reading) -> Batches:
+        """The batches, if possible of only the columns that the reading needs."""
+
+
+_PLAIN = Reading()
+
+
 def is_table(source: Any) -> bool:
     """Whether a source is one table in memory, rather than something read batch by batch."""
     if isinstance(source, (pa.RecordBatchReader, str, Path, Mapping)):
@@ -68,18 +132,27 @@ def is_table(source: Any) -> bool:
     return hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
 
 
-def batches_of(source: Any) -> Batches:
-    """The batches of a source, in order."""
+def is_files(source: Any) -> bool:
+    """Whether a source names files."""
+    return isinstance(source, (str, Path, Files))
+
+
+def batches_of(source: Any, reading: Reading = _PLAIN) -> Batches:
+    """The batches of a source, in order; those of files have only the columns needed."""
     if is_table(source):
         yield as_table(source)
-    elif isinstance(source, (str, Path)):
-        for path in paths_of(source):
-            yield from _read(path)
+    elif is_files(source):
+        words = source.words if isinstance(source, Files) else (source,)
+        yield from _files([path for word in words for path in paths_of(word)], reading)
     elif isinstance(source, pa.RecordBatchReader):
-        yield from _tables(source.schema, source)
+        yield source.schema.empty_table()  # so that the columns are known at once
+        for batch in source:
+            yield pa.Table.from_batches([batch])
+    elif isinstance(source, OwnReader):
+        yield from source.batches(reading)
     elif isinstance(source, Iterable):
         for each in source:
-            yield from batches_of(each)
+            yield from batches_of(each, reading)
     else:
         raise SchemaError(
             f"{type(source).__name__} is not a source; give a table (pyarrow, pandas, polars, "
@@ -88,95 +161,103 @@ def batches_of(source: Any) -> Batches:
 
 
 def paths_of(source: str | Path) -> list[Path]:
-    """The files of a path, a folder or a glob, sorted by name."""
+    """The files of a path, a folder or a glob, sorted by name as people do: 2 before 10."""
     text = str(source)
     path = Path(text)
     if path.is_dir():
-        found = [p for p in sorted(path.rglob("*")) if p.suffix in READERS]
+        found = [p for p in path.rglob("*") if p.suffix in READERS]
     elif path.exists():
         found = [path]
     else:
         names = glob.glob(text, recursive=True)  # noqa: PTH207  patterns may be absolute
-        matched = [Path(name) for name in sorted(names)]
+        matched = [Path(name) for name in names]
         found = [p for each in matched for p in (paths_of(each) if each.is_dir() else [each])]
     if not found:
         raise SchemaError(f"no file matches {text!r}; give a path, a folder or a glob")
-    return found
+    return sorted(found, key=by_name)
 
 
-def _read(path: Path) -> Batches:
-    kind = READERS.get(path.suffix.lower())
-    if kind is None:
-        known = ", ".join(READERS)
-        raise SchemaError(f"{path.name!r} has no known file extension; Skyband reads {known}")
-    try:
-        for table in _open(path, kind):
-            yield sound(table, full=kind != "csv")
-    except (pa.ArrowException, OSError, ValueError) as problem:
-        raise SchemaError(f"{path.name!r} could not be read as {kind}: {problem}") from problem
+# Files --------------------------------------------------------------------------------------------
 
 
-def sound(table: pa.Table, full: bool = True) -> pa.Table:
-    """Return the table; raise ValueError if it is damaged, which could crash the process.
+def _files(paths: Sequence[Path], reading: Reading) -> Batches:
+    """The batches of files: by time over a time window, otherwise in the order of their names."""
+    if reading.time is None:
+        return _in_turn(paths, reading)
+    if reading.late:
+        return _sorted(paths, reading)
+    if any(kind_of(path) != "parquet" for path in paths):
+        return _in_turn(paths, reading)
+    return _by_time([open_parquet(path) for path in paths], reading)
 
-    Arrow's readers do not check names, IPC's no offsets, and only that of CSV checks text, so that
-    its tables need no ``full`` check of all values.
+
+def _in_turn(files: Sequence[Path | ParquetFile], reading: Reading) -> Batches:
+    """One file after the other: for each an empty table with its columns, then its batches."""
+    first = _opened(files[0])
+    if first.schema is not None:
+        yield first.schema.empty_table()
+
+    def loads() -> Iterator[Load]:
+        yield from first.loads(reading.needed)
+        for each in files[1:]:
+            file = _opened(each)
+            if file.schema is not None:
+                yield file.schema.empty_table
+            yield from file.loads(reading.needed)
+
+    yield from read_ahead(loads(), reading.threads)
+
+
+def _opened(file: Path | ParquetFile) -> OpenFile:
+    return opened(file) if isinstance(file, Path) else file
+
+
+def _sorted(files: Sequence[Path | ParquetFile], reading: Reading) -> Batches:
+    """All rows of the files in order of time."""
+    tables = _in_turn(files, reading)
+    first = next(tables, None)
+    if first is not None:
+        yield first.slice(0, 0)  # so that the columns are known
+        yield from sorted_rows(chain([first], tables), reading.ticks)
+
+
+def _by_time(files: list[ParquetFile], reading: Reading) -> Batches:
+    """Parquet files by the least times of their row groups, merged where they overlap.
+
+    If statistics are missing, files are read in the order of their names.
     """
-    for name in table.schema.names:  # reading the names decodes them
-        name.encode()
-    table.validate(full=full)
-    return table
+    assert reading.time is not None
+    names = {file: reading.needed(file.schema) for file in files}
+    spans = {file: file.spans(reading.time, names[file]) for file in files}
+    known = {file: [s for s in found if s is not None] for file, found in spans.items()}
+    if any(len(known[file]) < len(spans[file]) for file in files):
+        return _in_turn(files, reading)
+    files = sorted(files, key=lambda file: min((s.least for s in known[file]), default=FIRST))
+    if in_order([span for file in files for span in known[file]]):
+        return _in_turn(files, reading)
+    if not reading.sorts and not all(in_order(known[file]) for file in files):
+        return _in_turn(files, reading)  # a row that is late will be reported
+    units = sorted(
+        ((span, file, groups) for file in files
+         for span, groups in zip(known[file], file.groups(), strict=True)),
+        key=lambda unit: unit[0].least,
+    )  # fmt: skip
+    if most_held([span for span, _, _ in units]) > SORT_BYTES:
+        return _sorted(files, reading)
+    return _merged(units, files, reading)
 
 
-def _open(path: Path, kind: str) -> Batches:
-    if kind == "parquet":
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(path) as file:
-            yield from _tables(file.schema_arrow, file.iter_batches(batch_size=BATCH_ROWS))
-    elif kind == "csv":
-        from pyarrow import csv
-
-        options = csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
-        with csv.open_csv(path, parse_options=options) as reader:
-            yield from _tables(reader.schema, reader)
-    elif kind == "json":
-        if path.stat().st_size:
-            with pa.memory_map(str(path)) as file:
-                yield read_json(file.read_buffer())
-    else:
-        yield from _open_ipc(path)
-
-
-def read_json(text: bytes | pa.Buffer, options: Any = None) -> pa.Table:
-    """Read JSON lines. A line that is ``null`` is a row without values.
-
-    Arrow's reader crashes if a block of the text begins with such a line, so they are replaced.
-    """
-    from pyarrow import json
-
-    if _MAYBE_NULL.search(text):
-        text = _NULL_RECORD.sub(rb"\1{}", bytes(text))
-    return json.read_json(pa.BufferReader(text), parse_options=options)
-
-
-def _open_ipc(path: Path) -> Batches:
-    with pa.memory_map(str(path)) as file:
-        if file.read(6) == b"ARROW1":
-            reader = pa.ipc.open_file(file)
-            batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
-            yield from _tables(reader.schema, batches)
-        else:
-            file.seek(0)
-            stream = pa.ipc.open_stream(file)
-            yield from _tables(stream.schema, stream)
-
-
-def _tables(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Batches:
-    """An empty table, so that the columns are known at once, and one table per batch."""
-    yield schema.empty_table()
-    for batch in batches:
-        yield pa.Table.from_batches([batch])
+def _merged(
+    units: list[tuple[Span, ParquetFile, list[int]]], files: list[ParquetFile], reading: Reading
+) -> Batches:
+    """Row groups of several files, each read once and held while it overlaps others."""
+    names: dict[ParquetFile, Sequence[str] | None] = {}
+    for file in files:
+        yield file.schema.empty_table()
+        names[file] = reading.needed(file.schema)
+    loads = (file.load(groups, names[file]) for _, file, groups in units)
+    tables = read_ahead(loads, reading.threads)
+    yield from merged([span for span, _, _ in units], tables, reading.ticks)
 
 
 def sorted_by(table: pa.Table, name: str, ticks: Any) -> pa.Table:

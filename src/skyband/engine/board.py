@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answers
 from skyband.data.memo import one_batch
-from skyband.engine.intake import as_table
+from skyband.engine.intake import as_table, chunks_of
 from skyband.engine.moves import Move, make_moves
 from skyband.engine.session import ONLY, Session
 from skyband.engine.sharing import Family, families
@@ -188,6 +188,12 @@ class BoardSession:
             if answers is not None and len(answers)
         ]
 
+    def restart(self) -> None:
+        """Forget all rows and columns, to read the sources again from their beginning."""
+        for session in self.sessions.values():
+            session.restart()
+        self.rows_in = 0
+
     # State -------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
@@ -227,10 +233,10 @@ class _Tables:
         if table is None:
             table = as_table(batch)
             if self.needed is not None and any(c.num_chunks > 1 for c in table.columns):
-                # Each query would join the pieces of its columns again.
+                # Each query would join small pieces of its columns again.
                 wanted = self.needed(source, table.schema)
                 kept = [i for i, name in enumerate(table.column_names) if name in wanted]
-                table = table.select(kept).combine_chunks()
+                table = pa.Table.from_batches(chunks_of(table.select(kept)))
             self._made[id(batch)] = table
         self.rows[source] = max(table.num_rows, self.rows.get(source, 0))
         return table

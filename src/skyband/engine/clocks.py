@@ -102,6 +102,12 @@ class TimeClock:
         end = int(self.panes.end_of(self.panes.last_window_ending_by(greatest) + 1))
         return end if self.watermark is None else max(end, self.watermark)
 
+    def waits(self, watermark: int) -> bool:
+        """Whether no window ends between the last answered one and this watermark."""
+        if self.answered is None:
+            return False
+        return self.panes.last_window_ending_by(watermark) <= self.answered
+
     def advance(self, watermark: int, filled: Ints) -> Ints:
         """Move the watermark and return the windows due.
 

@@ -162,6 +162,9 @@ class Fold:
         self, watermark: int, apart: bool = False, elsewhere: Ints = _NONE
     ) -> Step | None:
         upto = int(self.panes.pane_of(watermark))
+        if self.open.least >= upto and self.time.waits(watermark):
+            self.time.watermark = watermark
+            return None  # most small pushes end here
         ahead, sealed, rest = self.open.split(lambda runs: runs.stamp < upto, apart)
         admitted, faults = self._admitted(sealed)
         both = [r.stamp[run_starts(r.stamp)] for r in (ahead, admitted) if r is not None]
@@ -185,6 +188,10 @@ class Fold:
 
     def _count_step(self, groups: Ints, before: Ints) -> Step | None:
         upto = self.panes.pane_of(self.count.counts)
+        if not self.groups.names and self.open.least >= int(upto[0]):
+            slide, now = self.panes.slide, int(self.count.counts[0])
+            if not len(before) or int(before[0]) // slide == now // slide:
+                return None
         _, whole, rest = self.open.split(lambda runs: runs.stamp < upto[runs.group])
         sealed, _ = self._admitted(whole)
         self.open.keep(rest)

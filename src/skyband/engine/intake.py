@@ -34,7 +34,21 @@ from skyband.kernels.core.scan import is_sorted
 from skyband.query.base import Query
 from skyband.window import CountWindow
 
-__all__ = ["Intake", "Taken", "TimeLimits", "as_table", "place_rows", "refuse"]
+__all__ = [
+    "CHUNK_ROWS",
+    "Intake",
+    "Taken",
+    "TimeLimits",
+    "as_table",
+    "chunks_of",
+    "place_rows",
+    "refuse",
+]
+
+CHUNK_ROWS = 1 << 20
+"""Rows summarised at once. It never depends on the number of threads, as rounding might show it."""
+_SMALL_CHUNK = 1 << 16
+"""Chunks with fewer rows are joined with their neighbours: each costs Python some time."""
 
 
 def as_table(data: Any) -> pa.Table:
@@ -109,6 +123,8 @@ class Intake:
         self.panes = query.window.panes
         self.synopsis = synopsis
         self.bound: dict[str, pa.Schema] = {}
+        self._last: dict[str, pa.Schema] = {}
+        """The last schema of each source that was found to match."""
         self.asked: dict[str, Asked] = {}
         """The filter and the computed columns of each bound source."""
         self.absent: set[str] = set()
@@ -122,6 +138,12 @@ class Intake:
 
     def bind(self, source: str, schema: pa.Schema) -> None:
         """Check the columns of a source. Later batches must match its first schema."""
+        if schema == self._last.get(source):
+            return
+        self._bind(source, schema)
+        self._last[source] = schema
+
+    def _bind(self, source: str, schema: pa.Schema) -> None:
         if source not in self.bound:
             for name in self.query.groups:
                 if schema.get_field_index(name) < 0:
@@ -185,9 +207,16 @@ class Intake:
         self.untyped[source] = table.schema
         return True
 
-    def read(self, source: str, table: pa.Table, in_order: bool) -> Taken | None:
-        """Like ``take``; None if the batch has no rows and its columns no types."""
-        return None if self._says_nothing(source, table) else self.take(source, table, in_order)
+    def read(self, source: str, table: pa.Table, in_order: bool) -> list[Taken]:
+        """Like ``take``, chunk by chunk; empty if the batch has no rows and its columns no types.
+
+        Large chunks are not joined, since that would copy them, but cut every ``CHUNK_ROWS``.
+        """
+        if self._says_nothing(source, table):
+            return []
+        self.bind(source, table.schema)
+        chunks = chunks_of(table.select(self.bound[source].names))
+        return [self._judged(source, batch, in_order) for batch in chunks]
 
     def take(self, source: str, data: Any, in_order: bool = False) -> Taken:
         """The good rows of a batch, and its bad rows, which are not counted or refused yet.
@@ -279,10 +308,9 @@ class Intake:
         told: dict[str, Any] = {"least": int(ends[0]), "outside": outside_limits}
         return Taken(source, batch, left, rows_in, faults, greatest, in_order, **told)
 
-    def refuse_bad(self, table: pa.Table) -> None:
+    def refuse_bad(self, source: str, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows."""
-        ((source, schema),) = self.bound.items()
-        batch = _one_batch(table.select(schema.names))
+        batch = _one_batch(table.select(self.bound[source].names))
         faults = self._judged(source, batch, sorted_before=False).faults
         if faults is not None:
             refuse(faults)
@@ -299,28 +327,20 @@ class Intake:
         placed = place_rows(rest, axis, self.panes, groups, sealed)
         return replace(placed, unused=placed.unused + len(taken.ticks) - len(kept))
 
-    def place_counted(
-        self, taken: Taken, groups: GroupTable, clock: CountClock
-    ) -> tuple[Placed, Ints, Ints]:
-        """Rows of count windows; the groups that received some, and their previous counts."""
-        batch, before = taken.batch, clock.counts.copy()
+    def place_counted(self, taken: Taken, groups: GroupTable, clock: CountClock) -> Placed:
+        """Rows of count windows by pane and group; the clock counts them."""
+        batch = taken.batch
         if not batch.num_rows:
-            none = np.zeros(0, np.int64)
-            return Placed(None), none, none
+            return Placed(None)
         rows = taken.source, batch
         if groups.names:
             codes = codes_of(batch, groups)
             clock.reserve(groups.bound)
-            before = clock.counts.copy()
             arrival = arrival_numbers(codes, clock.counts)
-            touched = np.flatnonzero(clock.counts != before)
-            placed = place(*rows, arrival, None, self.panes, groups, codes, NEVER)
-        else:
-            clock.counts[0] += batch.num_rows
-            touched = np.zeros(1, np.int64)
-            arrivals = Arrivals(int(before[0]), batch.num_rows)
-            placed = place_in_order(*rows, arrivals, None, self.panes, groups, NEVER)
-        return placed, touched, before[touched]
+            return place(*rows, arrival, None, self.panes, groups, codes, NEVER)
+        arrivals = Arrivals(int(clock.counts[0]), batch.num_rows)
+        clock.counts[0] += batch.num_rows
+        return place_in_order(*rows, arrivals, None, self.panes, groups, NEVER)
 
 
 def place_rows(
@@ -354,6 +374,24 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     if not batches:
         return pa.RecordBatch.from_pylist([], schema=table.schema)
     return table.combine_chunks().to_batches()[0] if table.num_rows else batches[0]
+
+
+def chunks_of(table: pa.Table) -> list[pa.RecordBatch]:
+    """The chunks of a table: large ones cut, small neighbours joined; at least one."""
+    batches = [b for b in table.to_batches(max_chunksize=CHUNK_ROWS) if b.num_rows]
+    if len(batches) < 2:
+        return batches or [_one_batch(table.slice(0, 0))]
+    found: list[list[pa.RecordBatch]] = []
+    rows = _SMALL_CHUNK
+    for batch in batches:
+        if rows >= _SMALL_CHUNK or batch.num_rows >= _SMALL_CHUNK:
+            found.append([])
+            rows = 0
+        found[-1].append(batch)
+        rows += batch.num_rows
+    return [
+        each[0] if len(each) == 1 else _one_batch(pa.Table.from_batches(each)) for each in found
+    ]
 
 
 def refuse(faults: Faults) -> None:

@@ -16,6 +16,7 @@ __all__ = ["OpenPanes"]
 
 _MOST_PIECES = 64
 _FEW_ROWS = 100_000
+_BEYOND = int(np.iinfo(np.int64).max)
 
 
 class OpenPanes:
@@ -27,11 +28,28 @@ class OpenPanes:
 
     def __init__(self, combine: Callable[[Runs], Runs]) -> None:
         self._combine = combine
-        self.pieces: list[Runs] = []
+        self._pieces: list[Runs] = []
+        self._least: int | None = None
+        self._added: int | None = None
         self.blank: Runs | None = None
         """A summary without panes, kept for its columns; None until the first summary."""
         self._settled = 0
         """The number of rows after the pieces were last combined."""
+
+    @property
+    def pieces(self) -> list[Runs]:
+        return self._pieces
+
+    @pieces.setter
+    def pieces(self, pieces: list[Runs]) -> None:
+        self._pieces, self._least, self._added = pieces, None, None
+
+    @property
+    def least(self) -> int:
+        """The first open pane with rows; beyond all panes if there is none."""
+        if self._least is None:
+            self._least = min((int(runs.stamp.min()) for runs in self._pieces), default=_BEYOND)
+        return self._least
 
     @property
     def nbytes(self) -> int:
@@ -42,9 +60,10 @@ class OpenPanes:
         if self.blank is None:
             self.blank = runs.slice(0, 0)
         if len(runs):
-            self.pieces.append(runs)
-            if len(self.pieces) > _MOST_PIECES:
-                self._settle()
+            least, added = min(self.least, int(runs.stamp.min())), self._rows_added()
+            self._pieces.append(runs)
+            self._least, self._added = least, added + _rows(runs)
+            self._settle_if_many()
 
     def whole(self) -> Runs | None:
         """All pieces as one, with each pane once; None if nothing was ever taken."""
@@ -106,10 +125,18 @@ class OpenPanes:
     def keep(self, rest: list[Runs]) -> None:
         """Set what stays open after sealing; it is combined once it has doubled."""
         self.pieces = rest
-        if len(rest) > 1:
-            held = sum(_rows(piece) for piece in rest)
-            if len(rest) > _MOST_PIECES or held > 2 * self._settled + _FEW_ROWS:
-                self._settle()
+        self._settle_if_many()
+
+    def _rows_added(self) -> int:
+        """How many more rows there are than after the pieces were last combined."""
+        if self._added is None:
+            self._added = sum(_rows(piece) for piece in self._pieces) - self._settled
+        return self._added
+
+    def _settle_if_many(self) -> None:
+        many = len(self._pieces) > _MOST_PIECES or self._rows_added() > self._settled + _FEW_ROWS
+        if len(self._pieces) > 1 and many:
+            self._settle()
 
     def _combined(self, many: Sequence[Runs]) -> Runs:
         """Merge pieces into one summary per (pane, group)."""

@@ -37,8 +37,9 @@ class PerGroup(Synopsis[Any]):
         self.schemas = self.model.schemas
         self.axes = self.model.axes
         self.exact, self.peeks = self.model.exact, self.model.peeks
+        self.parallel = self.model.parallel
         self.shortens, self.admits = self.model.shortens, self.model.admits
-        assert not self.model.lasting
+        assert not self.model.accumulates
         self.ready = False
 
     def bind(self, source: str, schema: pa.Schema) -> pa.Schema:

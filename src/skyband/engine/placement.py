@@ -143,6 +143,8 @@ def place_in_order(
 def _stretches(positions: InOrder, panes: Cutting) -> tuple[Ints, Ints, Ints]:
     """The panes that have rows, ascending; where each begins in the batch; how many rows it has."""
     low, high = int(panes.pane_of(positions.at(0))), int(panes.pane_of(positions.at(-1)))
+    if low == high:
+        return np.array([low]), np.array([0]), np.array([len(positions)])
     if high - low < len(positions) // 8 or isinstance(positions, Arrivals):
         pane = np.arange(low, high + 1, dtype=np.int64)
         starts = positions.rows_before(panes.pane_start(pane))

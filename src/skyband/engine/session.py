@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from skyband import registry
@@ -27,12 +28,14 @@ from skyband.engine.intake import Intake, Taken, as_table, refuse
 from skyband.engine.moves import Move, make_moves
 from skyband.engine.peek import peek
 from skyband.engine.per_group import PerGroup
+from skyband.engine.placement import Placed
 from skyband.engine.position import position
+from skyband.engine.workers import Workers
 from skyband.errors import DataError, EngineError, SchemaError, SkybandError
 from skyband.query.base import Query
-from skyband.window import CountWindow
+from skyband.window import CountWindow, duration_text
 
-__all__ = ["ONLY", "Session", "Summarise", "Summary", "make_synopsis"]
+__all__ = ["ONLY", "OutOfOrder", "Session", "Summarise", "Summary", "make_synopsis"]
 
 ONLY = ""
 """The name of the source if there is only one."""
@@ -50,8 +53,12 @@ class Summary:
     """The least time among the late rows."""
 
 
-Summarise = Callable[[Taken, Fold, int], Summary]
-"""From rows that were read, a fold and its first open pane to summaries of the fold's panes."""
+Summarise = Callable[[Sequence[Taken], Fold, int], list[Summary]]
+"""From chunks of rows, a fold and its first open pane to summaries of the fold's panes."""
+
+
+class OutOfOrder(Exception):  # noqa: N818  no error: the reader sorts the source and starts again
+    """A row came too late in a source that can be sorted."""
 
 
 def make_synopsis(query: Query) -> Synopsis[Any]:
@@ -72,13 +79,17 @@ class Session:
         on_bad: str = "raise",
         idle: float | None = None,
         intake: Intake | None = None,
+        workers: Workers | None = None,
         positions: bool = False,
     ) -> None:
         self.query = query
+        self.workers = Workers() if workers is None else workers
         self.on_bad = on_bad
         self.idle = idle
         """Seconds after which a silent source stops holding the watermark back; None for never."""
         self.late_is_an_error = False
+        self.late_is_sorted = False
+        """Whether a late row raises ``OutOfOrder``, whatever ``on_bad``, to sort its source."""
         self.in_order = False
         """Whether all batches are known to be in order of time."""
         self.intake = Intake(query, make_synopsis(query)) if intake is None else intake
@@ -105,14 +116,24 @@ class Session:
         taken = self.reading(self.by_source(data))
         self.refuse(taken)
         return (
-            Move(self, self.start(), partial(self.taking, taken, self._summary)) if taken else None
+            Move(self, self.start(), partial(self.taking, taken, self._summaries))
+            if taken
+            else None
         )
 
     def reading(self, batches: Mapping[str, Any]) -> list[Taken]:
-        """The good and bad rows of batches, by source; none for batches that say nothing."""
-        tables = {source: as_table(batch) for source, batch in batches.items()}
-        read = [self.intake.read(*each, self.in_order) for each in tables.items()]
-        return [each for each in read if each is not None]
+        """The good and bad rows of batches, by source and chunk; none where a batch says nothing.
+
+        If a batch of several chunks has bad rows, they are refused here, by their row numbers.
+        """
+        found: list[Taken] = []
+        for source, batch in batches.items():
+            table = as_table(batch)
+            chunks = self.intake.read(source, table, self.in_order)
+            if len(chunks) > 1 and self.on_bad == "raise" and any(c.faults for c in chunks):
+                self.intake.refuse_bad(source, table)
+            found += chunks
+        return found
 
     def refuse(self, taken: list[Taken]) -> None:
         """Raise DataError for bad rows, unless they are to be skipped."""
@@ -170,34 +191,54 @@ class Session:
             self.rows["rows_bad"] += 0 if each.faults is None else each.faults.count
             self.rows["rows_filtered"] += each.filtered
         if fold.counting:
-            return self._count(fold, taken[0])
+            return self._count(fold, taken)
         return self._clock(fold, taken, summarise)
 
-    def _count(self, fold: Fold, taken: Taken) -> Step | None:
-        placed, groups, before = self.intake.place_counted(taken, fold.groups, fold.count)
-        self.rows["rows_unused"] += placed.unused
-        if placed.rows is not None:
-            fold.take(self.synopsis.summarise(placed.rows))
-        return fold.begin_counts(groups, before)
+    def _count(self, fold: Fold, taken: list[Taken]) -> Step | None:
+        known = fold.count.counts.copy()
+        placed = [self.intake.place_counted(each, fold.groups, fold.count) for each in taken]
+        self._take(fold, self._summarised(placed))
+        before = np.zeros_like(fold.count.counts)
+        before[: len(known)] = known
+        groups = np.flatnonzero(before != fold.count.counts)
+        return fold.begin_counts(groups, before[groups])
 
-    def _summary(self, taken: Taken, fold: Fold, sealed: int) -> Summary:
-        placed = self.intake.place(taken, fold.groups, sealed)
-        runs = None if placed.rows is None else self.synopsis.summarise(placed.rows)
-        return Summary(runs, placed.late, placed.unused, placed.earliest_late)
+    def _summaries(self, taken: Sequence[Taken], fold: Fold, sealed: int) -> list[Summary]:
+        return self._summarised([self.intake.place(each, fold.groups, sealed) for each in taken])
+
+    def _summarised(self, placed: Sequence[Placed]) -> list[Summary]:
+        """The summaries of placed rows, by several threads if the algorithm allows it."""
+        some = [each.rows for each in placed if each.rows is not None]
+        if self.synopsis.parallel:
+            runs = iter(self.workers.map(self.synopsis.summarise, some))
+        else:
+            runs = map(self.synopsis.summarise, some)
+        return [
+            Summary(
+                None if each.rows is None else next(runs),
+                each.late,
+                each.unused,
+                each.earliest_late,
+            )
+            for each in placed
+        ]
+
+    def _take(self, fold: Fold, summaries: Sequence[Summary]) -> None:
+        for each in summaries:
+            self.rows["rows_unused"] += each.unused
+            if each.runs is not None:
+                fold.take(each.runs)
 
     def _clock(self, fold: Fold, taken: list[Taken], summarise: Summarise) -> Step | None:
-        sealed = fold.time.sealed
         now = wall_clock.monotonic() if self.idle is not None else 0.0
-        for each in taken:
-            found = summarise(each, fold, sealed)
-            if found.late:
-                self._late(fold, found.late, found.earliest_late, each.source)
-            self.rows["rows_unused"] += found.unused
-            if found.runs is not None:
-                fold.take(found.runs)
+        found = summarise(taken, fold, fold.time.sealed)
+        for each, summary in zip(taken, found, strict=True):
+            if summary.late:
+                self._late(fold, summary.late, summary.earliest_late, each.source)
             if each.greatest is not None:
                 fold.time.observe(each.source, each.greatest)
                 self._heard[each.source] = now
+        self._take(fold, found)
         if self.idle is not None:
             self._drop_idle(fold, now)
         watermark = fold.time.mark()
@@ -205,18 +246,20 @@ class Session:
 
     def _late(self, fold: Fold, count: int, earliest: int, source: str) -> None:
         self.rows["rows_late"] += count
+        if self.late_is_sorted:
+            raise OutOfOrder
         if not self.late_is_an_error or self.on_bad == "skip":
             return
         window, mark = self.query.window, fold.time.watermark
         assert not isinstance(window, CountWindow)
         assert mark is not None
         needed = mark + window.lateness_ticks - earliest
-        said = f"{needed}" if window.integer else f"'{_duration(needed)}'"
+        said = f"{needed}" if window.integer else f"'{duration_text(needed)}'"
         where = f" of source {source!r}" if source else ""
         raise DataError(
-            f"{count:,} row{'s' if count != 1 else ''}{where} came too late: their panes were "
-            f"already sealed. A window with lateness={said} would take them; on_bad='skip' counts "
-            "them and goes on; a single table is sorted for you"
+            f"{count:,} row{'s' if count != 1 else ''}{where} came too late: the source is out of "
+            f"order, and their panes were already sealed. A window with lateness={said} would take "
+            "them; on_bad='skip' counts them and goes on; rank sorts a table and files for you"
         )
 
     def _drop_idle(self, fold: Fold, now: float) -> None:
@@ -271,9 +314,27 @@ class Session:
         names = query.answer_names(seen)
         return pa.schema([(name, known.get(name, pa.null())) for name in names])
 
+    def needed(self, source: str, schema: pa.Schema) -> tuple[str, ...] | None:
+        """The columns to read of a file with this schema; None for all of them.
+
+        If a column is missing, all are read, so that the message can list them.
+        """
+        known = self.intake.bound.get(source)
+        try:
+            names = self.intake.needed(source, schema) if known is None else tuple(known.names)
+        except SchemaError:
+            return None
+        there = all(schema.get_field_index(name) >= 0 for name in names)
+        return tuple(dict.fromkeys(names)) if there else None
+
+    def restart(self) -> None:
+        """Forget all rows and columns, to read a source again from its beginning."""
+        self.reset()
+        self.rows = dict.fromkeys(COUNTS, 0)
+
     def refuse_bad(self, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows; row numbers are those of the table."""
-        self.intake.refuse_bad(table)
+        self.intake.refuse_bad(ONLY, table)
 
     def start(self, sources: Sequence[str] = ()) -> Fold:
         """The fold, made at the first call, when columns are known.
@@ -336,10 +397,3 @@ def _ended(source: str, fold: Fold) -> Step | None:
     fold.time.ignored.add(source)
     watermark = fold.time.mark()
     return None if watermark is None else fold.begin(watermark)
-
-
-def _duration(microseconds: int) -> str:
-    for unit, size in (("seconds", 1_000_000), ("ms", 1_000)):
-        if microseconds % size == 0:
-            return f"{microseconds // size} {unit}"
-    return f"{microseconds} us"

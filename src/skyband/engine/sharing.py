@@ -123,14 +123,29 @@ class Family:
                 session.bind(ONLY, table.schema)
         with leader.named():
             leader.refuse(taken)
-        shared = Shared(self)
+        shared = [Shared(self, each) for each in taken]
         return [
             Move(
                 session,
                 session.start(),
-                partial(session.taking, taken, partial(shared.of, session)),
+                partial(session.taking, taken, partial(self._summaries, shared, session)),
             )
             for session in self.sessions
+        ]
+
+    def _summaries(
+        self,
+        shared: Sequence[Shared],
+        session: Session,
+        taken: Sequence[Taken],
+        fold: Fold,
+        sealed: int,
+    ) -> list[Summary]:
+        """The summaries of each chunk that a session takes."""
+        if self.summariser().parallel:
+            session.workers.map(Shared.made, shared)
+        return [
+            each.of(session, rows, fold, sealed) for each, rows in zip(shared, taken, strict=True)
         ]
 
     def _fits(self, taken: Taken) -> bool:
@@ -152,17 +167,19 @@ class Family:
 
 
 class Shared:
-    """The summaries of one batch over shared panes, made when the first session asks for them."""
+    """The summaries of one chunk over shared panes, made when the first session asks for them."""
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: Family, taken: Taken) -> None:
         self.family = family
-        self._made: dict[int, tuple[Runs, Ints, GroupTable]] = {}
+        self.taken = taken
+        self._made: tuple[Runs, Ints, GroupTable] | None = None
 
     def of(self, session: Session, taken: Taken, fold: Fold, sealed: int) -> Summary:
         """The summaries that a session takes: in its own panes, with its own group codes."""
-        if taken.ticks is None:
+        made = self.made()
+        if made is None or taken.ticks is None:
             return Summary()
-        runs, starts, groups = self._summaries(taken, taken.ticks)
+        runs, starts, groups = made
         panes = fold.panes
         pane = np.asarray(panes.pane_of(starts))
         used = panes.used(pane)
@@ -181,18 +198,18 @@ class Shared:
         found.runs = synopsis.combine(runs) if runs.repeats.any() else synopsis.narrowed(runs)
         return found
 
-    def _summaries(self, taken: Taken, ticks: Ints) -> tuple[Runs, Ints, GroupTable]:
-        """Summaries over shared panes, where each of these begins, and the groups' codes."""
-        if id(taken) not in self._made:
-            family, summariser = self.family, self.family.summariser()
-            base = family.base
-            panes = Cuts(family.panes, ticks) if base is None else family.panes[base]
+    def made(self) -> tuple[Runs, Ints, GroupTable] | None:
+        """The summaries, where each pane starts, and the groups' codes; None without rows."""
+        family, taken = self.family, self.taken
+        if self._made is None and taken.ticks is not None:
+            base, summariser = family.base, family.summariser()
+            panes = Cuts(family.panes, taken.ticks) if base is None else family.panes[base]
             groups = GroupTable(family.queries[0].groups, taken.batch.schema)
             placed = place_rows(taken, summariser.axes[ONLY], panes, groups, NEVER)
             assert placed.rows is not None
             runs = summariser.summarise(placed.rows)
-            self._made[id(taken)] = runs, np.asarray(panes.pane_start(runs.stamp)), groups
-        return self._made[id(taken)]
+            self._made = runs, np.asarray(panes.pane_start(runs.stamp)), groups
+        return self._made
 
 
 def _regrouped(runs: Runs, groups: GroupTable, own: GroupTable) -> Runs:

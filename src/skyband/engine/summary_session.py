@@ -90,7 +90,7 @@ class SummarySession(Session):
 
     def changed(self) -> list[tuple[int, Runs]]:
         """The changed parts of a state that outlives its panes."""
-        if not self.synopsis.lasting or not self.synopsis.ready:
+        if not self.synopsis.accumulates or not self.synopsis.ready:
             return []
         groups = self._fold.groups
         stable = np.zeros(groups.bound, np.uint64)

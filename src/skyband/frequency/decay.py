@@ -130,7 +130,7 @@ class DecayedCounts(RunningCounts):
             alive = self._seen_since(cells, pane, self.decay.panes.memory)
             if not alive.all():
                 kept = kept.with_parts(cells=only(cells, alive))
-        held = sum(each.lengths for each in kept.parts.values())
+        held = np.sum([each.lengths for each in kept.parts.values()], axis=0)
         return kept if held.all() else kept.take(held > 0)
 
     @property

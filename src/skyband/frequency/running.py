@@ -189,7 +189,7 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         pieces = []
         for each in found:
             some = kept.with_parts(**{n: only(p, homes[n] == each) for n, p in parts.items()})
-            held = sum(part.lengths for part in some.parts.values())
+            held = np.sum([part.lengths for part in some.parts.values()], axis=0)
             pieces.append((each, some.take(held > 0)))
         return pieces
 

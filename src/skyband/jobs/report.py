@@ -64,8 +64,11 @@ def newest_window(table: pa.Table) -> pa.Table:
 
 
 def _moment(seconds: float) -> str:
-    """A time as text; small numbers are integer times, which count as milliseconds."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+    """A time as text; as a number of seconds if it is after the year 9999."""
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:,.0f} s"
 
 
 def _size(value: float) -> str:

@@ -185,7 +185,7 @@ class Bucket:
 
     @property
     def state_bytes(self) -> int:
-        return sum(self.head["panes"].values()) + sum(self.head["parts"].values())
+        return int(sum(self.head["panes"].values()) + sum(self.head["parts"].values()))
 
     @property
     def retained(self) -> int:
@@ -208,7 +208,7 @@ class Bucket:
         if due is not None and due.mended is not None:
             for pane, runs in slices(due.mended):
                 self._write(pane, runs, session.groups)
-        if session.synopsis.lasting:
+        if session.synopsis.accumulates:
             self._store(session)
         elif answered is not None:
             for pane in [p for p in self.head["panes"] if self.panes.last_window_of(p) <= answered]:
@@ -235,7 +235,8 @@ class Bucket:
         """The session over all panes: cached by this process, or rebuilt from the store."""
         if self._session is None:
             self._session = session = self.plan.session()
-            panes, parts = [], []
+            panes: list[Runs] = []
+            parts: list[Runs] = []
             for key, blob in self.store.panes():
                 runs = unpack_runs(blob, session.groups)[0]
                 (parts if key <= _FIRST_PART else panes).append(runs)

@@ -169,11 +169,12 @@ def read_progress(progress: Any) -> dict[str, float] | None:
     if not found:
         return None
     watermark = (progress.eventTime or {}).get("watermark")
-    if watermark is not None:
-        found["watermark_seconds"] = datetime.fromisoformat(watermark).timestamp()
-        if "seen_seconds" in found:
-            lag = found["seen_seconds"] - found["watermark_seconds"]
-            found["watermark_lag_seconds"] = max(lag, 0.0)
+    with suppress(ValueError):  # Python has no years after 9999, which integer times may reach
+        if watermark is not None:
+            found["watermark_seconds"] = datetime.fromisoformat(watermark).timestamp()
+    if "watermark_seconds" in found and "seen_seconds" in found:
+        lag = found["seen_seconds"] - found["watermark_seconds"]
+        found["watermark_lag_seconds"] = max(lag, 0.0)
     found["batch_id"] = progress.batchId
     found["batch_seconds"] = progress.batchDuration / 1000
     return found

@@ -8,6 +8,7 @@ sorted by id, then by the hash of the kept columns, so that kernels can break ti
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,7 +60,7 @@ class TopKSynopsis(Synopsis[TopK]):
         names = named(self.query.id, self.query.score, self.query.time, *self.query.keep)
         return pa.schema([pa.field(n, output_type(self.schema.field(n).type)) for n in names])
 
-    @property
+    @cached_property
     def _payload(self) -> tuple[str, ...]:
         """Answer columns that cannot be recovered from key and tie."""
         query = self.query

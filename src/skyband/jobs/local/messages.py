@@ -156,9 +156,9 @@ class Kafka(_Messages):
         except self._kafka.KafkaException as problem:
             raise EngineError(f"{self.where} Kafka cannot be read: {problem}") from problem
         for message in found:
-            problem = message.error()
-            if problem is not None and problem.fatal():
-                raise EngineError(f"{self.where} Kafka cannot be read: {problem}")
+            fault = message.error()
+            if fault is not None and fault.fatal():
+                raise EngineError(f"{self.where} Kafka cannot be read: {fault}")
         return [message for message in found if message.error() is None]
 
     def _seek(self, at: dict[str, int], whole: bool = True) -> None:

@@ -10,6 +10,7 @@ interpreted.
 from __future__ import annotations
 
 import functools
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,19 +20,34 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 
-from skyband.kernels.core.jit import jit
+from skyband.kernels.core.jit import cache_folder, jit
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 _config: Any = numba.config
 _LARGE = 1 << 13  # a call with so many items in its arrays is compiled at once
 _PATIENCE = 0.2  # seconds in total
-_told = {"hurry": False}
+_told = {"hurry": False, "compiling": False}
 
 
 def hurry() -> None:
     """From now on compile kernels at once: measurements warm up on few rows."""
     _told["hurry"] = True
+
+
+def _announce(kernel: Any) -> None:
+    """Say on a terminal, once per process, why the first answer takes seconds."""
+    if _told["compiling"] or sys.stderr is None or not sys.stderr.isatty():
+        return
+    _told["compiling"] = True
+    folder = cache_folder()
+    name = f"{kernel.py_func.__module__.removeprefix('skyband.kernels.')}.{kernel.py_func.__name__}"
+    kept = "kept on this machine" if folder else "not kept, because no folder can be written"
+    print(  # noqa: T201  on a terminal only
+        f"skyband: compiling {name} and others that this query needs for the first time; they are "
+        f"{kept}. `skyband warm` compiles all of them ahead",
+        file=sys.stderr,
+    )
 
 
 def kernel(function: Kernel) -> Kernel:
@@ -51,14 +67,21 @@ def patient(kernel: Kernel) -> Kernel:
         nonlocal left, plain
         if left <= 0 or _told["hurry"]:
             return kernel(*args)
-        if _size(args) >= _LARGE or (plain is None and _is_compiled(kernel)):
-            left = 0.0
-            return kernel(*args)
+        large = _size(args) >= _LARGE
+        if large or plain is None:
+            ready = _is_compiled(kernel)
+            if large and not ready:
+                _announce(kernel)
+            if large or ready:
+                left = 0.0
+                return kernel(*args)
         plain = plain or interpreted(kernel)
         began = time.perf_counter()
         with np.errstate(all="ignore"):
             result = plain(*args)
         left -= time.perf_counter() - began
+        if left <= 0:
+            _announce(kernel)  # the next call compiles it
         return result
 
     return cast(Kernel, run)

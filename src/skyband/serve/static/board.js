@@ -7,6 +7,7 @@ const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const BUMPS = 30; // windows in the chart of ranks
 const SPARKS = 60; // windows in the small chart of totals
+const PAUSE = 220; // milliseconds between two pictures, at least
 const ROW = 32; // height of a row, as in the style sheet
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const place = new URLSearchParams(location.hash.slice(1));
@@ -275,6 +276,13 @@ class Card {
     return rows.filter((row) => this.query.by.every((name) => row[name] === this.group[name]));
   }
 
+  shownRows(answer) {
+    // The chart reads the same answers again and again, so their keys are kept.
+    const group = this.group ? label(this.group) : "";
+    if (!answer.kept || answer.kept.group !== group) answer.kept = { group, rows: this.keyed(this.mine(answer.rows)) };
+    return answer.kept.rows;
+  }
+
   keyed(rows) {
     // A key per row: its id, or all that does not change; repeats are numbered.
     const seen = new Map();
@@ -294,7 +302,8 @@ class Card {
   render() {
     const shown = this.upto();
     const answer = shown[shown.length - 1];
-    if (this.choices) this.fillPicker();
+    if (this.choices && (this.filled !== answer || !this.group)) this.fillPicker();
+    this.filled = answer;
     const group = this.group ? label(this.group) : "";
     if (this.shown === answer && this.shownGroup === group && answer) return;
     const jump = this.shownGroup !== group || !this.shown;
@@ -308,10 +317,10 @@ class Card {
       this.chart.replaceChildren();
       this.points.clear();
       this.chart.setAttribute("height", 0);
-      this.facts.textContent = "";
+      this.facts.replaceChildren();
       return;
     }
-    const rows = this.keyed(this.mine(answer.rows));
+    const rows = this.shownRows(answer);
     this.header(answer, shown, rows);
     if (this.query.ranked) {
       this.ranking(rows, answer, jump);
@@ -335,14 +344,15 @@ class Card {
   }
 
   header(answer, shown, rows) {
-    this.total.textContent = number(answer.total);
+    write(this.total, number(answer.total));
     this.total.title = `${number(answer.total, true)} ${this.query.spec.weight || "rows"} in the window`;
     const [kind, words] = promise(answer);
-    this.facts.replaceChildren(make("span", { className: kind }, words),
-      make("span", {}, `${rows.length} ${rows.length === 1 ? "row" : "rows"}`),
-      make("span", {}, `${whole.format(this.visible().length)} windows kept`));
+    const facts = [words, `${rows.length} ${rows.length === 1 ? "row" : "rows"}`, `${whole.format(this.visible().length)} windows kept`];
+    if (!this.facts.firstChild) this.facts.append(...facts.map(() => make("span")));
+    facts.forEach((text, i) => write(this.facts.children[i], text));
+    this.facts.firstChild.className = kind;
     const start = answer.start === null ? "" : `${clock(answer.start)} – `;
-    this.time.textContent = `${start}${clock(answer.end)}`;
+    write(this.time, `${start}${clock(answer.end)}`);
     this.time.title = clock(answer.end, true);
     this.time.dateTime = String(answer.end);
     const totals = shown.slice(-SPARKS).map((each) => Number(each.total));
@@ -418,15 +428,18 @@ class Card {
       [said, kind] = by > 0 ? [`▲${by}`, "up"] : by < 0 ? [`▼${-by}`, "down"] : ["", ""];
     }
     write(line.chip, said);
-    line.chip.className = `chip ${kind}`;
+    if (line.chip.className !== `chip ${kind}`) line.chip.className = `chip ${kind}`;
     line.chip.ariaLabel = { up: `up ${said.slice(1)}`, down: `down ${said.slice(1)}` }[kind] || said;
     const error = Number(row.error || 0);
     write(line.number, query.value ? this.text(query.value, row[query.value]) : "");
     line.number.title = query.value ? number(row[query.value], true) : "";
     if (error > 0) line.number.title = `between ${number(Number(row.count) - error, true)} and ${number(row.count, true)}`;
-    line.bar.style.transform = `scaleX(${Math.max(0, Math.min(1, Math.abs(share))) || 0})`;
-    const chance = query.spec.probability ? Number(row[query.spec.probability]) : 1;
-    line.bar.style.opacity = Number.isFinite(chance) ? 0.35 + 0.65 * chance : 1;
+    const length = `scaleX(${(Math.max(0, Math.min(1, Math.abs(share))) || 0).toFixed(3)})`;
+    if (line.length !== length) line.bar.style.transform = line.length = length;
+    if (query.spec.probability) {
+      const chance = Number(row[query.spec.probability]);
+      line.bar.style.opacity = Number.isFinite(chance) ? 0.35 + 0.65 * chance : 1;
+    }
     line.whisker.hidden = !(error > 0);
     if (error > 0) {
       line.whisker.style.left = `${Math.max(0, (Number(row.count) - error) / most) * 100}%`;
@@ -448,9 +461,9 @@ class Card {
 
   bump(windows) {
     const { chart, width } = this;
-    const k = Math.max(...windows.map((each) => this.mine(each.rows).reduce((most, row) => Math.max(most, row.rank), 0)), 1);
+    const k = Math.max(...windows.map((each) => this.shownRows(each).reduce((most, { row }) => Math.max(most, row.rank), 0)), 1);
     if (width < 60 || windows.length < 2) { chart.replaceChildren(); chart.setAttribute("height", 0); return; }
-    const last = this.keyed(this.mine(windows[windows.length - 1].rows));
+    const last = this.shownRows(windows[windows.length - 1]);
     const longest = last.reduce((most, { key }) => Math.max(most, key.length), 0);
     const step = k > 12 ? 12 : 15, top = 12, left = 8, names = Math.min(longest * 6.4 + 16, width * 0.4);
     const high = top + (k - 1) * step + 14, wide = width - 24, right = wide - names;
@@ -460,7 +473,7 @@ class Card {
     const y = (rank) => top + (rank - 1) * step;
     const lines = new Map();
     windows.forEach((each, i) => {
-      for (const { key, id, row } of this.keyed(this.mine(each.rows))) {
+      for (const { key, id, row } of this.shownRows(each)) {
         if (!lines.has(key)) lines.set(key, { id, path: "", last: -2, rank: 0, single: false });
         const line = lines.get(key);
         const joined = line.last === i - 1;
@@ -481,7 +494,8 @@ class Card {
       old.delete(key);
       const alive = line.last === newest;
       part.line.setAttribute("d", line.path);
-      part.line.classList.toggle("gone", !alive);
+      if (part.alive !== alive) part.line.classList.toggle("gone", !alive);
+      part.alive = alive;
       if (!part.line.isConnected) chart.prepend(part.line);
       if (alive) {
         part.dot.setAttribute("cx", x(newest).toFixed(1));
@@ -576,6 +590,8 @@ class Card {
 
   relight() {
     const lit = view.lit;
+    if (lit === null && !this.lighted) return;
+    this.lighted = lit !== null;
     let knows = false;
     const mark = (element, id) => { const hit = lit !== null && id === lit; element.classList.toggle("lit", hit); knows ||= hit; };
     for (const line of this.rows.values()) mark(line.tr, line.tr.dataset.id);
@@ -621,7 +637,7 @@ function bumpPart(id) {
 }
 
 function glide(element, from) {
-  element.animate([{ transform: `translateY(${from}px)` }, { transform: "none" }], { duration: 450, easing: "cubic-bezier(.2, .7, .2, 1)" });
+  element.animate([{ transform: `translateY(${from}px)` }, { transform: "none" }], { duration: 300, easing: "cubic-bezier(.2, .7, .2, 1)" });
 }
 
 function scale(values, low, high) {
@@ -680,15 +696,17 @@ function columns() {
 
 // Drawing all, once per frame -----------------------------------------------------------------------
 
-let asked_for = false;
+let waiting = false, drawn = 0;
 function refresh() {
-  if (asked_for) return;
-  asked_for = true;
-  requestAnimationFrame(() => {
-    asked_for = false;
+  if (waiting) return;
+  waiting = true;
+  // Nobody reads more than a few rankings a second; those in between are in the charts.
+  setTimeout(() => requestAnimationFrame(() => {
+    waiting = false;
+    drawn = performance.now();
     for (const card of view.cards) card.render();
     travelBar();
-  });
+  }), Math.max(0, drawn + PAUSE - performance.now()));
 }
 
 // Time travel ---------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ class Pabf(SingleGroup):
 
     exact = False
     shortens = True
+    parallel = False  # the filter learns from every batch
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)

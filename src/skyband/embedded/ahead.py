@@ -1,0 +1,79 @@
+"""Reads ahead: the next batches are read and decoded by other threads while one is summarised.
+
+Batches come in the order of their loads, whatever the number of threads. Memory is bounded: besides
+the batch that is in use, at most ``AHEAD_BYTES`` of decoded batches are held or being read, but
+always one. With one thread nothing is read ahead.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
+
+import pyarrow as pa
+
+__all__ = ["AHEAD_BYTES", "Load", "read_ahead"]
+
+AHEAD_BYTES = 128 << 20
+"""How many bytes of decoded batches are read ahead."""
+
+Load = Callable[[], pa.Table]
+"""Reads and decodes one batch, in any thread."""
+
+
+def read_ahead(loads: Iterator[Load], threads: int) -> Iterator[pa.Table]:
+    """The batches of the loads, in their order."""
+    if threads < 2:
+        for load in loads:
+            yield load()
+        return
+    first = next(loads, None)
+    second = next(loads, None)
+    if first is not None and second is None:  # one batch: nothing to read ahead
+        yield first()
+    elif first is not None and second is not None:
+        yield from _with_pool(chain((first, second), loads), threads)
+
+
+def _with_pool(loads: Iterator[Load], threads: int) -> Iterator[pa.Table]:
+    waiting: deque[Future[pa.Table]] = deque()
+    depth = 2  # how many loads are under way; known better once the size of a batch is
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="skyband-read")
+    try:
+        more = True
+        while more or waiting:
+            while more and len(waiting) < depth:
+                load = _next(loads)
+                more = load is not None
+                if load is not None:
+                    waiting.append(pool.submit(load))
+            if waiting:
+                table = waiting.popleft().result()
+                if table.num_rows:
+                    fit = AHEAD_BYTES // max(table.nbytes, 1)
+                    depth = int(min(max(fit, 1), threads + 1))
+                if more and len(waiting) < depth:  # keep the threads busy while this one is used
+                    load = _next(loads)
+                    more = load is not None
+                    if load is not None:
+                        waiting.append(pool.submit(load))
+                yield table
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _next(loads: Iterator[Load]) -> Load | None:
+    """The next load; if there is an error in finding it, a load that raises it in its turn."""
+    try:
+        return next(loads, None)
+    except Exception as error:  # noqa: BLE001  raised again below
+        return _raiser(error)
+
+
+def _raiser(error: Exception) -> Load:
+    def load() -> pa.Table:
+        raise error
+
+    return load

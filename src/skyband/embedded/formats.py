@@ -1,0 +1,221 @@
+"""Opens files: their columns first, then loads of batches that hold only the columns needed.
+
+Parquet is read by row groups, and text that the file keeps as a dictionary stays one. Arrow files
+are mapped into memory and read batch by batch. ``text_files.py`` reads CSV and JSON lines.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from skyband.embedded.ahead import Load
+from skyband.embedded.text_files import CsvFile, JsonFile, Needed, sound
+from skyband.embedded.time_order import Span, span_of
+from skyband.errors import SchemaError
+
+__all__ = ["READERS", "Needed", "OpenFile", "ParquetFile", "kind_of", "open_parquet", "opened"]
+
+_ENDINGS = {
+    "parquet": (".parquet", ".pq"),
+    "csv": (".csv", ".tsv"),
+    "json": (".json", ".jsonl", ".ndjson"),
+    "ipc": (".arrow", ".arrows", ".feather", ".ipc"),
+}
+READERS = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
+"""The format of a file, by its extension."""
+
+BATCH_ROWS = 1 << 18
+"""Smaller row groups are read together until they have this many rows."""
+_HUGE_GROUP = 1 << 21
+"""Row groups of more rows are read piece by piece."""
+_PIECE_ROWS = 1 << 19
+_SMALL_DICTIONARY = 1 << 18
+
+
+class OpenFile(Protocol):
+    """A file whose columns are known."""
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """None if the types are known only after reading everything."""
+
+    def loads(self, needed: Needed) -> Iterator[Load]:
+        """The batches of the file, to be read in this order or at the same time."""
+
+
+def kind_of(path: Path) -> str:
+    """The format of a file; SchemaError if its extension is not known."""
+    kind = READERS.get(path.suffix.lower())
+    if kind is None:
+        known = ", ".join(READERS)
+        raise SchemaError(f"{path.name!r} has no known file extension; Skyband reads {known}")
+    return kind
+
+
+def opened(path: Path) -> OpenFile:
+    """Open a file."""
+    kind = kind_of(path)
+    found: OpenFile = readable(path, partial(_OPEN[kind], path))()
+    return found
+
+
+def open_parquet(path: Path) -> ParquetFile:
+    """Open a Parquet file."""
+    found: ParquetFile = readable(path, partial(ParquetFile, path))()
+    return found
+
+
+def readable(path: Path, read: Callable[[], Any]) -> Callable[[], Any]:
+    """The same function; what Arrow raises becomes a SchemaError that names the file."""
+
+    def checked() -> Any:
+        try:
+            return read()
+        except (pa.ArrowException, OSError, ValueError) as problem:
+            kind = kind_of(path)
+            raise SchemaError(f"{path.name!r} could not be read as {kind}: {problem}") from problem
+
+    return checked
+
+
+class ParquetFile:
+    """A Parquet file."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow.parquet as pq
+
+        self.path = path
+        self.metadata = pq.read_metadata(path)
+        with self._file() as file:
+            plain = file.schema_arrow
+        self._dictionaries = [f.name for f in plain if self._kept_as_dictionary(f)]
+        with self._file() as file:
+            self.schema: pa.Schema = file.schema_arrow
+        sound(self.schema.empty_table())
+
+    def spans(self, time: str, names: Sequence[str] | None) -> list[Span | None]:
+        """The least and greatest times of each load's row groups; None without statistics."""
+        return [span_of(self.metadata, groups, time, names) for groups in self.groups()]
+
+    def loads(self, needed: Needed) -> Iterator[Load]:
+        """One load per row group, or per some small ones."""
+        names = needed(self.schema)
+        for groups in self.groups():
+            if self.metadata.row_group(groups[0]).num_rows > _HUGE_GROUP:
+                for table in self._pieces(groups, names):
+                    yield partial(sound, table)
+            else:
+                yield self.load(groups, names)
+
+    def load(self, groups: Sequence[int], names: Sequence[str] | None) -> Load:
+        """Reads some row groups at once."""
+
+        def read() -> pa.Table:
+            with self._file() as file:
+                table = file.read_row_groups(list(groups), columns=names, use_threads=False)
+            return sound(table if names is None else table.select(names))
+
+        return readable(self.path, read)
+
+    def groups(self) -> list[list[int]]:
+        """Row groups by load: one each, except that small ones share a load."""
+        found: list[list[int]] = []
+        rows = 0
+        for group in range(self.metadata.num_row_groups):
+            more = self.metadata.row_group(group).num_rows
+            if not found or rows + more > BATCH_ROWS:
+                found.append([])
+                rows = 0
+            found[-1].append(group)
+            rows += more
+        return found
+
+    def _pieces(self, groups: list[int], names: Sequence[str] | None) -> Iterator[pa.Table]:
+        with self._file(buffer_size=1 << 20) as file:
+            pieces = file.iter_batches(batch_size=_PIECE_ROWS, row_groups=groups, columns=names)
+            read = readable(self.path, partial(next, pieces, None))
+            while (batch := read()) is not None:
+                table = pa.Table.from_batches([batch])
+                yield table if names is None else table.select(names)
+
+    def _file(self, **options: Any) -> Any:
+        import pyarrow.parquet as pq
+
+        read = getattr(self, "_dictionaries", [])
+        return pq.ParquetFile(self.path, metadata=self.metadata, read_dictionary=read, **options)
+
+    def _kept_as_dictionary(self, field: pa.Field) -> bool:
+        """Whether a text column has a small dictionary in every row group.
+
+        With a large one the writer may have given it up, and reading it as one would be slow.
+        """
+        kind = field.type
+        if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+            return False
+        at = self.metadata.schema.names.index(field.name)
+        for group in range(self.metadata.num_row_groups):
+            column = self.metadata.row_group(group).column(at)
+            if column.path_in_schema != field.name or not column.dictionary_page_offset:
+                return False
+            size = column.data_page_offset - column.dictionary_page_offset
+            if not 0 < size <= min(_SMALL_DICTIONARY, column.num_values // 8):
+                return False
+        return bool(self.metadata.num_row_groups)
+
+
+class IpcFile:
+    """An Arrow file or stream, mapped into memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._reader(None)[1] as reader:
+            self.schema: pa.Schema = reader.schema
+        sound(self.schema.empty_table())
+
+    def loads(self, needed: Needed) -> Iterator[Load]:
+        """One load per batch."""
+        names = needed(self.schema)
+        fields = None if names is None else [self.schema.get_field_index(name) for name in names]
+        random, reader = self._reader(fields)
+        lock = threading.Lock()
+
+        def table(read: Callable[[], pa.RecordBatch]) -> pa.Table:
+            with lock:
+                found = pa.Table.from_batches([read()])
+            return sound(found if names is None else found.select(names))
+
+        with reader:
+            if random:
+                for i in range(reader.num_record_batches):
+                    get = partial(reader.get_batch, i)
+                    yield readable(self.path, partial(table, get))
+            else:
+                read = readable(self.path, partial(next, reader, None))
+                while (batch := read()) is not None:
+                    yield readable(self.path, partial(table, partial(_same, batch)))
+
+    def _reader(self, fields: list[int] | None) -> tuple[bool, Any]:
+        """Whether batches can be read in any order, and the reader."""
+        options = pa.ipc.IpcReadOptions(included_fields=fields)
+        with pa.memory_map(str(self.path)) as file:
+            if file.read(6) == b"ARROW1":
+                return True, pa.ipc.open_file(pa.memory_map(str(self.path)), options=options)
+        return False, pa.ipc.open_stream(pa.memory_map(str(self.path)), options=options)
+
+
+def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
+_OPEN: dict[str, Callable[[Path], OpenFile]] = {
+    "parquet": ParquetFile,
+    "csv": CsvFile,
+    "json": JsonFile,
+    "ipc": IpcFile,
+}

@@ -1,0 +1,219 @@
+"""Reads CSV and JSON lines: text is cut at line ends into blocks, which are parsed by any thread.
+
+The types of a CSV file are those of its first block. JSON lines up to ``_WHOLE`` are read as a
+whole, so that every line has a say in the types; of longer files, the first block decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.embedded.ahead import Load
+from skyband.errors import SchemaError
+
+__all__ = ["CsvFile", "JsonFile", "Needed", "read_json", "sound"]
+
+_FIRST_BLOCK = 1 << 20
+_BLOCK = 1 << 22
+"""Bytes of text per batch."""
+_WHOLE = 1 << 28
+"""JSON files of at most this size are read as a whole."""
+
+# A line that begins with null: a record, unless it is a value whose name stands on a line before.
+_NULL_RECORD = re.compile(rb"(\A(?:\xef\xbb\xbf)?\s*+|(?<=[^\s:,\[])[ \t]*+[\r\n]\s*+)null")
+_ROW = re.compile(r"Row #\d+: ")
+
+Needed = Callable[[pa.Schema], Sequence[str] | None]
+"""The columns that are needed of a file with this schema; None for all of them."""
+
+
+def sound(table: pa.Table, full: bool = True) -> pa.Table:
+    """Return the table; raise ValueError if it is damaged, which could crash the process.
+
+    Arrow's readers do not check names, IPC's no offsets, and only that of CSV checks text, so that
+    its tables need no ``full`` check of all values.
+    """
+    for name in table.schema.names:  # reading the names decodes them
+        name.encode()
+    table.validate(full=full)
+    return table
+
+
+def blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The text in blocks of whole lines; the last line may lack its end."""
+    kept = b""
+    while more := file.read(size):
+        end = more.rfind(b"\n") + 1 or more.rfind(b"\r") + 1
+        if end:
+            yield kept + more[:end]
+            kept = more[end:]
+        else:
+            kept += more
+    if kept:
+        yield kept
+
+
+# CSV ----------------------------------------------------------------------------------------------
+
+
+class CsvFile:
+    """A CSV file with a header."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+        with path.open("rb", buffering=0) as file:
+            self.first = next(blocks(file, _FIRST_BLOCK), b"")
+        table = sound(self._parsed(self.first), full=False)
+        self.schema: pa.Schema = table.schema
+
+    def loads(self, needed: Needed) -> Iterator[Load]:
+        """One load per block."""
+        names = needed(self.schema)
+        start = len(self.first)
+        yield partial(self._read, self.first, 0, names)
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(start)
+            for text in blocks(file, _BLOCK):
+                yield partial(self._read, text, start, names)
+                start += len(text)
+
+    def _read(self, text: bytes, start: int, names: Sequence[str] | None) -> pa.Table:
+        try:
+            return sound(self._parsed(text, start > 0, names), full=False)
+        except (pa.ArrowException, ValueError) as problem:
+            told = str(problem)
+            if start:  # Arrow counts the rows of this block only
+                told = f"{_ROW.sub('', told)} (after byte {start:,})"
+            raise SchemaError(f"{self.path.name!r} could not be read as csv: {told}") from problem
+
+    def _parsed(
+        self, text: bytes, later: bool = False, names: Sequence[str] | None = None
+    ) -> pa.Table:
+        from pyarrow import csv
+
+        options = csv.ReadOptions(use_threads=False, block_size=max(len(text) + 1, 1))
+        convert = csv.ConvertOptions(include_columns=names)
+        if later:
+            options.column_names = self.schema.names
+            convert.column_types = self.schema
+        parse = csv.ParseOptions(delimiter=self.delimiter)
+        return csv.read_csv(pa.BufferReader(text), options, parse, convert)
+
+
+# JSON ---------------------------------------------------------------------------------------------
+
+
+class JsonFile:
+    """A file of JSON lines."""
+
+    schema: pa.Schema | None = None
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = path.stat().st_size
+        with path.open("rb", buffering=0) as file:
+            self.first = next(blocks(file, _FIRST_BLOCK), b"")
+        self.table: pa.Table | None = None
+        if self.size <= len(self.first):
+            self.table = sound(read_json(self.first)) if self.first else None
+        elif self.size > _WHOLE:
+            self.schema = sound(read_json(self.first)).schema
+
+    def loads(self, needed: Needed) -> Iterator[Load]:
+        """One load for the whole file or, of a long file, for each block."""
+        if self.table is not None:
+            yield partial(_same, self.table)
+        elif self.schema is not None:
+            options = _projection(self.schema, needed(self.schema))
+            with self.path.open("rb", buffering=0) as file:
+                for text in blocks(file, 4 * _BLOCK):
+                    yield partial(self._block, text, options)
+        elif self.size:
+            yield partial(self._whole, needed)
+
+    def _block(self, text: bytes, options: Any) -> pa.Table:
+        return self._checked(lambda: read_json(text, options, threads=False))
+
+    def _whole(self, needed: Needed) -> pa.Table:
+        """The needed columns, in the types of the first block if all lines have them."""
+        with pa.memory_map(str(self.path)) as file:
+            text = _guarded(file.read_buffer())
+        try:
+            seen = _parsed(_guarded(self.first), None)
+            names = needed(seen.schema)
+            typed = names is not None and not any(
+                pa.types.is_null(k := seen.schema.field(name).type) or pa.types.is_nested(k)
+                for name in names
+            )
+            if typed:
+                return sound(_parsed(text, _projection(seen.schema, names)))
+        except (pa.ArrowException, SchemaError):
+            pass  # a later line may have more columns or other types
+        return self._checked(lambda: _parsed(text, None))
+
+    def _checked(self, read: Callable[[], pa.Table]) -> pa.Table:
+        try:
+            return sound(read())
+        except (pa.ArrowException, ValueError) as problem:
+            raise SchemaError(
+                f"{self.path.name!r} could not be read as json: {problem}"
+            ) from problem
+
+
+def _same(table: pa.Table) -> pa.Table:
+    return table
+
+
+def _projection(schema: pa.Schema, names: Sequence[str] | None) -> Any:
+    from pyarrow import json
+
+    fields = schema if names is None else [schema.field(name) for name in names]
+    return json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
+
+
+def read_json(text: bytes | pa.Buffer, options: Any = None, threads: bool = True) -> pa.Table:
+    """Read JSON lines. A line that is ``null`` is a row without values.
+
+    Arrow's reader crashes if a block of the text begins with such a line, so they are replaced.
+    """
+    return _parsed(_guarded(text), options, threads)
+
+
+def _parsed(text: bytes | pa.Buffer, options: Any, threads: bool = True) -> pa.Table:
+    from pyarrow import json
+
+    read = json.ReadOptions(use_threads=threads)
+    if not threads:
+        read.block_size = max(len(text) + 1, 1 << 20)
+    return json.read_json(pa.BufferReader(text), read_options=read, parse_options=options)
+
+
+def _guarded(text: bytes | pa.Buffer) -> bytes | pa.Buffer:
+    """The text with ``{}`` instead of each record that is ``null``."""
+    return _NULL_RECORD.sub(rb"\1{}", bytes(text)) if _may_have_null(text) else text
+
+
+def _may_have_null(text: bytes | pa.Buffer) -> bool:
+    """Whether a line may begin with ``null``, perhaps after spaces."""
+    if not len(text):
+        return False
+    octets = np.frombuffer(text, np.uint8)
+    head = bytes(octets[:64]).lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not head or head.startswith(b"n"):
+        return True
+    for start in range(0, len(octets), _BLOCK):  # pieces that fit the cache
+        piece = octets[start : start + _BLOCK + 1]
+        ends = np.flatnonzero((piece[:-1] == 0x0A) | (piece[:-1] == 0x0D))
+        after = piece[ends + 1]
+        # Spaces may precede null; an empty line or the next line end is looked at by itself.
+        if ((after == 0x6E) | (after == 0x20) | (after == 0x09)).any():
+            return True
+    return False

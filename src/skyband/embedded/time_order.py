@@ -1,0 +1,287 @@
+"""Files in the order of time: least times from Parquet's statistics, merging, and sorting.
+
+A *unit* is what is read at once: a row group, or some small ones. If all files have statistics of
+the time column, units are read by their least times, and rows of units that overlap are merged.
+Only units that overlap are held in memory together. If those are more than ``SORT_BYTES``, or if
+there are no statistics and rows turn out to be late, rows are sorted instead: in pieces of
+``SORT_BYTES`` that are written to temporary files and merged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.arrays import Ints
+from skyband.data.columns import output_type, to_numpy
+from skyband.kernels.core.scan import is_sorted
+
+__all__ = [
+    "FIRST",
+    "SORT_BYTES",
+    "Span",
+    "Ticks",
+    "by_name",
+    "in_order",
+    "merged",
+    "most_held",
+    "sorted_rows",
+    "span_of",
+    "ticks_in",
+]
+
+SORT_BYTES = 128 << 20
+"""Bytes of rows that are sorted at once, or merged at most."""
+_RUN_BYTES = 1 << 20
+_FEW_ROWS = 1 << 16
+"""Fewer rows than this are merged only with the next ones."""
+
+Ticks = Callable[[pa.Table], Ints]
+"""The times of a table's rows, as integers that compare."""
+FIRST, _LAST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+_PER_MICROSECOND = {"milliseconds": 1_000, "microseconds": 1}
+
+
+def by_name(path: Path) -> tuple[list[list[str | int]], str]:
+    """Sorts names as people do: ``2.parquet`` before ``10.parquet``."""
+    parts = [re.split(r"(\d+)", part) for part in path.parts]
+    return [[int(t) if i % 2 else t for i, t in enumerate(part)] for part in parts], str(path)
+
+
+# Statistics ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Span:
+    """The least and greatest time of a unit, and about how many bytes its rows take."""
+
+    least: int
+    greatest: int
+    nbytes: int
+
+
+def span_of(
+    metadata: Any, groups: Sequence[int], time: str, names: Sequence[str] | None
+) -> Span | None:
+    """The span of some row groups of a Parquet file; None if statistics are missing.
+
+    ``names`` are the columns that are read, None for all.
+    """
+    ends: list[tuple[int, int]] = []
+    for group in groups:
+        found = _ends(metadata.row_group(group), time)
+        if found is None:
+            return None
+        ends.append(found)
+    size = sum(_bytes_of(metadata.row_group(group), names) for group in groups)
+    return Span(min(low for low, _ in ends), max(high for _, high in ends), size)
+
+
+def _ends(group: Any, time: str) -> tuple[int, int] | None:
+    for at in range(group.num_columns):
+        column = group.column(at)
+        if column.path_in_schema != time:
+            continue
+        stats = column.statistics
+        if stats is None or not stats.has_min_max:
+            return None
+        low, high = stats.min_raw, stats.max_raw
+        if not (isinstance(low, int) and isinstance(high, int)):
+            return None
+        kind = json.loads(stats.logical_type.to_json())
+        if kind["Type"] == "Int" and not kind["isSigned"] and low < 0:
+            return None  # beyond what 64 bits with a sign hold
+        if kind["Type"] == "Timestamp":
+            if kind["timeUnit"] == "nanoseconds":
+                return low // 1_000, high // 1_000
+            scale = _PER_MICROSECOND[kind["timeUnit"]]
+            return low * scale, high * scale
+        if kind["Type"] == "Date":
+            return low * 86_400_000_000, high * 86_400_000_000
+        return low, high
+    return None
+
+
+def _bytes_of(group: Any, names: Sequence[str] | None) -> int:
+    """A guess: dictionaries and compression make a row group smaller than its rows."""
+    columns = [group.column(at) for at in range(group.num_columns)]
+    read = [c for c in columns if names is None or c.path_in_schema.partition(".")[0] in names]
+    return sum(max(2 * c.total_uncompressed_size, 8 * c.num_values) for c in read)
+
+
+def in_order(spans: Sequence[Span]) -> bool:
+    """Whether no unit begins before the one before it ends."""
+    return all(one.greatest <= more.least for one, more in pairwise(spans))
+
+
+def most_held(spans: Sequence[Span]) -> int:
+    """The most bytes that overlap; the spans are in the order of their least times."""
+    most, held = 0, list[Span]()
+    for span in spans:
+        held = [other for other in held if other.greatest > span.least]
+        held.append(span)
+        most = max(most, sum(each.nbytes for each in held))
+    return most
+
+
+# Merging ------------------------------------------------------------------------------------------
+
+
+def merged(spans: Sequence[Span], tables: Iterator[pa.Table], ticks: Ticks) -> Iterator[pa.Table]:
+    """Merge the rows of units, which come in the order of their least times.
+
+    A unit that overlaps no other one is passed on as it is.
+    """
+    held: list[tuple[Ints, pa.Table]] = []
+    ends = [span.least for span in spans[1:]]
+    for table, span, upto in zip(tables, spans, [*ends, _LAST], strict=True):
+        if not held and span.greatest <= upto:
+            yield table
+            continue
+        held.append(_sorted(table, ticks))
+        cuts = [int(np.searchsorted(times, upto, "right")) for times, _ in held]
+        if sum(cuts) < _FEW_ROWS and upto != _LAST:
+            continue
+        found = _together(
+            [(t[:c], rows.slice(0, c)) for (t, rows), c in zip(held, cuts, strict=True)]
+        )
+        held = [
+            (t[c:], rows.slice(c)) for (t, rows), c in zip(held, cuts, strict=True) if c < len(t)
+        ]
+        if found.num_rows:
+            yield found
+
+
+def _sorted(table: pa.Table, ticks: Ticks) -> tuple[Ints, pa.Table]:
+    times = ticks(table)
+    if is_sorted(times):
+        return times, table
+    order = np.argsort(times, kind="stable")
+    return times[order], table.combine_chunks().take(pa.array(order))
+
+
+def _together(pieces: list[tuple[Ints, pa.Table]]) -> pa.Table:
+    """Sorted pieces as one sorted table; of equal times, those of the earlier piece come first."""
+    some = [(times, table) for times, table in pieces if len(times)]
+    if len(some) < 2:
+        return (some or pieces)[0][1]
+    order = np.argsort(np.concatenate([times for times, _ in some]), kind="stable")
+    return _joined([table for _, table in some]).take(pa.array(order))
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """One table in one chunk; text that is a dictionary in only some of them is decoded."""
+    plain = [pa.Table.from_arrays(table.columns, table.column_names) for table in tables]
+    if any(table.schema != plain[0].schema for table in plain):
+        plain = [table.cast(_decoded(table.schema)) for table in plain]
+    return pa.concat_tables(plain).unify_dictionaries().combine_chunks()
+
+
+def _decoded(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([(field.name, output_type(field.type)) for field in schema])
+
+
+# Sorting ------------------------------------------------------------------------------------------
+
+
+def sorted_rows(tables: Iterator[pa.Table], ticks: Ticks) -> Iterator[pa.Table]:
+    """All rows in order of time, of equal times in the order in which they come.
+
+    What does not fit ``SORT_BYTES`` goes through temporary files, which hold the same columns.
+    """
+    with ExitStack() as stack:
+        runs: list[Iterator[tuple[Ints, pa.Table]]] = []
+        folder: Path | None = None
+        held, size = list[pa.Table](), 0
+        for table in tables:
+            if not table.num_rows:
+                continue
+            held.append(table)
+            size += table.nbytes
+            if size > SORT_BYTES:
+                if folder is None:
+                    made = tempfile.TemporaryDirectory(prefix="skyband-sort-")
+                    folder = Path(stack.enter_context(made))
+                runs.append(_run(_write(folder / f"{len(runs)}.arrow", held, ticks), ticks, stack))
+                held, size = [], 0
+        if not runs:
+            if held:
+                yield _whole(held, ticks)[1]
+            return
+        if held:
+            assert folder is not None
+            runs.append(_run(_write(folder / f"{len(runs)}.arrow", held, ticks), ticks, stack))
+        yield from _merged_runs(runs)
+
+
+def _whole(tables: list[pa.Table], ticks: Ticks) -> tuple[Ints, pa.Table]:
+    return _sorted(_joined(tables), ticks)
+
+
+def _write(path: Path, tables: list[pa.Table], ticks: Ticks) -> Path:
+    whole = _whole(tables, ticks)[1]
+    rows = max(1, _RUN_BYTES * whole.num_rows // max(whole.nbytes, 1))
+    with pa.ipc.new_file(path, whole.schema) as writer:
+        writer.write_table(whole, max_chunksize=rows)
+    return path
+
+
+def _run(path: Path, ticks: Ticks, stack: ExitStack) -> Iterator[tuple[Ints, pa.Table]]:
+    """The pieces of a sorted file; nothing is read before it is needed."""
+    reader = pa.ipc.open_file(stack.enter_context(pa.OSFile(str(path))))
+    for i in range(reader.num_record_batches):
+        table = pa.Table.from_batches([reader.get_batch(i)])
+        yield ticks(table), table
+
+
+def _merged_runs(runs: list[Iterator[tuple[Ints, pa.Table]]]) -> Iterator[pa.Table]:
+    """Merge sorted runs: rows before the last time read of every unfinished run are complete."""
+    held: list[list[tuple[Ints, pa.Table]]] = [[next(run)] for run in runs]
+    going = [True] * len(runs)
+    while any(going):
+        lasts = [int(h[-1][0][-1]) if go else _LAST for h, go in zip(held, going, strict=True)]
+        upto = min(lasts)
+        out: list[tuple[Ints, pa.Table]] = []
+        for i, pieces in enumerate(held):
+            cuts = [int(np.searchsorted(times, upto, "left")) for times, _ in pieces]
+            out += [(t[:c], rows.slice(0, c)) for (t, rows), c in zip(pieces, cuts, strict=True)]
+            held[i] = [
+                (t[c:], rows.slice(c))
+                for (t, rows), c in zip(pieces, cuts, strict=True)
+                if c < len(t)
+            ]
+        if any(len(times) for times, _ in out):
+            yield _together(out)
+        for i, last in enumerate(lasts):
+            if going[i] and last == upto:
+                more = next(runs[i], None)
+                going[i] = more is not None
+                held[i] += [] if more is None else [more]
+    rest = [piece for pieces in held for piece in pieces]
+    if rest:
+        yield _together(rest)
+
+
+def ticks_in(read: Callable[[pa.Array], Ints], name: str) -> Ticks:
+    """Reads the times of a table; rows without one come last."""
+
+    def ticks(table: pa.Table) -> Ints:
+        column = table.column(name)
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        if not column.null_count:
+            return read(column)
+        found = np.full(len(column), _LAST)
+        found[to_numpy(column.is_valid()).astype(np.bool_)] = read(column.drop_null())
+        return found
+
+    return ticks
