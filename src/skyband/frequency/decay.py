@@ -73,7 +73,8 @@ class DecayedCounts(RunningCounts):
         return weights, np.add.reduceat(weights, rows.offsets[:-1])
 
     def more_of(self, rows: Rows, first: Ints) -> dict[str, Any]:
-        return {"seen": native_ticks(rows.tie[first], self.decay.kind)}
+        seen = native_ticks(rows.tie[first], self.decay.kind)
+        return super().more_of(rows, first) | {"seen": seen}
 
     def scaled(self, runs: Runs, starts: Ints) -> tuple[Ints, Array | None]:
         base = runs.scalars["base"]
