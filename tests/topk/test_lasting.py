@@ -175,6 +175,6 @@ def test_what_an_algorithm_declares_is_not_hidden_by_its_own_attributes(algorith
     more: Any = {"epsilon": 0.5, "options": {"preselect": True}} if algorithm == "pabf" else {}
     query = sb.TopK(k=1, score="x", time="t", window=sb.TimeWindow(9), algorithm=algorithm, **more)
     synopsis = make_synopsis(query)
-    flags = ("many_groups", "peeks", "shortens", "admits", "finishes", "exact", "lasting")
+    flags = ("many_groups", "peeks", "shortens", "admits", "finishes", "exact", "accumulates")
     assert {type(getattr(synopsis, flag)) for flag in (*flags, "shares_summaries")} == {bool}
-    assert not synopsis.lasting
+    assert not synopsis.accumulates

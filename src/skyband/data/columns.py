@@ -102,7 +102,7 @@ def to_numpy(arr: pa.Array | pa.ChunkedArray) -> Array:
 def to_arrow(values: Array) -> pa.Array:
     """Numbers as an Arrow array of their own type, without a copy.
 
-    ``pa.array`` does the same, but its first call imports pandas, which takes half a second.
+    ``pa.array`` does the same, but its first call imports pandas, which takes long.
     """
     return from_numpy(values, pa.from_numpy_dtype(values.dtype))
 

@@ -56,7 +56,8 @@ class SkybandTopK(TopKSynopsis):
         self._waiting_answered = True
 
     def start(self) -> None:
-        self.payload = payload_for({name: self.schema.field(name).type for name in self._payload})
+        types = {name: self.schema.field(name).type for name in self._payload}
+        self.payload = payload_for(types, self.query.keep)
 
     def serve(self, queries: Sequence[Query], regular: bool) -> None:
         topks = [query for query in queries if isinstance(query, TopK)]

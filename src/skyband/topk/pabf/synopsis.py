@@ -132,9 +132,10 @@ class Pabf(SingleGroup):
         return super().finish(partials)
 
     def _by_id(self, runs: Runs) -> Runs:
-        """Sort rows with equal score and time by id."""
+        """Sort rows with equal score and time by id, then by the hash of their kept columns."""
         part = runs.parts["rows"]
-        if f"shown:{self.query.id}" not in part.columns or len(part) < 2:
+        settled = f"shown:{self.query.id}" not in part.columns and not self.query.keep
+        if settled or len(part) < 2:
             return runs
         key, tie = part["key"], part["tie"]
         same = np.flatnonzero((key[1:] == key[:-1]) & (tie[1:] == tie[:-1]))
