@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.jobs import explain, load_job, parse_job
+from skyband.jobs import check_ready, explain, load_job, parse_job
 from skyband.jobs.report import Report, newest_window
 from support import spark_session, streams
 
@@ -148,6 +148,19 @@ class TestRefused:
     def test_mistakes(self, changes: dict[str, Any], message: str) -> None:
         with pytest.raises(sb.QueryError, match=message):
             parse_job(job(**changes))
+
+    @pytest.mark.parametrize(
+        ("source", "message"),
+        [
+            (SOCKET | {"schema": "ts bigint, v array<int>"}, "'array'.*reader = \"spark\""),
+            ({"format": "csv", "schema": "ts bigint, v interval"}, 'reader = "spark"'),
+        ],
+    )
+    def test_types_that_workers_do_not_read(self, source: dict[str, Any], message: str) -> None:
+        told = parse_job(job(engine="spark", source=source, sink={"path": "/nowhere"}))
+        with pytest.raises(sb.QueryError, match=message):
+            check_ready(told)
+        check_ready(parse_job(job(engine="spark", source=source | {"reader": "spark"})))
 
     def test_windows_without_a_size(self) -> None:
         for written, window in (

@@ -181,6 +181,16 @@ class TestTypes:
         assert found.cast(pa.int64()).to_pylist() == [1_000_000, 0, None, None, 2_123_456]
         assert wrong.tolist() == [False, False, False, True, False]
 
+    def test_decimals_keep_all_digits(self) -> None:
+        schema = pa.schema([("m", pa.decimal128(20, 2))])
+        values = [b"1.25", b"12345678901234567.89", b'"0.5"', b"3", b"1.234", b"1e30", b"true"]
+        records = [b'{"m": %s}' % value for value in values]
+        batch, bad = read_records(pa.array(records), schema)
+        assert bad.tolist() == [False] * 4 + [True] * 3
+        found = [str(value) for value in batch["m"].to_pylist()[:4]]
+        assert found == ["1.25", "12345678901234567.89", "0.50", "3.00"]
+        check_types("[source]", schema)
+
     def test_other_types_are_refused(self) -> None:
         schema = pa.schema([("a", pa.list_(pa.int64()))])
         with pytest.raises(sb.QueryError, match=r"'a' has type list.*reader = \"spark\""):

@@ -20,7 +20,7 @@ from skyband.contract.checks import Test, faults, named, null_tests, number_test
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import output_type, to_numpy
+from skyband.data.columns import output_type, to_arrow, to_numpy
 from skyband.data.keys import hash_columns, is_key_type, shards_of
 from skyband.data.packing import prefixed, under
 from skyband.errors import SchemaError
@@ -217,9 +217,9 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
             runs = runs.ordered().united(np.logical_and.reduceat)  # of the scalar ``exact``
             part = self.item_type.settled(runs.parts["items"], self.query.k)
         columns: dict[str, Any] = {name: part[f"item:{name}"] for name in self.items}
-        columns["count"] = pa.array(part["count"])
+        columns["count"] = to_arrow(part["count"])
         known = "error" in part.columns
-        columns["error"] = pa.array(part["error"] if known else np.zeros(len(part), self.dtype))
+        columns["error"] = to_arrow(part["error"] if known else np.zeros(len(part), self.dtype))
         columns |= {name: part[f"keep:{name}"] for name in self.query.keep}
         return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)}, runs.scalars)
 

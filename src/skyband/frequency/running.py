@@ -189,8 +189,7 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         pieces = []
         for each in found:
             some = kept.with_parts(**{n: only(p, homes[n] == each) for n, p in parts.items()})
-            held = np.sum([part.lengths for part in some.parts.values()], axis=0)
-            pieces.append((each, some.take(held > 0)))
+            pieces.append((each, not_empty(some)))
         return pieces
 
     def home(self, name: str, part: Part) -> Ints:
@@ -258,6 +257,12 @@ class RunningCounts(Accumulated, FrequencySynopsis):
 
 def _part_of(hashes: Any) -> Ints:
     return np.asarray(hashes >> _PART_SHIFT).astype(np.int64)
+
+
+def not_empty(runs: Runs) -> Runs:
+    """The runs that have rows in some part."""
+    held = np.sum([part.lengths for part in runs.parts.values()], axis=0)
+    return runs if held.all() else runs.take(held > 0)
 
 
 def only(part: Part, rows: Any) -> Part:

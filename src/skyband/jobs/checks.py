@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skyband.answers.changes import asked_changes
 from skyband.errors import EngineError, QueryError, SkybandError
+from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.places import (
     check_avro,
     check_dsn,
@@ -23,6 +24,7 @@ from skyband.query.fused import FusedTopK
 from skyband.spark.file_options import read_options
 from skyband.spark.locations import check_scheme
 from skyband.spark.plan import check_window
+from skyband.spark.text_types import check_types
 from skyband.window import parse_duration
 
 if TYPE_CHECKING:
@@ -226,13 +228,30 @@ def check_ready(job: Job) -> None:
 def _check_spark(job: Job) -> None:
     """Raise QueryError for what only a local job can do."""
     for name, source in job.sources.items():
+        where = f"[sources.{name}]" if name else "[source]"
         if source.kind == "http":
-            where = f"[sources.{name}]" if name else "[source]"
             raise QueryError(f"{where} of kind 'http' is for local jobs: use engine = 'local'")
-    if len(job.queries) > 1:
-        raise QueryError("several queries in one job need engine = 'local'")
+        if read_by_workers(source) and source["schema"]:
+            _check_schema(where, source)
+    if len(job.queries) > 1 and job.dead_letters is not None:
+        raise QueryError(
+            "[dead_letters] of several queries needs engine = 'local', or a job per query"
+        )
+    some = any(job.changes_of(name) for name in job.queries)
+    if len(job.queries) > 1 and (job.shards or 1) > 1 and some:
+        raise QueryError("changes of several queries need shards = 1")
     if job.trigger.get("close"):
         raise QueryError("[trigger] close = true needs engine = 'local'")
+
+
+def _check_schema(where: str, source: Section) -> None:
+    """Raise QueryError for a schema that workers cannot read."""
+    try:
+        types = arrow_schema(where, source["schema"])
+    except QueryError as problem:
+        raise QueryError(f'{problem}. reader = "spark" takes all types of Spark') from None
+    if source.kind != "files" or source["format"] in ("csv", "json"):
+        check_types(where, types)
 
 
 def _format(where: str, section: Section, known: tuple[str, ...]) -> None:

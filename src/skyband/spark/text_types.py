@@ -46,10 +46,10 @@ Converted = tuple[pa.Array, Mask]
 def check_types(where: str, schema: pa.Schema) -> None:
     """Raise QueryError for a column of a type that text is not read as."""
     for field in schema:
-        if field.type not in TYPES:
+        if field.type not in TYPES and not pa.types.is_decimal(field.type):
             raise QueryError(
                 f"{where} column {field.name!r} has type {field.type}, but text is read as "
-                f'{", ".join(TYPES.values())}; choose one of these, or reader = "spark"'
+                f'{", ".join(TYPES.values())}, decimal; choose one of these, or reader = "spark"'
             )
 
 
