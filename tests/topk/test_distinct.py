@@ -252,6 +252,8 @@ def test_positions_that_cannot_be() -> None:
     board = sb.Monitor({"now": topk(distinct="latest"), "best": topk(distinct="best")})
     board.push(table)
     assert board.position(1, name="best") == (1, 1.0, 1)
+    board = sb.Monitor.restore(board.snapshot())
+    assert board.position(1, name="best") == (1, 1.0, 1)
     with pytest.raises(sb.QueryError, match="name one of 'now', 'best'"):
         board.position(1)
     pairs = sb.HeavyHitters(k=1, item=("id", "g"), time="t", window=WINDOW)

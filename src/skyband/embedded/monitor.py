@@ -191,7 +191,7 @@ class Monitor:
         them.
         """
         monitor = cls.__new__(cls)
-        monitor.board = restored(blob, partial(new_board, threads=threads), given)
+        monitor.board = restored(blob, partial(new_board, threads=threads, positions=True), given)
         return monitor
 
     def _check(self) -> None:

@@ -116,7 +116,7 @@ class Writer:
         for number, target in enumerate(self.targets):
             length = F.length(target.column)
             if "query" in given.columns:
-                length = F.when(F.col("query").eqNullSafe(target.query), length)
+                length = F.when(_is_of(target.query), length)
             lengths.append(F.coalesce(F.sum(length), F.lit(0)).alias(str(number)))
         found = given.agg(*lengths).collect()[0]
         return [int(found[str(number)]) for number in range(len(lengths))]
@@ -125,7 +125,7 @@ class Writer:
         """The rows of a batch that belong to a target."""
         if "query" not in given.columns:
             return given
-        return given.where(F.col("query").eqNullSafe(target.query))
+        return given.where(_is_of(target.query))
 
     def _with_gone(self, given: Any, batch: int) -> Any:
         """The batch with letters for files that are gone; raises if bad rows do."""
@@ -158,3 +158,8 @@ class Writer:
         except SkybandError as problem:
             self.problem = problem
             raise
+
+
+def _is_of(query: str | None) -> Any:
+    """Whether a row of a board's batch belongs to a query."""
+    return F.col("query") == F.lit(query)
