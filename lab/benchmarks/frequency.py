@@ -11,6 +11,7 @@ do less. DataSketches and River take one Python object per row, and get a hundre
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -21,6 +22,7 @@ import skyband as sb
 from lab.bench import Progress, compared
 from lab.datasets.frequency import hour_of_items, zipf
 
+rank = partial(sb.rank, threads=1)
 ROWS = 10_000_000
 THREADS = 2
 WINDOW = sb.TimeWindow("10 minutes", slide="1 minute")
@@ -89,14 +91,14 @@ def sliding(rows: int, progress: Progress) -> list[dict[str, Any]]:
     progress("Zipf integers, 10 minutes every minute")
     table, connection = hour_of_items(rows), _connect()
     exact = _query("exact")
-    answer = sb.rank(table, exact)
+    answer = rank(table, exact)
     _agree(answer, by_hand(connection, table))
     _agree(answer, window_by_window(connection, table))
     found = []
     for name in ("exact", "fsw", "fsw-r", "fsw-f", "fsp"):
         progress(f"Zipf integers, {name}")
         query = exact if name == "exact" else _query(name, capacity=2_000)
-        work: dict[str, Callable[[], Any]] = {"skyband": lambda q=query: sb.rank(table, q)}
+        work: dict[str, Callable[[], Any]] = {"skyband": lambda q=query: rank(table, q)}
         if name in ("exact", "fsw"):
             work["duckdb"] = lambda: by_hand(connection, table)
             work["duckdb, a query a window"] = lambda: window_by_window(connection, table)
@@ -180,7 +182,7 @@ def texts(rows: int, progress: Progress) -> list[dict[str, Any]]:
         worded = table.set_column(1, "item", item)
         for name in ("fsw", "exact"):
             query = _query(name, **({"capacity": 2_000} if name == "fsw" else {}))
-            work = {"skyband": lambda q=query, t=worded: sb.rank(t, q)}
+            work = {"skyband": lambda q=query, t=worded: rank(t, q)}
             settings = {"group": "Items of text", "case": f"{name}, {kind}"}
             row = compared(settings, {"skyband": rows}, work, repeat=2)
             found.append(row | {"target M rows/s": 15 if kind == "string" else None})
@@ -197,10 +199,10 @@ def grouped(rows: int, progress: Progress) -> list[dict[str, Any]]:
         progress(f"{groups:,} groups, windows of {size}")
         window = sb.TimeWindow(size, slide="1 minute")
         query = _query(k=5, by=("g",), window=window)
-        work = {"skyband": lambda q=query: sb.rank(table, q)}
+        work = {"skyband": lambda q=query: rank(table, q)}
         settings = {"group": "Groups", "case": f"{groups:,} groups, k 5, {size} every minute"}
         row = compared(settings, {"skyband": rows}, work, repeat=1)
-        found.append(row | {"answers": sb.rank(table, query).num_rows, "target M rows/s": 5})
+        found.append(row | {"answers": rank(table, query).num_rows, "target M rows/s": 5})
     return found
 
 
@@ -212,7 +214,7 @@ def panes(rows: int, progress: Progress) -> list[dict[str, Any]]:
         progress(f"{count} panes per window")
         window = sb.TimeWindow("10 minutes", slide=slide)
         query = _query("fsw", capacity=2_000, window=window)
-        work = {"skyband": lambda q=query: sb.rank(table, q)}
+        work = {"skyband": lambda q=query: rank(table, q)}
         settings = {"group": "Panes", "case": f"fsw, {count} panes"}
         row = compared(settings, {"skyband": rows}, work, repeat=1)
         found.append(row | {"state MB": most_state(query, table.slice(0, 2_000_000)) / 1e6})
@@ -236,7 +238,7 @@ def distinct(rows: int, progress: Progress) -> list[dict[str, Any]]:
         table = hour_of_items(rows, distinct=10)
         table = table.set_column(1, "item", pa.array(zipf(rows, many, 1.0)))
         query = _query("fsw", capacity=2_000)
-        work = {"skyband": lambda q=query, t=table: sb.rank(t, q)}
+        work = {"skyband": lambda q=query, t=table: rank(t, q)}
         settings = {"group": "Distinct items", "case": f"fsw, {many:,} items, Zipf 1.0"}
         found.append(compared(settings, {"skyband": rows}, work, repeat=1))
     return found

@@ -18,6 +18,7 @@ import skyband as sb
 from lab.bench import Progress, compared
 from lab.datasets.fused import correlated_reports
 
+rank = partial(sb.rank, threads=1)
 ROWS = 2_000_000
 SLIDE = 100
 K = 10
@@ -54,7 +55,7 @@ def algorithms(rows: int, progress: Progress) -> list[dict[str, Any]]:
     short = table.slice(0, min(rows, 3 * window))
     slow = table.slice(0, min(rows, 200_000))
     connection = duckdb.connect(config={"threads": 2})
-    _agree(sb.rank(short, query(window, "eaa")), recompute(connection, short, window))
+    _agree(rank(short, query(window, "eaa")), recompute(connection, short, window))
     found = []
     for algorithm, target in TARGETS.items():
         progress(f"{algorithm}, window {window:,}")

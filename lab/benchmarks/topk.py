@@ -27,6 +27,7 @@ import pyarrow as pa
 import skyband as sb
 from lab.bench import Progress, best_of, compared
 
+rank = partial(sb.rank, threads=1)
 ROWS = 10_000_000
 HOUR = 3_600_000_000
 THREADS = 2
@@ -77,7 +78,7 @@ def counted(rows: int, progress: Progress) -> list[dict[str, Any]]:
             query = sb.TopK(k=k, score="score", id="id", window=sb.CountWindow(window, slide=slide))
             size = {"skyband": n, "numpy.max": n}
             work: dict[str, Callable[[], Any]] = {
-                "skyband": lambda t=table, q=query: sb.rank(t, q),
+                "skyband": lambda t=table, q=query: rank(t, q),
                 "numpy.max": lambda s=score: s.max(),
             }
             # DuckDB breaks ties differently, so only scores without ties are compared.
@@ -86,7 +87,7 @@ def counted(rows: int, progress: Progress) -> list[dict[str, Any]]:
             panes = Panes(f"id // {slide}", window // slide, fewer // slide, k)
             form = _best_form(connection, part, panes)
             if pattern == "uniform":
-                _agree(sb.rank(table, query), form(connection, part, panes))
+                _agree(rank(table, query), form(connection, part, panes))
             work["duckdb"] = lambda f=form, t=part, p=panes: f(connection, t, p)
             settings = {
                 "group": "Windows of rows",
@@ -178,9 +179,9 @@ def timed(rows: int, progress: Progress) -> list[dict[str, Any]]:
     def theirs() -> pa.Table:
         return handed(connection, table, Panes(MINUTE, 10, 60, 10))
 
-    _agree(sb.rank(table, query), theirs())
+    _agree(rank(table, query), theirs())
     score = table["score"].to_numpy()
-    work = {"skyband": lambda: sb.rank(table, query), "numpy.max": score.max, "duckdb": theirs}
+    work = {"skyband": lambda: rank(table, query), "numpy.max": score.max, "duckdb": theirs}
     settings = {"group": "Windows of time", "case": "10 minutes every 1 minute, k 10"}
     row = compared(settings, dict.fromkeys(work, rows), work)
     return [row | {"target × duckdb": 3}]
@@ -204,7 +205,7 @@ def grouped(rows: int, progress: Progress) -> list[dict[str, Any]]:
         window = sb.TimeWindow(size, slide=slide)
         query = sb.TopK(k=5, score="score", id="id", time="ts", by="g", window=window)
         work: dict[str, Callable[[], Any]] = {
-            "skyband": lambda q=query: sb.rank(table, q),
+            "skyband": lambda q=query: rank(table, q),
             "numpy.max": score.max,
         }
         if cut is not None:
@@ -215,7 +216,7 @@ def grouped(rows: int, progress: Progress) -> list[dict[str, Any]]:
         }
         row = compared(settings, dict.fromkeys(work, rows), work, repeat=2)
         row["target M rows/s"] = 10
-        row["M rows out"] = sb.rank(table, query).num_rows / 1e6
+        row["M rows out"] = rank(table, query).num_rows / 1e6
         found.append(row)
     return found
 

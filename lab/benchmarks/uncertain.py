@@ -10,12 +10,14 @@ measured.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import skyband as sb
 from lab.bench import Progress, compared
 from lab.datasets.uncertain import random_order
 
+rank = partial(sb.rank, threads=1)
 ROWS = 2_000_000
 STEADY = 1_000_000
 """Rows that are timed after a full window."""
@@ -70,13 +72,13 @@ def case(rows: int, size: int, slide: int, k: int) -> dict[str, Any]:
     table = random_order(rows)
     queries = {name: query(size, slide, k, name) for name in ("scsq-buffer", "bs")}
     few = table.slice(0, min(rows, 2 * size, 50_000))
-    answers = [sb.rank(few, each) for each in queries.values()]
+    answers = [rank(few, each) for each in queries.values()]
     if not answers[0].equals(answers[1]):
         raise AssertionError("scsq-buffer and bs disagree")
     retained = {name: kept(table, each) for name, each in queries.items()}
     work = {
-        "skyband": lambda: sb.rank(table, queries["scsq-buffer"]),
-        "bs": lambda: sb.rank(table, queries["bs"]),
+        "skyband": lambda: rank(table, queries["scsq-buffer"]),
+        "bs": lambda: rank(table, queries["bs"]),
     }
     settings = {"group": "Uncertain, pk-topk", "case": f"W {size:,}, slide {slide}, k {k}"}
     share = 100.0 * retained["scsq-buffer"] / retained["bs"]

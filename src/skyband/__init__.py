@@ -27,6 +27,7 @@ from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
+    from skyband.answers.position import Position
     from skyband.embedded.live import live
     from skyband.embedded.monitor import Monitor
     from skyband.embedded.run import rank, watch
@@ -43,6 +44,7 @@ __all__ = [
     "HeavyHitters",
     "LandmarkWindow",
     "Monitor",
+    "Position",
     "Query",
     "QueryError",
     "SchemaError",
@@ -64,6 +66,7 @@ __all__ = [
 _ENGINES = {
     "Answer": "skyband.answers.answer",
     "Monitor": "skyband.embedded.monitor",
+    "Position": "skyband.answers.position",
     "Source": "skyband.embedded.sources",
     "explain": "skyband.engine.explain",
     "live": "skyband.embedded.live",

@@ -119,6 +119,11 @@ register("TopK", "skyband", "skyband.topk.skyband:SkybandTopK")
 register("TopK", "mintopk", "skyband.topk.mintopk:MinTopK")
 register("TopK", "sma", "skyband.topk.sma:Sma")
 register("TopK", "pabf", "skyband.topk.pabf:Pabf", ("epsilon", "delta"), ("filter", "preselect"))
+register("TopK", "skyband-distinct", "skyband.topk.best:SkybandDistinct")
+register("TopK", "latest", "skyband.topk.latest:LatestTopK")
+_IDS = "skyband.topk.lasting_ids"
+register("TopK", "decay-distinct", f"{_IDS}:DecayedIds", window="decay")
+register("TopK", "landmark-distinct", f"{_IDS}:LandmarkIds", window="landmark")
 register("TopK", "decay", "skyband.topk.decay:DecayedRows", window="decay")
 register("TopK", "landmark", "skyband.topk.landmark:BestRows", window="landmark")
 

@@ -19,9 +19,9 @@ WINDOW = oracle.TimeWindow(40, 5)
 ROWS = 8_000
 
 MEANING = {
-    "TopK": {"id", "time", "by", "largest", "ties", "where"},
-    "HeavyHitters": {"time", "weight", "by", "ties", "where"},
-    "UncertainTopK": {"id", "time", "by", "semantics", "threshold", "largest", "where"},
+    "TopK": {"id", "time", "by", "largest", "distinct", "keep", "ties", "where"},
+    "HeavyHitters": {"time", "weight", "by", "keep", "ties", "where"},
+    "UncertainTopK": {"id", "time", "by", "semantics", "threshold", "keep", "largest", "where"},
     "FusedTopK": {"stream", "combine", "bounds", "time", "by", "recurrences", "where"},
     "Skyline": {"id", "time", "by", "where"},
     "SkylineJoin": {"time", "where"},
@@ -52,6 +52,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
 }
 # Further settings that an algorithm or a setting needs in order to be built and show its effect.
 NEEDED: dict[str, dict[str, Any]] = {
+    **conformance.NEEDED,
     "pabf": {"epsilon": 1.0},
     "delta": {"epsilon": 1.0},
     "cells": {"capacity": 3},

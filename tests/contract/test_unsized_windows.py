@@ -28,7 +28,7 @@ def decay_windows(draw: st.DrawFn) -> oracle.DecayWindow:
 def test_decay(kind: str, algorithm: str, number: int, data: st.DataObject) -> None:
     window = data.draw(decay_windows())
     lateness = window.lateness * data.draw(st.integers(1, 2))
-    chosen = settings_of(kind)[number] | {"algorithm": algorithm}
+    chosen = settings_of(kind, algorithm)[number] | {"algorithm": algorithm}
     stream = positive(data.draw(conformance.small_streams(kind, chosen, window, lateness)))
     restarts, peeks = data.draw(st.booleans()), data.draw(st.booleans())
     conformance.compare(kind, window, chosen, stream, restarts, peeks)
@@ -37,7 +37,7 @@ def test_decay(kind: str, algorithm: str, number: int, data: st.DataObject) -> N
 @pytest.mark.parametrize("pattern", ["uniform", "crowded"])
 @pytest.mark.parametrize(("kind", "algorithm", "number"), cases("decay"))
 def test_longer_streams_decay(kind: str, algorithm: str, number: int, pattern: str) -> None:
-    chosen = settings_of(kind)[number] | {"algorithm": algorithm}
+    chosen = settings_of(kind, algorithm)[number] | {"algorithm": algorithm}
     for half_life in (1, 10):
         window = oracle.DecayWindow(half_life, 7, lateness=5)
         stream = positive(conformance.long_stream(kind, chosen, window, pattern))  # type: ignore[arg-type]
@@ -61,7 +61,7 @@ def landmark_windows(draw: st.DrawFn) -> oracle.LandmarkWindow:
 def test_landmark(kind: str, algorithm: str, number: int, data: st.DataObject) -> None:
     window = data.draw(landmark_windows())
     lateness = window.lateness * data.draw(st.integers(1, 2))
-    chosen = settings_of(kind)[number] | {"algorithm": algorithm}
+    chosen = settings_of(kind, algorithm)[number] | {"algorithm": algorithm}
     stream = data.draw(conformance.small_streams(kind, chosen, window, lateness))
     restarts, peeks = data.draw(st.booleans()), data.draw(st.booleans())
     conformance.compare(kind, window, chosen, stream, restarts, peeks)
@@ -69,7 +69,7 @@ def test_landmark(kind: str, algorithm: str, number: int, data: st.DataObject) -
 
 @pytest.mark.parametrize(("kind", "algorithm", "number"), cases("landmark"))
 def test_longer_streams_since_a_landmark(kind: str, algorithm: str, number: int) -> None:
-    chosen = settings_of(kind)[number] | {"algorithm": algorithm}
+    chosen = settings_of(kind, algorithm)[number] | {"algorithm": algorithm}
     for since in (None, 100):
         window = oracle.LandmarkWindow(7, since, lateness=5)
         stream = conformance.long_stream(kind, chosen, window, "crowded")

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -321,3 +324,31 @@ def test_to_numpy_uses_native_types() -> None:
 def test_to_numpy_refuses_what_is_no_number(kind: pa.DataType) -> None:
     with pytest.raises(SchemaError, match="cast it"):
         to_numpy(pa.nulls(1, kind))
+
+
+def test_empty_tables_of_every_type() -> None:
+    from skyband.data.columns import empty_table
+
+    kinds = [
+        *(pa.int8(), pa.float16(), pa.bool_(), pa.null(), pa.string_view(), pa.large_binary()),
+        *(pa.decimal128(5, 2), pa.timestamp("ns", "UTC"), pa.binary(3), pa.list_(pa.int8())),
+        *(pa.struct([("a", pa.int8())]), pa.map_(pa.string(), pa.int8()), pa.uuid()),
+        *(pa.dictionary(pa.int8(), pa.string()), pa.run_end_encoded(pa.int32(), pa.string())),
+    ]
+    schema = pa.schema([(str(i), kind) for i, kind in enumerate(kinds)])
+    assert empty_table(schema).schema == schema
+    assert empty_table(schema).num_rows == 0
+
+
+def test_an_answer_does_not_import_pandas(tmp_path: Path) -> None:
+    code = (
+        "import sys, pyarrow as pa, pyarrow.parquet as pq, numpy as np, skyband as sb\n"
+        "column = pa.Array.from_buffers(pa.int64(), 9, [None, pa.py_buffer(np.arange(9))])\n"
+        "pq.write_table(pa.Table.from_arrays([column], ['x']), sys.argv[1])\n"
+        "window = sb.CountWindow(3)\n"
+        "assert sb.rank(sys.argv[1], sb.TopK(k=1, score='x', window=window)).num_rows == 3\n"
+        "assert sb.rank(sys.argv[1], sb.HeavyHitters(k=1, item='x', window=window)).num_rows == 3\n"
+        "assert 'pandas' not in sys.modules\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "x.parquet")]
+    subprocess.run(command, check=True, timeout=100)

@@ -234,6 +234,15 @@ def test_the_error_about_a_bad_row_names_its_row_in_the_table() -> None:
         sb.rank(table, {"talkers": TALKERS, "busiest": BUSIEST})
 
 
+def test_a_batch_in_pieces_that_lacks_a_column() -> None:
+    pieces = pa.concat_tables([rows(), rows()]).drop_columns(["x"])
+    filtered = sb.HeavyHitters(k=1, item="id", time="t", window=TEN, where={"none": 1})
+    for query, missing in ((BUSIEST, "x"), (filtered, "none")):
+        with pytest.raises(sb.SchemaError, match=f"query 'second': .*{missing}"):
+            sb.Monitor({"talkers": TALKERS, "second": query}).push(pieces)
+    assert sb.Monitor({"talkers": TALKERS, "more": TALKERS}).push(pieces)
+
+
 def test_each_query_reads_its_own_sources() -> None:
     def fused(*streams: str) -> sb.FusedTopK:
         return sb.FusedTopK(

@@ -233,7 +233,11 @@ def test_an_error_comes_in_its_turn_and_one_thread_reads_here() -> None:
         with pytest.raises(sb.SchemaError, match="broken"):
             next(tables)
     ids: list[int] = []
-    one = partial(lambda: (ids.append(threading.get_ident()), pa.table({"i": [1]}))[1])
+
+    def one() -> pa.Table:
+        ids.append(threading.get_ident())
+        return pa.table({"i": [1]})
+
     assert len(list(ahead.read_ahead(iter([one] * 3), threads=1))) == 3
     assert set(ids) == {threading.get_ident()}
 
@@ -347,7 +351,7 @@ def test_sorting_goes_through_files_where_memory_is_small(
 ) -> None:
     monkeypatch.setattr(time_order, "SORT_BYTES", 1500)
     monkeypatch.setattr(time_order, "_RUN_BYTES", 200)
-    monkeypatch.setattr(time_order.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made: list[Path] = []
     kept = time_order._write
 

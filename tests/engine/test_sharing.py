@@ -44,16 +44,21 @@ def windows(draw: st.DrawFn) -> sb.TimeWindow:
 @st.composite
 def queries(draw: st.DrawFn) -> sb.Query:
     by = draw(st.sampled_from([(), (), ("g",)]))
-    common: Any = {"time": "t", "window": draw(windows()), "by": by}
+    where = draw(st.sampled_from([{}, {}, {"g": ["g0", "g1"]}]))
+    common: Any = {"time": "t", "window": draw(windows()), "by": by, "where": where}
     kind = draw(st.sampled_from(["TopK", "TopK", "HeavyHitters", "HeavyHitters", "Skyline"]))
     k = draw(st.integers(1, 6))
     if kind == "TopK":
         largest = draw(st.sampled_from([True, True, False]))
-        return sb.TopK(k=k, score="x", id="id", largest=largest, **common)
+        score = draw(st.sampled_from(["x", "x", "x * y"]))
+        return sb.TopK(k=k, score=score, id="id", largest=largest, **common)
     if kind == "HeavyHitters":
         return sb.HeavyHitters(k=k, item="id", weight=draw(st.sampled_from([None, "y"])), **common)
     algorithm = draw(st.sampled_from([None, "sfs"]))
     return sb.Skyline(prefer={"x": "max", "y": "min"}, algorithm=algorithm, **common)
+
+
+COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered", "windows_out")
 
 
 def shown(answers: list[sb.Answer]) -> list[Any]:
@@ -83,7 +88,7 @@ def test_boards_answer_as_their_queries_do(
         for name, monitor in alone.items():
             mine = [answer for answer in found if answer.name == name]
             assert shown(mine) == shown(monitor.push(batch)), name
-            for count in ("rows_in", "rows_late", "rows_bad", "rows_unused", "windows_out"):
+            for count in COUNTS:
                 assert together.stats()[name][count] == monitor.stats()[count], (name, count)
         together._check()
         together = sb.Monitor.restore(together.snapshot())

@@ -65,7 +65,7 @@ def test_other_file_systems_are_left_to_spark(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_what_a_job_does(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
-    from skyband.jobs.batches import Writer
+    from skyband.jobs.batches import Target, Writer
 
     class Kept:
         where = "[sink]"
@@ -85,7 +85,10 @@ def test_what_a_job_does(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
     answers = pa.schema([("window_end", pa.int64())])
 
     def written(dead: Kept | None, **more: Any) -> Writer:
-        made = Writer(Kept(), answers, dead, LETTERS, lambda: None, lambda _: letters, **more)
+        targets = [Target(Kept(), "payload", answers, "best")]
+        if dead is not None:
+            targets.append(Target(dead, "letters", LETTERS))
+        made = Writer(targets, lambda: None, lambda _: letters, **more)
         made(frame, 3)
         return made
 

@@ -508,3 +508,41 @@ def test_postgres_holds_each_window_once(tmp_path: Path, dsn: str) -> None:
                 f"SELECT * FROM local_{name} ORDER BY window_end, rank"
             ).fetchall()
             assert found == [tuple(row.values()) for row in wanted(tmp_path, name)]
+
+
+@pytest.mark.spark
+def test_several_queries_on_spark(spark: Any, tmp_path: Path) -> None:
+    """One streaming query answers them all; the last windows wait for the watermark."""
+    from skyband.jobs.run import run
+
+    tables = rows(2)
+    written(tmp_path, tables[:1])
+    told = job(tmp_path, engine="spark", trigger={"once": True})
+    told["source"] = {"kind": "files", "path": str(tmp_path / "in")}
+    run(parse_job(told), spark)
+    written(tmp_path, tables)
+    run(parse_job(told), spark)
+    for name in QUERIES:
+        monitor = sb.Monitor(query_of(name))
+        answers = monitor.push(tables[0]) + monitor.push(tables[1])
+        assert out(tmp_path, name) == [row for a in answers for row in a.table.to_pylist()]
+    mark = json.loads((tmp_path / "state" / "skyband.json").read_text())
+    assert list(mark["identity"]["board"]) == list(QUERIES)
+    told["queries"]["busiest"]["k"] = 3
+    with pytest.raises(sb.EngineError, match="query 'busiest'"):
+        run(parse_job(told), spark)
+
+
+def test_letters_of_a_computed_score_and_a_filter(tmp_path: Path) -> None:
+    made = rows(1)
+    written(tmp_path, made)
+    told = job(tmp_path, dead_letters={"kind": "files", "path": str(tmp_path / "bad")})
+    told["queries"]["busiest"] |= {"score": "bytes / flow", "where": {"flow": [0, 1, 2]}}
+    run_job(parse_job(told))
+    texts = [path.read_text() for path in (tmp_path / "bad").iterdir()]
+    letters = [json.loads(line) for text in texts for line in text.splitlines()]
+    flows = made[0]["flow"].to_pylist()
+    assert len(letters) == flows.count(0) > 5
+    reason = "busiest: column 'bytes / flow': the score is not a number (nan)"
+    assert {letter["reason"] for letter in letters} == {reason}
+    assert all(json.loads(letter["record"])["flow"] == 0 for letter in letters)

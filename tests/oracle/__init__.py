@@ -20,7 +20,7 @@ from oracle.compare import SUMS, difference
 from oracle.driver import Answer, Run, answers, interleave, peeks
 from oracle.frequency import heavy_hitters
 from oracle.fused import fused
-from oracle.order import in_row_order
+from oracle.order import KEPT, in_row_order
 from oracle.skyline import dominates, join, skyline, skyline_join
 from oracle.topk import topk
 from oracle.uncertain import uncertain, uncertain_by_worlds
@@ -48,6 +48,7 @@ from oracle.windows import (
 __all__ = [
     "BAD",
     "FILTERED",
+    "KEPT",
     "SUMS",
     "Answer",
     "CountWindow",

@@ -348,7 +348,7 @@ def decayed(
     kind: str, rows: list[Row], end: int, window: DecayWindow, settings: Settings
 ) -> list[Row]:
     """From one group's rows to its answer at an end of a decay window."""
-    names = ("k", "item", "time", "weight", "score", "id")
+    names = ("k", "item", "time", "weight", "score", "id", "distinct", "keep")
     asked: dict[str, Any] = {n: settings[n] for n in names if n in settings}
     if kind == "HeavyHitters":
         return decayed_hitters(rows, end, window, **asked)
@@ -363,7 +363,8 @@ def definition(kind: str, rows: list[Row], settings: Settings) -> list[Row]:
         return define(rows, **asked, later=ARRIVAL if ARRIVAL in rows[0] else None)
     time = asked.pop("time", None)
     if kind == "HeavyHitters":
-        return heavy_hitters(rows, **asked)
+        later = ARRIVAL if ARRIVAL in rows[0] else time
+        return heavy_hitters(rows, **asked, later=later)
     if kind == "FusedTopK":  # from several sources, the stream is the source
         later = ARRIVAL if ARRIVAL in rows[0] else time
         marked = [{settings["stream"]: row.get(SOURCE)} | row for row in rows]
@@ -405,13 +406,14 @@ def answer(
 
 
 def key_columns(kind: str, settings: Settings, table: list[Row]) -> list[str]:
-    """What identifies a row of an answer: the id or item, else all columns taken from the input."""
+    """What identifies a row: the id or item, else all columns of the input except `keep`."""
     if kind == "HeavyHitters":
         item = settings["item"]
         return [item] if isinstance(item, str) else list(item)
     if settings.get("id") is not None:
         return [settings["id"]]
     computed = ("window_start", "window_end", "rank", "topk_probability", "decayed")
+    computed += tuple(settings.get("keep", ()))
     columns = list(table[0]) if table else []
     return [column for column in columns if column not in (*computed, *settings.get("by", ()))]
 

@@ -36,11 +36,12 @@ def uncertain(
     time: str | None = None,
     id: str | None = None,
     later: str | None = None,
+    keep: Sequence[str] = (),
     largest: bool = True,
     number: Callable[[Any], Any] = Fraction,
     chances: Callable[[list[Any], int], Chances] | None = None,
 ) -> list[Row]:
-    """The answer, in the order of its semantics: id, score, probability, `topk_probability`.
+    """The answer, in its semantics' order: id, score, probability, `topk_probability`, `keep`.
 
     `number=Fraction` computes with the exact values of the probabilities, so that ties are exact;
     `number=float` is for windows too large for that. If a row has a Fraction, so has its answer.
@@ -74,7 +75,9 @@ def uncertain(
     for i, chance in chosen:
         shown = chance if isinstance(ordered[i][probability], Fraction) else float(chance)
         answer.append(
-            {column: ordered[i][column] for column in columns} | {"topk_probability": shown}
+            {column: ordered[i][column] for column in columns}
+            | {"topk_probability": shown}
+            | {column: ordered[i][column] for column in keep}
         )
     return answer
 

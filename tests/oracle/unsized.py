@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from oracle.order import KEPT
+from oracle.topk import one_of_each
 from oracle.windows import Live, Row, first_end_after
 
 GONE = 1000
@@ -99,18 +101,23 @@ def decayed_topk(
     score: str,
     time: str,
     id: str | None = None,
+    distinct: str | None = None,
+    keep: Sequence[str] = (),
 ) -> list[Row]:
     """The best k rows by score times weight, then the later row, then the smaller id."""
-    ordered = list(rows)
+    ordered = sorted(rows, key=lambda row: row.get(KEPT, 0))
     if id is not None:
         ordered.sort(key=lambda row: row[id])
     ordered.sort(key=lambda row: row[time], reverse=True)
     ordered.sort(key=lambda row: order_key(row[score], row[time], half_life), reverse=True)
+    if distinct is not None:
+        assert id is not None
+        ordered = one_of_each(ordered, id, distinct, time)
     shown = []
     for row in ordered[:k]:
         found = {} if id is None else {id: row[id]}
         found |= {score: row[score], "decayed": row[score] * weight_at(end, row[time], half_life)}
-        shown.append(found | {time: row[time]})
+        shown.append(found | {time: row[time]} | {column: row[column] for column in keep})
     return shown
 
 
@@ -122,6 +129,7 @@ def decayed_hitters(
     item: str | Sequence[str],
     time: str,
     weight: str | None = None,
+    keep: Sequence[str] = (),
 ) -> list[Row]:
     """The items with a row in the last 20 half-lives, by decayed weight.
 
@@ -143,7 +151,8 @@ def decayed_hitters(
                 end, row[time], window.half_life
             )
         if end - mine[-1][time] <= memory:
-            shown = {"count": count, "error": error}
+            latest = min(mine, key=lambda row: (-row[time], row.get(KEPT, 0)))
+            shown = {"count": count, "error": error} | {column: latest[column] for column in keep}
             found.append(dict(zip(columns, key, strict=True)) | shown)
     found.sort(key=lambda row: tuple(row[column] for column in columns))
     found.sort(key=lambda row: (-row["count"], row["error"]))

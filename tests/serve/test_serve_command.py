@@ -220,3 +220,33 @@ def test_kills_lose_no_row_and_count_none_twice(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_hundred_kills(tmp_path: Path) -> None:
     killed(tmp_path, kills=100, batches=1_000, size=3, seed=2)
+
+
+def test_a_verb_can_serve_its_answers(tmp_path: Path) -> None:
+    path = tmp_path / "flows.parquet"
+    body = served.ndjson(served.rows(0, 20))
+    pq.write_table(read_body("json", body, arrow_schema("", served.SCHEMA)), path)
+    words = ["topk", str(path), "-k", "3", "--score", "bytes", "--id", "flow", "--time", "ts"]
+    words += ["--window", "4 s", "--slide", "2 s", "--serve", "--serve-port", "0", "--pace", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "skyband", *words], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        found = re.search(r":(\d+)/", process.stdout.readline())
+        assert found is not None
+        client = served.Client(int(found[1]))
+        until = time.monotonic() + 20
+        while len(client.answers("topk")) < 10 and time.monotonic() < until:
+            time.sleep(0.05)
+        service = served.new_service(tmp_path / "state")
+        with served.serving(service) as other:
+            other.post(body)
+            answers = client.answers("topk")
+            assert answers[:9] == other.answers("busiest")
+            assert len(answers) == 10  # the end of a file closes the last window
+        assert client.post(body).status == 404
+        assert 'rows_in_total{query="topk"} 20' in client.get("/metrics").body.decode()
+    finally:
+        process.kill()
+        process.communicate()

@@ -23,7 +23,7 @@ CASES = [pytest.param(sort, *each.values, id=each.id) for sort in WINDOWS for ea
 
 
 def made(sort: str, kind: str, name: str, number: int, window: Any) -> tuple[sb.Query, Any]:
-    chosen = settings_of(kind)[number] | {"algorithm": name}
+    chosen = settings_of(kind, name)[number] | {"algorithm": name}
     stream: Any = conformance.long_stream(kind, chosen, window, "crowded")
     stream = positive(stream)
     query = conformance.query_of(kind, window, chosen, stream.table)

@@ -7,6 +7,7 @@ answers must keep their guarantees instead (``promises``).
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import functools
 import math
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 import oracle
 import skyband as sb
 from skyband import registry
+from skyband.data.keys import hash_kept
 from support import promises, streams
 from support.truth import truth
 
@@ -38,21 +40,23 @@ def _own_score(values: Any) -> Any:
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "TopK": [
         {"k": 2, "score": "score", "id": "id", "time": "ts"},
-        {"k": 1, "score": "score", "time": "ts", "largest": False},
+        {"k": 1, "score": "score", "time": "ts", "largest": False, "keep": ("volume", "kind")},
         {"k": 3, "score": "score", "id": "id", "time": "ts", "by": ("g",)},
-        {"k": 20, "score": "weight", "id": "id", "time": "ts", "by": ("g", "kind")},
+        {"k": 20, "score": "weight", "id": "id", "time": "ts", "by": ("g", "kind")}
+        | {"keep": ("item",)},
     ],
     "HeavyHitters": [
         {"k": 2, "item": "item", "time": "ts"},
-        {"k": 2, "item": "item", "weight": "weight", "time": "ts", "by": ("g",)},
+        {"k": 2, "item": "item", "weight": "weight", "time": "ts", "by": ("g",)}
+        | {"keep": ("price", "kind")},
     ],
     "UncertainTopK": [
         {"k": 2, "score": "score", "probability": "p", "id": "id", "time": "ts", **semantics}
         for semantics in (
             {"semantics": "pk-topk"},
             {"semantics": "pt-k", "threshold": 0.5},
-            {"semantics": "u-kranks"},
-            {"semantics": "u-topk", "by": ("g",)},
+            {"semantics": "u-kranks", "keep": ("volume",)},
+            {"semantics": "u-topk", "by": ("g",), "keep": ("item", "kind")},
         )
     ],
     "FusedTopK": [
@@ -85,6 +89,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "eaa": {"kmax": 3, "slack": 0},
     "eaa-approx": {"kmax": 3, "slack": 0},
     "lsj": {"share_from": 0},
+}
+
+# Settings without which an algorithm does not answer.
+NEEDED: dict[str, dict[str, Any]] = {
+    "skyband-distinct": {"distinct": "best", "id": "price"},
+    "latest": {"distinct": "latest", "id": "price"},
 }
 
 Sent = streams.Stream | Mapping[str, streams.Stream]
@@ -342,7 +352,16 @@ def sent(stream: Sent, settings: Mapping[str, Any]) -> tuple[list[Any], list[Any
         return tables, rows, next(iter(stream.values())).table
     if settings.get("stream", "") is None:
         return *stream.by_source("stream"), stream.table
-    return stream.batches, stream.row_batches, stream.table
+    return stream.batches, marked(stream, settings.get("keep", ())).row_batches, stream.table
+
+
+def marked(stream: streams.Stream, keep: Sequence[str]) -> streams.Stream:
+    """The stream, its rows marked with the hash of their kept columns, as the oracle needs it."""
+    if not keep or not stream.rows:
+        return stream
+    hashes = hash_kept([stream.table[name] for name in keep]).tolist()
+    rows = [row | {oracle.KEPT: each} for row, each in zip(stream.rows, hashes, strict=True)]
+    return dataclasses.replace(stream, rows=rows)
 
 
 def pushes(batches: Mapping[str, Sequence[Any]]) -> list[Any]:

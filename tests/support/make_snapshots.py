@@ -27,6 +27,7 @@ FOLDER = Path(__file__).parents[1] / "contract" / "snapshots"
 WINDOWS = (oracle.TimeWindow(30, 7, lateness=6), oracle.CountWindow(40, 7))
 SKETCHED = {"capacity": 6}
 MORE: dict[str, dict[str, Any]] = {
+    **conformance.NEEDED,
     "pabf": {"epsilon": 2.0, "delta": 0.9},
     **dict.fromkeys(("ss", "fss", "fsp", "fsw", "fsw-r", "fsw-f"), SKETCHED),
 }

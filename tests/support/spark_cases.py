@@ -15,7 +15,7 @@ from support import conformance, streams
 
 def settings_of(kind: str, name: str, number: int) -> dict[str, Any]:
     chosen = {"algorithm": name, "options": conformance.OPTIONS.get(name, {})}
-    return conformance.SETTINGS[kind][number] | chosen
+    return conformance.SETTINGS[kind][number] | chosen | conformance.NEEDED.get(name, {})
 
 
 def modern(table: pa.Table) -> pa.Table:

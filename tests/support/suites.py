@@ -18,6 +18,7 @@ _SKETCH = {"capacity": 3, "cells": 6, "options": {"raw_rows": 10}}
 EXTRA: dict[str, dict[str, Any]] = {
     **approximate.EXTRA,
     **dict.fromkeys(("fss", "fsp", "fsw", "fsw-r", "fsw-f"), _SKETCH),
+    **conformance.NEEDED,
     "ss": {name: value for name, value in _SKETCH.items() if name != "cells"},
 }
 """Settings that an algorithm needs, or that make it drop something even on few rows."""

@@ -17,9 +17,17 @@ MORE = {
 }
 
 
-def settings_of(kind: str) -> list[dict[str, Any]]:
+MODES = ("best", "latest")
+"""Kinds of ``distinct``, of which settings take turns."""
+
+
+def settings_of(kind: str, name: str = "") -> list[dict[str, Any]]:
     every = [*conformance.SETTINGS[kind], *MORE.get(kind, [])]
-    return [each for each in every if each.get("largest", True)]
+    found = [each for each in every if each.get("largest", True)]
+    if not name.endswith("-distinct"):
+        return found
+    turns = enumerate(found)
+    return [each | {"id": "price", "distinct": MODES[turn % 2]} for turn, each in turns]
 
 
 def cases(sort: str) -> list[Any]:

@@ -1,6 +1,7 @@
 """A batch leaves out only rows that no window shows."""
 
 import itertools
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 import skyband as sb
+from skyband.contract.synopsis import Synopsis
+from skyband.engine.session import make_synopsis
 from skyband.topk import lasting
 
 ROWS = 6_000
@@ -165,3 +168,14 @@ def test_a_window_of_one_pane_is_there_for_peeks_snapshots_and_stats(kind: str) 
             monitor.session.synopsis._check()
     found += tables(list(monitor.flush()))
     assert pa.concat_tables(found) == expected
+
+
+@pytest.mark.parametrize("algorithm", ["skyband", "mintopk", "sma", "pabf"])
+def test_what_an_algorithm_declares_is_not_hidden_by_its_own_attributes(algorithm: str) -> None:
+    """An engine reads these flags; an attribute of the same name would be taken for a yes."""
+    more: Any = {"epsilon": 0.5, "options": {"preselect": True}} if algorithm == "pabf" else {}
+    query = sb.TopK(k=1, score="x", time="t", window=sb.TimeWindow(9), algorithm=algorithm, **more)
+    synopsis = make_synopsis(query)
+    flags = [name for name, kind in Synopsis.__annotations__.items() if kind == "bool"]
+    assert {"many_groups", "shares_summaries"} <= set(flags)
+    assert {type(getattr(synopsis, flag)) for flag in flags} == {bool}

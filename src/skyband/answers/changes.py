@@ -6,8 +6,8 @@
                                         enter   d    -    3
                                         leave   c    3    -
 
-Rows are identified by the id or item; without one, by the whole row. Repeated keys are numbered in
-rank order. Skylines have no ranks, so their rows only enter and leave.
+Rows are identified by the id or item; without one, by the whole row except its ``keep`` columns.
+Repeated keys are numbered in rank order. Skylines have no ranks: their rows only enter and leave.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _by_group(table: pa.Table, query: Query, shown: int) -> pa.Table:
 def _key(query: Query, answer: pa.Schema) -> tuple[str, ...]:
     by = set(query.groups)
     # Columns computed for the answer change all the time, so they cannot identify a row.
-    hidden = {*RESERVED, *query.extra_columns, *by}
+    hidden = {*RESERVED, *query.extra_columns, *query.kept, *by}
     whole = tuple(n for n in answer.names if n not in hidden)
     return tuple(n for n in query.key if n not in by) or whole
 

@@ -15,7 +15,7 @@ from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, places
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import to_numpy
+from skyband.data.columns import empty_table, to_arrow, to_numpy
 from skyband.data.group_table import GroupTable
 from skyband.data.packing import under
 from skyband.data.time_axis import edge_type, window_column
@@ -60,7 +60,7 @@ def answers_of(
     query, synopsis, schema = shape.query, shape.synopsis, answer_schema(shape)
     bounds: dict[str, Any] = dict(synopsis.bounds())
     if finished is None:
-        table, offsets = schema.empty_table(), np.zeros(len(ends) + 1, np.int64)
+        table, offsets = empty_table(schema), np.zeros(len(ends) + 1, np.int64)
         exact = np.full(len(ends), synopsis.exact)
         promises = Promises(offsets[:0], exact[:0], bounds, synopsis.exact)
     else:
@@ -86,7 +86,7 @@ def _table(shape: Shape, finished: Runs, schema: pa.Schema, window: list[pa.Arra
     if groups.names:
         columns += groups.gather(np.repeat(finished.group, rows.lengths))
     if query.ranked:
-        columns.append(pa.array(_ranks(query, rows)))
+        columns.append(to_arrow(_ranks(query, rows)))
     columns += [rows[name] for name in schema.names[len(columns) :]]
     return pa.Table.from_arrays(columns, schema=schema)
 

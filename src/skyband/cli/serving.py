@@ -6,23 +6,23 @@ import os
 import sys
 import time
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from itertools import count
+from itertools import chain, count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from skyband.cli.explain import explained, say
-from skyband.errors import QueryError
+from skyband.errors import QueryError, SkybandError
 from skyband.query import HeavyHitters, Query, Skyline, TopK
 from skyband.window import TimeWindow
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["add_serving", "demo_board", "demo_stream"]
+__all__ = ["add_serving", "demo_board", "demo_stream", "serve_verb"]
 
 _STEP = 0.5
 """Seconds between two batches of the demo."""
@@ -66,7 +66,7 @@ def serve(
         raise QueryError("give a job file, or --demo")
 
     def started(address: str) -> None:
-        print(f"skyband serve: {address}", flush=True)
+        _told(address)
         if open_ and (sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY")):
             webbrowser.open(address)
 
@@ -79,6 +79,40 @@ def serve(
     stream = demo_stream(seed)
     first = next(stream)
     run.serve_stream("demo", demo_board(), first.schema, _with(first, stream), host, port, started)
+
+
+def _told(address: str) -> None:
+    print(f"skyband serve: {address}", flush=True)
+
+
+def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) -> None:
+    """Show the answers of a query over files or standard input, until it is interrupted."""
+    from skyband.embedded.monitor import new_session
+    from skyband.embedded.run import watch_with
+    from skyband.serve import run
+    from skyband.serve.shown import Shown
+
+    run.require_packages()
+    session = new_session(query, given["on_bad"].value)
+    read = [0]
+    answers = islice(watch_with(session, source, read.append), given["limit"])
+    first = next(answers, None)  # the columns are known now
+    if first is None:
+        raise QueryError("there is no answer to serve: the source has too few rows")
+
+    def show(shown: Shown) -> None:
+        try:
+            for answer in chain([first], answers):
+                shown.show([answer])
+                shown.stats = {title: session.stats()}
+                shown.status.counted(next(iter(shown.status.rows)), read[-1])
+                del read[:-1]
+                time.sleep(given["pace"])
+            shown.status.troubles.append("the source has ended")
+        except SkybandError as problem:
+            shown.status.troubles.append(f"the source stopped: {problem}")
+
+    run.serve_answers(title, query, session.bound, show, port=given["serve_port"], started=_told)
 
 
 def _with(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:

@@ -107,6 +107,10 @@ def _common(kind: type[Query]) -> list[inspect.Parameter]:
                 help="Show answers as they come: as a live table, or as lines of json or csv."),
         _option("pace", float, 0.2, "--pace", **out, min=0,
                 help="Least number of seconds between two answers of the live table."),
+        _option("serve", bool, False, "--serve", **out, show_default=False,
+                help="Show answers in a browser, at the address that is printed."),
+        _option("serve_port", int, 8470, "--serve-port", **out, min=0, max=65_535,
+                help="Port of --serve; 0 takes a free one."),
         _option("changes", bool, False, "--changes", **out, show_default=False,
                 help="Show what entered, left or moved, instead of the answers."),
         _option("alerts", list[str] | None, None, *_alert_flags(kind), **out, metavar="WORDS",
@@ -169,6 +173,10 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
     shape = format_of(given["format"], given["output"])
     if given["engine"] is Engine.spark:
         _run_spark(query, source, given, shape)
+    elif given["serve"]:
+        from skyband.cli.serving import serve_verb
+
+        serve_verb(verb_of(kind), query, source, given)
     elif given["watch"]:
         _run_watch(query, source, given, shape)
     else:
@@ -330,8 +338,10 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
 
     if "-" in given["sources"]:
         raise EngineError("Spark cannot read standard input; give files, or use --engine local")
-    if given["watch"] or given["limit"]:
-        raise EngineError("--watch and --limit need --engine local; on Spark, leave them out")
+    if given["watch"] or given["limit"] or given["serve"]:
+        raise EngineError(
+            "--watch, --serve and --limit need --engine local; on Spark, leave them out"
+        )
     changes = given["alerts"] or given["changes"]
     table = rank_on_spark(
         query, source, given["master"], on_bad=given["on_bad"].value, changes=changes

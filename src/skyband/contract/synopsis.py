@@ -33,6 +33,7 @@ from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.contract.checks import check_names
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Runs
+from skyband.data.arrow_store import check_keepable
 from skyband.data.flat_state import Parts, bytes_of, load, save
 from skyband.data.time_axis import TimeAxis
 from skyband.errors import EngineError, SchemaError
@@ -56,6 +57,8 @@ class Synopsis(ABC, Generic[Q]):
     """A shorter window can be read from the same state (``Monitor.peek(last=...)``)."""
     admits: bool = False
     """``admit`` may find bad rows in sealed panes, so it must see all these panes before a fold."""
+    positions: bool = False
+    """``position`` knows where any live id stands (``Monitor.position``)."""
     finishes: bool = False
     """``fold`` with ``final=True`` returns finished answers, more cheaply than ``finish``."""
     parallel: bool = True
@@ -115,6 +118,13 @@ class Synopsis(ABC, Generic[Q]):
                     f"input column {name!r} has the name of an answer column; rename it "
                     f"(reserved: {', '.join(answer_names)})"
                 )
+        known = {*self.query.groups, *self.query.shown(schema.names)}
+        for name in self.query.kept:
+            if name in known:
+                raise SchemaError(
+                    f"keep names the column {name!r}, which the answer shows anyway; leave it out"
+                )
+            check_keepable(name, schema.field(name).type)
         return pa.schema([schema.field(name) for name in names])
 
     @property
@@ -202,6 +212,19 @@ class Synopsis(ABC, Generic[Q]):
         Called only if the class declares ``peeks``.
         """
         raise EngineError(f"{type(self).__name__} cannot be read between windows")
+
+    def track_positions(self) -> None:
+        """Called before all else if ``position`` may be called, for which more must be kept."""
+
+    def position(
+        self, first: int, end: int, group: int, key: Sequence[pa.Array]
+    ) -> tuple[int, Any, int] | None:
+        """The rank and value of an id over the live panes ``[first, end)``, and how many there are.
+
+        ``key`` holds the id's columns, of one row. None if the id is not live. Called only if the
+        class declares ``positions``.
+        """
+        raise EngineError(f"{type(self).__name__} does not know the position of every id")
 
     # Answers ----------------------------------------------------------------------------------
 

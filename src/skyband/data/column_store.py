@@ -63,6 +63,18 @@ class ColumnStore:
         self._valid: NDArray[np.uint8] | None = None
         self._length = 0
 
+    @staticmethod
+    def holds(kind: pa.DataType) -> bool:
+        """Whether columns of this type can be stored; others need an `ArrowStore`."""
+        kind = output_type(kind)
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = output_type(kind.storage_type)
+        try:
+            _cells_for(kind)
+        except SchemaError:
+            return False
+        return True
+
     def __len__(self) -> int:
         return self._length
 

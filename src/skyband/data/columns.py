@@ -99,6 +99,24 @@ def to_numpy(arr: pa.Array | pa.ChunkedArray) -> Array:
     return _view(arr.buffers()[1], dtype, arr.offset, len(arr))
 
 
+def to_arrow(values: Array) -> pa.Array:
+    """Numbers as an Arrow array of their own type, without a copy.
+
+    ``pa.array`` does the same, but its first call imports pandas, which takes long.
+    """
+    return from_numpy(values, pa.from_numpy_dtype(values.dtype))
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
+
+
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """A table without rows; ``schema.empty_table()`` would import pandas."""
+    return pa.Table.from_batches([empty_batch(schema)])
+
+
 def from_numpy(values: Array, kind: pa.DataType) -> pa.Array:
     """An Arrow array of numbers or times (not bools) over these values, without a copy."""
     buffer = pa.py_buffer(np.ascontiguousarray(values))
@@ -133,12 +151,12 @@ def fixed_bytes(arr: pa.Array) -> Array:
 def take(arr: pa.Array | pa.ChunkedArray, positions: Positions) -> pa.Array:
     """The rows at `positions`, in that order, decoded to `output_type`."""
     if pa.types.is_dictionary(arr.type) and isinstance(arr, pa.Array):
-        return plain(arr.take(pa.array(positions)))  # decodes only what is taken
+        return plain(arr.take(to_arrow(positions)))  # decodes only what is taken
     wrapped = output_type(arr.type)
     if isinstance(arr, pa.Array) and is_bare(arr.type) and arr.null_count == 0:
         # Several times as fast as Arrow's own take, which checks every position.
         return from_numpy(to_numpy(arr).take(positions), arr.type)
-    taken = plain(arr).take(pa.array(positions))
+    taken = plain(arr).take(to_arrow(positions))
     return wrapped.wrap_array(taken) if isinstance(wrapped, pa.BaseExtensionType) else taken
 
 

@@ -22,7 +22,7 @@ __all__ = ["Computed"]
 Value = Any
 """An array or a scalar, of int64 or float64."""
 
-_NAN = pa.scalar(float("nan"))
+_NAN = float("nan")  # as an Arrow scalar it would import pandas
 _WHOLE = {"+": "add", "-": "subtract", "*": "multiply"}
 _LIMIT = float(1 << 63)
 

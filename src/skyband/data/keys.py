@@ -73,6 +73,65 @@ def hash_columns(arrays: Sequence[pa.Array | pa.ChunkedArray]) -> Hashes:
     return hashes
 
 
+def hash_any(arr: pa.Array | pa.ChunkedArray) -> Hashes:
+    """Like ``hash_array``, for values of any type, nested ones too; equal values hash alike."""
+    if isinstance(arr, pa.ChunkedArray):
+        return np.concatenate([np.zeros(0, np.uint64), *(hash_any(chunk) for chunk in arr.chunks)])
+    if is_key_type(arr.type):
+        return hash_array(arr)
+    arr = plain(arr)
+    kind = arr.type
+    if pa.types.is_struct(kind):
+        hashes = np.zeros(len(arr), np.uint64)
+        for child in arr.flatten():
+            hashing.combine_hashes(hashes, hash_any(child))
+    elif _is_list(kind):
+        hashes = _hash_lists(arr)
+    else:  # intervals and unions are rare
+        texts = pa.array([repr(value) for value in arr.to_pylist()], pa.string())
+        hashes = hash_array(texts)
+    if arr.null_count:
+        hashes[np.asarray(arr.is_null().to_numpy(zero_copy_only=False))] = NULL_HASH
+    return hashes
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind)
+    return bool(is_list or pa.types.is_fixed_size_list(kind))
+
+
+def _hash_lists(arr: pa.Array) -> Hashes:
+    """The hash of each list, from the hashes and places of its values; a null is an empty list."""
+    if pa.types.is_map(arr.type):
+        pair = pa.struct([arr.type.key_field, arr.type.item_field])
+        arr = arr.cast(pa.list_(pair))
+    lengths = pc.list_value_length(arr).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    values = hash_any(arr.flatten())  # leaves out the values of null lists
+    ends = np.cumsum(lengths)
+    place = np.arange(len(values)) - np.repeat(ends - lengths, lengths)
+    hashing.combine_hashes(values, hashing.hash_int64(frozen(place)))
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
+    hashes = hashing.hash_int64(frozen(lengths))
+    hashing.combine_hashes(hashes, sums[ends] - sums[ends - lengths])
+    return hashes
+
+
+def hash_kept(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Hashes:
+    """The hash of each row of columns of any type: the last tie-break of rows with ``keep``."""
+    hashes = hash_any(columns[0])
+    for other in columns[1:]:
+        hashing.combine_hashes(hashes, hash_any(other))
+    return hashes
+
+
+def owned_keys(hashes: Hashes, owners: Codes | Ints, offsets: Ints) -> Hashes:
+    """Hashes of (key, owner), for stretches of keys that have one owner each."""
+    keys = np.array(hashes)
+    salts = hashing.hash_int64(frozen(owners.astype(np.int64)))
+    hashing.combine_hashes(keys, np.repeat(salts, np.diff(offsets)))
+    return keys
+
+
 def shards_of(columns: Sequence[pa.Array], shards: int) -> Ints:
     """The shard of each row, by the hash of these columns."""
     return (hash_columns(columns) % np.uint64(shards)).astype(np.int64)

@@ -2,6 +2,7 @@
 
 Rows: score best first, then the later row, then the smaller id, then the larger probability.
 Objects and items: score or count best first, then the smaller error, then the smaller id.
+Rows that are equal in all of that and differ only in ``keep``: the smaller hash of the kept values.
 
 Scores of any numeric type become *sortable* integers (greater is better), so that kernels compare
 plain ``int64`` values for every column type. The order is exact and includes infinities.
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.arrays import Array, Floats, Ints
+from skyband.arrays import Array, Floats, Hashes, Ints
 from skyband.data.columns import from_numpy, native_dtype
 
 __all__ = ["id_ranks", "order_by_value", "row_order", "scores_of", "sortable", "unsortable"]
@@ -89,16 +90,20 @@ def row_order(
     ids: pa.Array | None = None,
     probability: Floats | None = None,
     segment: Array | None = None,
+    kept: Hashes | None = None,
 ) -> npt.NDArray[np.intp]:
     """Positions of rows, best first; if ``segment`` is given, by segment first.
 
     ``score`` comes from ``sortable``; ``tie`` grows with time (with arrival, for count windows).
+    ``kept`` are hashes of the kept columns, which decide between rows that are otherwise equal.
     """
     keys: list[Array] = [~tie, ~score]
     if ids is not None:
         keys.insert(0, id_ranks(ids))
     if probability is not None:
         keys.insert(0, -probability)
+    if kept is not None:
+        keys.insert(0, kept)
     if segment is not None:
         keys.append(segment)
     return np.lexsort(keys)

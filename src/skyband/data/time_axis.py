@@ -115,7 +115,7 @@ def window_column(values: Ints, kind: pa.DataType) -> pa.Array:
     """Window starts or ends as a column of an answer; a window without a start has a null."""
     if len(values) and values[0] == NO_START:
         return pa.nulls(len(values), kind)
-    return pa.array(values).view(kind)
+    return from_numpy(values, kind)
 
 
 def window_value(value: int, kind: pa.DataType) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from skyband.data.columns import empty_table
 from skyband.embedded.ahead import Load
 from skyband.embedded.text_files import CsvFile, JsonFile, Needed, sound
 from skyband.embedded.time_order import Span, span_of
@@ -97,7 +98,7 @@ class ParquetFile:
         self._dictionaries = [f.name for f in plain if self._kept_as_dictionary(f)]
         with self._file() as file:
             self.schema: pa.Schema = file.schema_arrow
-        sound(self.schema.empty_table())
+        sound(empty_table(self.schema))
 
     def spans(self, time: str, names: Sequence[str] | None) -> list[Span | None]:
         """The least and greatest times of each load's row groups; None without statistics."""
@@ -176,7 +177,7 @@ class IpcFile:
         self.path = path
         with self._reader(None)[1] as reader:
             self.schema: pa.Schema = reader.schema
-        sound(self.schema.empty_table())
+        sound(empty_table(self.schema))
 
     def loads(self, needed: Needed) -> Iterator[Load]:
         """One load per batch."""

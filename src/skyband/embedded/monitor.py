@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from skyband.answers.answer import Answer, Answers
+from skyband.answers.position import Position
 from skyband.embedded.snapshots import restored, snapshot_of
 from skyband.engine.board import BoardSession
 from skyband.engine.session import Session
@@ -29,10 +30,20 @@ def new_session(
     idle: Duration | float | None = None,
     threads: int | None = None,
     workers: Workers | None = None,
+    positions: bool = False,
 ) -> Session:
-    """A session of a query, after checking the user's arguments."""
+    """A session of a query, after checking the user's arguments.
+
+    ``positions`` says that the position of any id may be asked for, which can take more memory.
+    """
     check_query(query, on_bad)
-    return Session(query, on_bad, _seconds(idle), workers=workers or Workers(thread_count(threads)))
+    return Session(
+        query,
+        on_bad,
+        _seconds(idle),
+        workers=workers or Workers(thread_count(threads)),
+        positions=positions,
+    )
 
 
 def new_board(
@@ -40,12 +51,16 @@ def new_board(
     on_bad: str = "raise",
     idle: Duration | float | None = None,
     threads: int | None = None,
+    positions: bool = False,
 ) -> BoardSession:
     """Sessions of a query or a board, after checking the user's arguments."""
     queries = board_of(query, on_bad)
     workers = Workers(thread_count(threads))
     return BoardSession(
-        {n: new_session(each, on_bad, idle, workers=workers) for n, each in queries.items()}
+        {
+            name: new_session(each, on_bad, idle, workers=workers, positions=positions)
+            for name, each in queries.items()
+        }
     )
 
 
@@ -78,7 +93,7 @@ class Monitor:
         idle: Duration | float | None = None,
         threads: int | None = None,
     ) -> None:
-        self.board = new_board(query, on_bad, idle, threads)
+        self.board = new_board(query, on_bad, idle, threads, positions=True)
 
     @property
     def session(self) -> Session:
@@ -129,6 +144,24 @@ class Monitor:
         with session.named():
             return Answer(replace(session.peek(size), name=asked), 0)
 
+    def position(self, id: Any, group: Any = (), name: str | None = None) -> Position | None:
+        """Where an id or item stands now: its rank, its score or count, and how many there are.
+
+        It is ranked over the window that ``peek`` reads, also beyond the best k. If the query has
+        ``by``, pass the value of the group, or a tuple of values; for an item of several columns,
+        pass a tuple. On a board, ``name`` says which query. Returns None for an id that is not
+        live. Works for ``HeavyHitters(algorithm="exact")`` and ``TopK(distinct=...)``.
+
+        >>> import pyarrow as pa, skyband as sb
+        >>> query = sb.TopK(k=1, score="x", id="who", distinct="best", window=sb.CountWindow(3))
+        >>> monitor = sb.Monitor(query)
+        >>> _ = monitor.push(pa.table({"who": ["ann", "bob", "ann"], "x": [3, 4, 5]}))
+        >>> monitor.position("bob")
+        Position(rank=2, value=4, of=2)
+        """
+        session = self.board.sessions[None if self.board.alone else self._known(name)]
+        return session.position(id, group)
+
     def _known(self, name: object) -> str:
         if not isinstance(name, str) or name not in self.board.sessions:
             known = ", ".join(repr(each) for each in self.board.sessions)
@@ -158,7 +191,7 @@ class Monitor:
         them.
         """
         monitor = cls.__new__(cls)
-        monitor.board = restored(blob, partial(new_board, threads=threads), given)
+        monitor.board = restored(blob, partial(new_board, threads=threads, positions=True), given)
         return monitor
 
     def _check(self) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answer, Answers
 from skyband.answers.changes import ALERTS, Kinds
+from skyband.data.columns import empty_table, to_arrow
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
 from skyband.embedded.monitor import new_board
@@ -134,15 +135,15 @@ def _table(session: Session, tables: list[pa.Table]) -> pa.Table:
     table = (
         pa.concat_tables([t.cast(schema) if t.schema != schema else t for t in tables])
         if tables
-        else schema.empty_table()
+        else empty_table(schema)
     )
     if isinstance(query.window, CountWindow) and query.groups:
         # Groups complete their windows at different times, so windows are out of order.
         names = ["window_end", *query.groups]
         order = order_by_value(
-            [table[name].combine_chunks() for name in names] + [pa.array(np.arange(table.num_rows))]
+            [table[name].combine_chunks() for name in names] + [to_arrow(np.arange(table.num_rows))]
         )
-        table = table.take(pa.array(order))
+        table = table.take(to_arrow(order))
     return table
 
 
@@ -284,8 +285,8 @@ def _batches(
         rows = min(_piece_rows(query) for query in queries.values())
         found = _pieces(source, reading, rows) if is_table(source) else batches_of(source, reading)
         streams.append(found)
-    for found in zip_longest(*streams):
-        sides = zip(orders.values(), found, strict=True)
+    for side_by_side in zip_longest(*streams):
+        sides = zip(orders.values(), side_by_side, strict=True)
         yield {each: piece for names, piece in sides if piece is not None for each in names}
 
 

@@ -6,6 +6,7 @@ import glob
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -13,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from skyband.data.columns import empty_table, to_arrow
 from skyband.data.time_axis import TimeAxis
 from skyband.embedded.ahead import Load, read_ahead
 from skyband.embedded.formats import (
@@ -145,7 +147,7 @@ def batches_of(source: Any, reading: Reading = _PLAIN) -> Batches:
         words = source.words if isinstance(source, Files) else (source,)
         yield from _files([path for word in words for path in paths_of(word)], reading)
     elif isinstance(source, pa.RecordBatchReader):
-        yield source.schema.empty_table()  # so that the columns are known at once
+        yield empty_table(source.schema)  # so that the columns are known at once
         for batch in source:
             yield pa.Table.from_batches([batch])
     elif isinstance(source, OwnReader):
@@ -195,14 +197,14 @@ def _in_turn(files: Sequence[Path | ParquetFile], reading: Reading) -> Batches:
     """One file after the other: for each an empty table with its columns, then its batches."""
     first = _opened(files[0])
     if first.schema is not None:
-        yield first.schema.empty_table()
+        yield empty_table(first.schema)
 
     def loads() -> Iterator[Load]:
         yield from first.loads(reading.needed)
         for each in files[1:]:
             file = _opened(each)
             if file.schema is not None:
-                yield file.schema.empty_table
+                yield partial(empty_table, file.schema)
             yield from file.loads(reading.needed)
 
     yield from read_ahead(loads(), reading.threads)
@@ -253,7 +255,7 @@ def _merged(
     """Row groups of several files, each read once and held while it overlaps others."""
     names: dict[ParquetFile, Sequence[str] | None] = {}
     for file in files:
-        yield file.schema.empty_table()
+        yield empty_table(file.schema)
         names[file] = reading.needed(file.schema)
     loads = (file.load(groups, names[file]) for _, file, groups in units)
     tables = read_ahead(loads, reading.threads)
@@ -275,4 +277,4 @@ def sorted_by(table: pa.Table, name: str, ticks: Any) -> pa.Table:
     else:
         return table
     order = np.asarray(pa.compute.sort_indices(table, sort_keys=[(name, "ascending")]))
-    return table.take(pa.array(order))
+    return table.take(to_arrow(order))

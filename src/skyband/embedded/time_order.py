@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Ints
-from skyband.data.columns import output_type, to_numpy
+from skyband.data.columns import output_type, to_arrow, to_numpy
 from skyband.kernels.core.scan import is_sorted
 
 __all__ = [
@@ -167,7 +167,7 @@ def _sorted(table: pa.Table, ticks: Ticks) -> tuple[Ints, pa.Table]:
     if is_sorted(times):
         return times, table
     order = np.argsort(times, kind="stable")
-    return times[order], table.combine_chunks().take(pa.array(order))
+    return times[order], table.combine_chunks().take(to_arrow(order))
 
 
 def _together(pieces: list[tuple[Ints, pa.Table]]) -> pa.Table:
@@ -176,7 +176,7 @@ def _together(pieces: list[tuple[Ints, pa.Table]]) -> pa.Table:
     if len(some) < 2:
         return (some or pieces)[0][1]
     order = np.argsort(np.concatenate([times for times, _ in some]), kind="stable")
-    return _joined([table for _, table in some]).take(pa.array(order))
+    return _joined([table for _, table in some]).take(to_arrow(order))
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:

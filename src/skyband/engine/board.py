@@ -117,9 +117,10 @@ class BoardSession:
         return found
 
     def _needed(self, source: str, schema: pa.Schema) -> set[str]:
-        """The columns that the queries need of a source."""
+        """The columns that the queries need of a source; all if one of them finds some missing."""
         readers = [s for s in self.sessions.values() if source in (s.query.sources or (ONLY,))]
-        return {name for session in readers for name in session.intake.needed(source, schema)}
+        each = [session.needed(source, schema) for session in readers]
+        return {name for names in each for name in (schema.names if names is None else names)}
 
     def _pushing(self, given: Mapping[Name, Any]) -> Moves:
         """Read the batch of each query; those of a family that have the same one read it once."""

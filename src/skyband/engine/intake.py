@@ -13,7 +13,7 @@ from skyband.contract.checks import check_names
 from skyband.contract.checks import faults as faults_of
 from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import decoded, output_type
+from skyband.data.columns import decoded, empty_batch, output_type, to_arrow
 from skyband.data.group_table import GroupTable
 from skyband.data.memo import once
 from skyband.data.time_axis import TimeAxis
@@ -176,11 +176,6 @@ class Intake:
             check_somewhere(self.query, source, known, self.absent)
         return Asked(self.query, source, schema)
 
-    def inputs(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
-        """The columns of a source that the query reads: for itself, its filter and expressions."""
-        asked = self._asked(source, schema)
-        return asked.inputs(self.synopsis.columns(source, asked.wide(schema)))
-
     def end(self, source: str) -> None:
         """A source sends nothing more; raises SchemaError if no source has a ``where`` column."""
         if source not in self.bound:
@@ -200,7 +195,7 @@ class Intake:
         """
         if table.num_rows:
             return False
-        names = self.inputs(source, table.schema)
+        names = self.needed(source, table.schema)
         check_names(source, table.schema, names)
         if not any(pa.types.is_null(table.schema.field(name).type) for name in names):
             return False
@@ -323,7 +318,7 @@ class Intake:
         # Rows before the landmark of a landmark window are not used.
         kept = np.flatnonzero(taken.ticks >= since)
         ticks = taken.ticks[kept] if len(kept) else None
-        rest = replace(taken, batch=taken.batch.take(pa.array(kept)), ticks=ticks)
+        rest = replace(taken, batch=taken.batch.take(to_arrow(kept)), ticks=ticks)
         placed = place_rows(rest, axis, self.panes, groups, sealed)
         return replace(placed, unused=placed.unused + len(taken.ticks) - len(kept))
 
@@ -372,7 +367,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     if not batches:
-        return pa.RecordBatch.from_pylist([], schema=table.schema)
+        return empty_batch(table.schema)
     return table.combine_chunks().to_batches()[0] if table.num_rows else batches[0]
 
 

@@ -22,7 +22,7 @@ from skyband.contract.runs import Runs
 from skyband.engine.fold import Fold
 from skyband.errors import EngineError
 
-__all__ = ["peek"]
+__all__ = ["nothing_sealed", "peek", "sealed_windows"]
 
 
 def peek(fold: Fold, last: int | None) -> Answers:
@@ -33,7 +33,7 @@ def peek(fold: Fold, last: int | None) -> Answers:
     its total is the sum over all groups.
     """
     _refuse(fold, last)
-    windows = _windows(fold, fold.panes.size if last is None else last)
+    windows = sealed_windows(fold, fold.panes.size if last is None else last)
     finished = _finished(fold, windows)
     starts = fold.panes.pane_start(windows.first)
     if not fold.panes.sized:
@@ -54,19 +54,25 @@ def _refuse(fold: Fold, last: int | None) -> None:
     able = fold.synopsis.shortens if shorter else fold.synopsis.peeks
     if not able:
         kind, name = fold.query.kind, registry.choose(fold.query)
-        classes = {other: registry.load(kind, other) for other in registry.algorithms(kind)}
+        able_names = filter(fold.query.answered_by, registry.algorithms(kind))
+        classes = {other: registry.load(kind, other) for other in able_names}
         others = [n for n, c in classes.items() if c.exact and (c.shortens if shorter else c.peeks)]
         what = "for a window shorter than the query's" if shorter else "for peek"
         raise EngineError(
             f"{name} keeps too little {what}; use algorithm={' or '.join(map(repr, others))}"
         )
+    nothing_sealed(fold)
+
+
+def nothing_sealed(fold: Fold) -> None:
+    """Raise EngineError if no pane is sealed, because a source has sent no rows."""
     if not fold.counting and fold.time.watermark is None:
         silent = [repr(name) for name, seen in fold.time.seen.items() if seen is None and name]
         unseen = f"; there are no rows from {', '.join(silent)}" if silent else ""
         raise EngineError(f"there is nothing to see yet: no pane has been sealed{unseen}")
 
 
-def _windows(fold: Fold, size: int) -> Windows:
+def sealed_windows(fold: Fold, size: int) -> Windows:
     """The windows to read: one, or for a count window one per group, sorted by group."""
     panes, ranks, group = fold.panes, fold.groups.ranks, None
     if fold.counting:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from skyband.arrays import Codes, Ints, Mask
 from skyband.contract.rows import Rows
 from skyband.contract.runs import expand
+from skyband.data.columns import to_arrow
 from skyband.data.group_table import GroupTable
 from skyband.kernels.core.arrange import counting_order, split_by_code
 from skyband.kernels.core.scan import is_sorted
@@ -127,7 +128,7 @@ def place_in_order(
         times = None if times is None else times[first : first + whole]
     else:
         kept = expand(starts, lengths)
-        batch = batch.take(pa.array(kept))
+        batch = batch.take(to_arrow(kept))
         times = None if times is None else times[kept]
     offsets = np.append(0, np.cumsum(lengths))
     group, index = np.zeros(len(pane), np.int32), None
@@ -178,7 +179,7 @@ def place(
     keep = used & ~late
     if not keep.all():
         kept = np.flatnonzero(keep)
-        batch, pane, positions = batch.take(pa.array(kept)), pane[kept], positions[kept]
+        batch, pane, positions = batch.take(to_arrow(kept)), pane[kept], positions[kept]
         times = None if times is None else times[kept]
         codes = None if codes is None else codes[kept]
     if not batch.num_rows:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from skyband import registry
 from skyband.answers.answer import Answers
+from skyband.answers.position import Position
 from skyband.contract.rows import Faults
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
@@ -28,6 +29,7 @@ from skyband.engine.moves import Move, make_moves
 from skyband.engine.peek import peek
 from skyband.engine.per_group import PerGroup
 from skyband.engine.placement import Placed
+from skyband.engine.position import position
 from skyband.engine.workers import Workers
 from skyband.errors import DataError, EngineError, SchemaError, SkybandError
 from skyband.query.base import Query
@@ -78,6 +80,7 @@ class Session:
         idle: float | None = None,
         intake: Intake | None = None,
         workers: Workers | None = None,
+        positions: bool = False,
     ) -> None:
         self.query = query
         self.workers = Workers() if workers is None else workers
@@ -91,6 +94,8 @@ class Session:
         """Whether all batches are known to be in order of time."""
         self.intake = Intake(query, make_synopsis(query)) if intake is None else intake
         self.synopsis = self.intake.synopsis
+        if positions:
+            self.synopsis.track_positions()
         self.fold: Fold | None = None
         """None until the columns of a source are known."""
         self.several: bool | None = None
@@ -167,6 +172,12 @@ class Session:
         if self.fold is None:
             raise EngineError("there is nothing to see yet: no batch has been pushed")
         return peek(self.fold, last)
+
+    def position(self, id_: Any, group: Any) -> Position | None:
+        """Where an id stands as of now, over sealed panes; None if it is not live."""
+        if self.fold is None:
+            raise EngineError("there is nothing to see yet: no batch has been pushed")
+        return position(self.fold, id_, group)
 
     def furthest_behind(self, sources: Sequence[str]) -> str:
         """The source to read next: one without a time yet, or else the one with the least time."""

@@ -187,6 +187,7 @@ class Shared:
         rows = runs.scalars["rows"]
         found = Summary(late=int(rows[late].sum()), unused=int(rows[~used].sum()))
         if found.late:
+            assert taken.ticks is not None
             own = panes.pane_of(taken.ticks)
             found.earliest_late = int(taken.ticks[panes.used(own) & (own < sealed)].min())
         keep = used & ~late

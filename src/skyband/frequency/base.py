@@ -15,15 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.arrays import Array, Hashes, Ints, Mask
+from skyband.arrays import Array, Hashes, Ints, Mask, Saved, State
 from skyband.contract.checks import Test, faults, named, null_tests, number_tests, numeric
-from skyband.contract.rows import Faults, Rows
+from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import output_type, to_numpy
+from skyband.data.columns import output_type, to_arrow, to_numpy
 from skyband.data.keys import hash_columns, is_key_type, shards_of
+from skyband.data.packing import prefixed, under
 from skyband.errors import SchemaError
 from skyband.frequency.items import ItemColumns
+from skyband.frequency.latest_rows import LatestRows, bare, latest_of_rows, latest_of_runs
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.frequency.counting import sum_runs
 from skyband.query.frequency import HeavyHitters
@@ -57,10 +59,10 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
 
     def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
         query = self.query
-        return named(*query.groups, *self.items, query.weight, query.time)
+        return named(*query.groups, *self.items, query.weight, query.time, *query.keep)
 
     def shown(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
-        return named(*self.query.groups, *self.items)
+        return named(*self.query.groups, *self.items, *self.query.keep)
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         for name in self.items:
@@ -83,7 +85,8 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
     def output(self) -> pa.Schema:
         shown = [pa.field(n, output_type(self.schema.field(n).type)) for n in self.items]
         counted = pa.from_numpy_dtype(self.dtype)
-        return pa.schema([*shown, pa.field("count", counted), pa.field("error", counted)])
+        kept = [pa.field(n, output_type(self.schema.field(n).type)) for n in self.query.keep]
+        return pa.schema([*shown, pa.field("count", counted), pa.field("error", counted), *kept])
 
     # Rows -------------------------------------------------------------------------------------
 
@@ -113,6 +116,98 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         weights = frozen(rows.numpy(self.query.weight).astype(self.dtype, copy=False))
         return weights, sum_runs(weights, rows.offsets)
 
+    # What an algorithm over panes that expire supplies; the methods around add the kept columns
+
+    def _summarise(self, rows: Rows) -> Runs:
+        """See ``summarise``."""
+        raise NotImplementedError
+
+    def _combine(self, runs: Runs) -> Runs:
+        """See ``combine``."""
+        raise NotImplementedError
+
+    def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        """See ``fold``."""
+        raise NotImplementedError
+
+    def _partial(self, first: int, end: int, group: int | None) -> Runs:
+        """See ``partial``."""
+        raise NotImplementedError
+
+    def _stats(self) -> dict[str, int | float]:
+        """See ``stats``."""
+        raise NotImplementedError
+
+    def _bounded_kept(self, runs: Runs) -> Runs:
+        """Drop kept rows that a summary has no use for."""
+        return runs
+
+    def _counted_keys(self) -> Hashes | None:
+        """The keys of the items that the state counts; None if these are all live items."""
+        return None
+
+    # Kept columns -----------------------------------------------------------------------------
+
+    @cached_property
+    def latest(self) -> LatestRows | None:
+        """The kept columns of each item's latest row; None if the query keeps none."""
+        if not self.query.keep:
+            return None
+        types = {name: self.schema.field(name).type for name in self.query.keep}
+        grouped = self.many_groups and bool(self.query.groups)
+        return LatestRows(types, grouped, grouped and self.own_windows)
+
+    def summarise(self, rows: Rows) -> Runs:
+        runs, keep = self._summarise(rows), self.query.keep
+        if not keep:
+            return runs
+        return runs.with_parts(kept=latest_of_rows(rows, self.hashed(rows), keep))
+
+    def combine(self, runs: Runs) -> Runs:
+        if not self.query.keep:
+            return self._combine(runs)
+        joined = runs.part("kept").joined(np.flatnonzero(~runs.repeats))
+        kept = latest_of_runs(joined, self.query.keep)
+        return self._bounded_kept(self._combine(bare(runs)).with_parts(kept=kept))
+
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+        if self.latest is None:
+            return self._fold(panes, windows)
+        found = self._fold(bare(panes), windows)
+        found = self.latest.take(panes, windows, found, self._hashes_of(found))
+        counted = self._counted_keys()
+        if counted is not None:
+            self.latest.keep_only(counted)
+        return found
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        found = self._partial(first, end, group)
+        return found if self.latest is None else self.latest.read(found, self._hashes_of(found))
+
+    def _hashes_of(self, found: Runs | None) -> Hashes:
+        """Hashes of the items in answers."""
+        part = None if found is None else found.parts["items"]
+        if part is None or not len(part):
+            return np.zeros(0, np.uint64)
+        return hash_columns([part[name] for name in self.item_type.columns])
+
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        kept = {} if self.latest is None else prefixed("kept/", self.latest.state())
+        return super().snapshot() | kept
+
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
+        if self.latest is not None:
+            self.latest.restore(under(arrays, "kept/"))
+
+    def stats(self) -> dict[str, int | float]:
+        found = self._stats()
+        if self.latest is not None:
+            found["state_bytes"] += self.latest.nbytes
+        return found
+
     # Answers ----------------------------------------------------------------------------------
 
     def finish(self, partials: Sequence[Runs]) -> Runs:
@@ -122,9 +217,10 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
             runs = runs.ordered().united(np.logical_and.reduceat)  # of the scalar ``exact``
             part = self.item_type.settled(runs.parts["items"], self.query.k)
         columns: dict[str, Any] = {name: part[f"item:{name}"] for name in self.items}
-        columns["count"] = pa.array(part["count"])
+        columns["count"] = to_arrow(part["count"])
         known = "error" in part.columns
-        columns["error"] = pa.array(part["error"] if known else np.zeros(len(part), self.dtype))
+        columns["error"] = to_arrow(part["error"] if known else np.zeros(len(part), self.dtype))
+        columns |= {name: part[f"keep:{name}"] for name in self.query.keep}
         return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)}, runs.scalars)
 
 

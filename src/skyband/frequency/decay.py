@@ -12,7 +12,7 @@ from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.decay import Decay
 from skyband.data.time_axis import native_ticks
-from skyband.frequency.running import RunningCounts, only
+from skyband.frequency.running import RunningCounts, not_empty, only
 
 __all__ = ["DecayedCounts"]
 
@@ -73,7 +73,8 @@ class DecayedCounts(RunningCounts):
         return weights, np.add.reduceat(weights, rows.offsets[:-1])
 
     def more_of(self, rows: Rows, first: Ints) -> dict[str, Any]:
-        return {"seen": native_ticks(rows.tie[first], self.decay.kind)}
+        seen = native_ticks(rows.tie[first], self.decay.kind)
+        return super().more_of(rows, first) | {"seen": seen}
 
     def scaled(self, runs: Runs, starts: Ints) -> tuple[Ints, Array | None]:
         base = runs.scalars["base"]
@@ -129,8 +130,7 @@ class DecayedCounts(RunningCounts):
             alive = self._seen_since(cells, pane, self.decay.panes.memory)
             if not alive.all():
                 kept = kept.with_parts(cells=only(cells, alive))
-        held = np.sum([each.lengths for each in kept.parts.values()], axis=0)
-        return kept if held.all() else kept.take(held > 0)
+        return not_empty(kept)
 
     @property
     def _memory(self) -> int:

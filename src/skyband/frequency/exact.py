@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, pick
+from skyband.data.keys import hash_columns
 from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
@@ -38,6 +41,7 @@ class Exact(FrequencySynopsis):
 
     many_groups = True
     shortens = True
+    positions = True
     shares_summaries = True
     saved_parts = (("", "counts"),)
     counts: WindowCounts
@@ -53,7 +57,7 @@ class Exact(FrequencySynopsis):
         else:
             self.counts = PaneSums(self.item_type, query.k, self.dtype, groups)
 
-    def summarise(self, rows: Rows) -> Runs:
+    def _summarise(self, rows: Rows) -> Runs:
         weights, total = self.weighed(rows)
         raw = self.item_type.raw
         keys = rows.numpy(self.items[0]).view(np.uint64) if raw else self.hashed(rows)
@@ -63,7 +67,7 @@ class Exact(FrequencySynopsis):
         columns["count"] = counts
         return rows.runs({"items": Part(offsets, columns)}, total)
 
-    def combine(self, runs: Runs) -> Runs:
+    def _combine(self, runs: Runs) -> Runs:
         runs, raw = runs.united(), self.item_type.raw
         part = runs.parts["items"]
         keys = self.item_type.integers(part) if raw else frozen(part["hash"])
@@ -73,13 +77,30 @@ class Exact(FrequencySynopsis):
 
     # State ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         return self.counts.fold(panes, windows)
 
-    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+    def _partial(self, first: int, end: int, group: int | None) -> Runs:
         return self.counts.partial(first, end, group)
 
-    def stats(self) -> dict[str, int | float]:
+    def position(
+        self, first: int, end: int, group: int, key: Sequence[pa.Array]
+    ) -> tuple[int, Any, int] | None:
+        part = self.counts.totals(first, end, group)
+        if not len(part):
+            return None
+        hashes = hash_columns([part[name] for name in self.item_type.columns])
+        at = np.flatnonzero(hashes == hash_columns(key)[0])
+        if not len(at):
+            return None
+        counts, mine = part["count"], part["count"][at[0]]
+        tied = np.flatnonzero(counts == mine)
+        one_run = np.array([0, len(tied)])
+        order = self.item_type.order(part.rows(tied, one_run), np.zeros(len(tied), np.int64))
+        place = int(np.flatnonzero(tied[order] == at[0])[0])
+        return int((counts > mine).sum()) + place + 1, mine.item(), len(part)
+
+    def _stats(self) -> dict[str, int | float]:
         return self.counts.stats()
 
     def _check(self) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array
+from skyband.arrays import Array, Hashes
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
+from skyband.data.keys import hash_columns
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
 from skyband.frequency.rows import SketchSynopsis
 from skyband.kernels.frequency.item_heap import table_size
@@ -69,7 +70,7 @@ class Fsp(SketchSynopsis):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         panes = self.reduced(panes)
         pushed = self.unpacked(panes)
         words, shift = table_size(self.capacity)
@@ -85,6 +86,12 @@ class Fsp(SketchSynopsis):
         if len(windows) and len(self.gap):
             self._drop_gaps(windows)
         return found
+
+    def _counted_keys(self) -> Hashes | None:
+        assert self.latest is not None
+        codes = self.lists.index.codes()
+        hashes = hash_columns(list(self.lists.store.gather(codes).values()))
+        return self.latest.keys(hashes, self.lists.group[codes], np.arange(len(codes) + 1))
 
     def _key(self, group: Array, stamp: Array) -> Array:
         return np.asarray((group.astype(np.int64) << _PANE_BITS) + stamp)
@@ -109,7 +116,7 @@ class Fsp(SketchSynopsis):
 
     # Answers ----------------------------------------------------------------------------------
 
-    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+    def _partial(self, first: int, end: int, group: int | None) -> Runs:
         return self.lists.partial(first, end, group)
 
     def _lifted(self, asked: Windows, part: Part) -> Runs:
@@ -132,7 +139,7 @@ class Fsp(SketchSynopsis):
 
     # State ------------------------------------------------------------------------------------
 
-    def stats(self) -> dict[str, int | float]:
+    def _stats(self) -> dict[str, int | float]:
         own = self.lists.stats()
         total = self.total
         expired = self.lists.updates + self.lists.inserts - len(self.lists.tape)

@@ -85,7 +85,7 @@ class Fsw(CounterSketch):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         panes = self.reduced(panes)
         pushed = self.unpacked(panes, raw=True)
         if not len(self.item_err) and (pushed.missing.any() or pushed.errors.any()):
@@ -99,8 +99,11 @@ class Fsw(CounterSketch):
             columns = self._items(panes, slots, rows)
             part = self._part(offsets_of(np.diff(ends, prepend=0)), values, let_go, columns)
             found = self._answers(windows.number, part, proven)
-        self._materialise(panes, self.heap[: self.control[kernel.SIZE]])
+        self._materialise(panes, self._used())
         return found
+
+    def _used(self) -> Array:
+        return self.heap[: self.control[kernel.SIZE]]
 
     def _keep_errors(self) -> None:
         """Start errors per pane: up to an item's insertion all counts are error, later ones not."""
@@ -116,7 +119,7 @@ class Fsw(CounterSketch):
 
     # Answers ----------------------------------------------------------------------------------
 
-    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+    def _partial(self, first: int, end: int, group: int | None) -> Runs:
         live = self.heap[: self.control[kernel.SIZE]]
         inside = (self.held >= first) & (self.held < end)
         shown = live[(self.seen[live] >= first)]
@@ -156,7 +159,7 @@ class Fsw(CounterSketch):
             arrays = {**arrays, "control": np.append(arrays["control"], lost)}
         super().restore(arrays)
 
-    def stats(self) -> dict[str, int | float]:
+    def _stats(self) -> dict[str, int | float]:
         names = {
             "inserts": kernel.INSERTS, "removals": kernel.REMOVALS, "hits": kernel.HITS,
             "updates": kernel.UPDATES, "bucket_updates": kernel.BUCKETS,

@@ -143,6 +143,13 @@ class GroupedCounts(CodedCounts):
         best = self._best(ends, code, total[:, 0])
         return self._answers(np.zeros(len(cuts), np.int64), owner[cuts], best)
 
+    def totals(self, first: int, end: int, group: int) -> Part:
+        low, high = (int(self.cuts[at]) for at in np.searchsorted(self.pane, [first, end]))
+        run = low + np.flatnonzero(self.runs["owner"][low:high] == group)
+        part = Part(self.offsets, {name: self.entries[name] for name in ("code", "value")})
+        part = part.take(run)
+        return self._summed(part["code"], part["value"])
+
     # State ------------------------------------------------------------------------------------
 
     def state(self) -> State:

@@ -77,7 +77,7 @@ class SpaceSaving(CounterSketch):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         panes = self.reduced(panes)
         shape = self.query.window.panes
         stamp, *pushed = self.unpacked(panes)
@@ -98,14 +98,13 @@ class SpaceSaving(CounterSketch):
         return found
 
     def _used(self) -> Ints:
-        """The slots of all items that are counted."""
         live = np.flatnonzero(self.started != kernel.NEVER)
         slots = [i * self.capacity + self.heap[i, : self.control[i, kernel.SIZE]] for i in live]
         return np.concatenate([_NONE, *slots])
 
     # Answers ----------------------------------------------------------------------------------
 
-    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+    def _partial(self, first: int, end: int, group: int | None) -> Runs:
         shape = self.query.window.panes
         if first < self.last[1] and (first + shape.per_window) % shape.per_slide:
             raise EngineError(
@@ -152,7 +151,7 @@ class SpaceSaving(CounterSketch):
         found["heap"] = np.concatenate([arrays["heap"], self.heap[len(arrays["heap"]) :]])
         return found
 
-    def stats(self) -> dict[str, int | float]:
+    def _stats(self) -> dict[str, int | float]:
         names = {"inserts": kernel.INSERTS, "removals": kernel.REMOVALS, "hits": kernel.HITS}
         total = self.total + self.control.sum(axis=0)
         live = self.started != kernel.NEVER

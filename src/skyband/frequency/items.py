@@ -80,9 +80,10 @@ class ItemColumns:
         """
         if runs is None:
             runs = np.arange(len(part.lengths))
-        return part.resorted(runs, self._order).first_rows(k)
+        return part.resorted(runs, self.order).first_rows(k)
 
-    def _order(self, part: Part, run: Ints) -> Array:
+    def order(self, part: Part, run: Ints) -> Array:
+        """Positions of entries in the order of their runs, best first."""
         keys: list[Any] = [
             id_ranks(part[name]) if len(part) else run for name in reversed(self.columns)
         ]

@@ -188,6 +188,11 @@ class PaneSums(CodedCounts):
         asked = Windows(np.zeros(len(low), np.int64), *whole, _NONE, self.group[code[low]])
         return self._recounted(asked, code, value, low, np.append(low[1:], len(code))[: len(low)])
 
+    def totals(self, first: int, end: int, group: int) -> Part:
+        code, value = self.tape["code"], self.tape["value"]
+        inside = self._inside(first, end) & (self.group[code] == group)
+        return self._summed(code[inside], value[inside, 0])
+
     def _inside(self, first: int, end: int) -> Mask:
         """Which entries are in the panes ``[first, end)``."""
         low, high = np.searchsorted(self.pane, [first, end])

@@ -11,15 +11,17 @@ input was cut into batches. docs/decisions/0009 gives the reasons.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Array, Ints
+from skyband.arrays import Array, Hashes, Ints
 from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
 from skyband.data.columns import plain
+from skyband.data.keys import hash_columns
 from skyband.data.retained_rows import RetainedRows
 from skyband.errors import QueryError
 from skyband.frequency.base import ONE_EACH, FrequencySynopsis
@@ -75,7 +77,7 @@ class SketchSynopsis(FrequencySynopsis):
 
     # Rows -------------------------------------------------------------------------------------
 
-    def summarise(self, rows: Rows) -> Runs:
+    def _summarise(self, rows: Rows) -> Runs:
         weights, total = self.weighed(rows)
         columns: dict[str, Any] = {} if self.item_type.raw else {"hash": self.hashed(rows)}
         if total is not None:
@@ -94,7 +96,7 @@ class SketchSynopsis(FrequencySynopsis):
             column = column.dictionary_encode()  # a cast alone encodes only text
         return column if column.type == kind else column.cast(kind)
 
-    def combine(self, runs: Runs) -> Runs:
+    def _combine(self, runs: Runs) -> Runs:
         known, fresh = runs.part("known"), np.flatnonzero(~runs.repeats)
         united = runs.with_parts(known=known).united()
         many = np.add.reduceat((known.lengths > 0).astype(np.int64), fresh) > 1
@@ -117,6 +119,25 @@ class SketchSynopsis(FrequencySynopsis):
             part = _merged(part, missing, known.slice(run, run + 1), other)
             missing += other
         return part
+
+    def _bounded_kept(self, runs: Runs) -> Runs:
+        """Drop the kept rows of items that were cut off, once there are too many."""
+        kept = runs.parts["kept"]
+        if kept.lengths.max(initial=0) <= self.raw_rows + self.most_known:
+            return runs
+        rows, known = runs.part("rows"), runs.part("known")
+        chosen, lengths = [], []
+        for run in range(len(runs)):
+            low, high = int(kept.offsets[run]), int(kept.offsets[run + 1])
+            hashes = [self._hashes(rows, int(rows.offsets[run]), int(rows.offsets[run + 1]))]
+            if len(known):
+                hashes.append(known["hash"][known.offsets[run] : known.offsets[run + 1]])
+            mine = np.flatnonzero(np.isin(kept["hash"][low:high], np.concatenate(hashes)))
+            chosen.append(low + mine)
+            lengths.append(len(mine))
+        return runs.with_parts(
+            kept=kept.rows(np.concatenate(chosen), offsets_of(np.array(lengths)))
+        )
 
     def reduced(self, runs: Runs) -> Runs:
         """Count whole blocks of ``raw_rows`` rows by item, so that each run has fewer rows left."""
@@ -219,6 +240,14 @@ class CounterSketch(SketchSynopsis):
     saved_parts = (("", "store"),)
     store: RetainedRows
     row: Ints
+
+    @abstractmethod
+    def _used(self) -> Array:
+        """The slots of all items that are counted."""
+
+    def _counted_keys(self) -> Hashes | None:
+        items = self.store.gather(self._used())
+        return hash_columns(list(items.values()))
 
     def _items(self, panes: Runs, slots: Array, rows: Array) -> dict[str, Any]:
         """Items of answers, from rows just pushed or from the store of earlier calls."""

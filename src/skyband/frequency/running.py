@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from skyband.arrays import Array, Hashes, Ints, Mask
 from skyband.contract.accumulated import PARTS, Accumulated
 from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
+from skyband.data.keys import hash_kept
 from skyband.frequency.base import FrequencySynopsis
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.frequency.counting import count_runs
@@ -48,6 +51,7 @@ class RunningCounts(Accumulated, FrequencySynopsis):
     def __init__(self, query: HeavyHitters) -> None:
         super().__init__(query)
         self.exact = query.capacity is None
+        self.timed = self.timed or bool(query.keep)
         self._dirty = np.zeros(0, np.int64)
         """Parts and groups that have changed since they were last stored, packed."""
 
@@ -57,7 +61,8 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         weights, total = self.weights_of(rows)
         hashes, order = self.hashed(rows), np.arange(len(rows))
         if self.timed:
-            order = _latest_first(rows.tie, rows.offsets)
+            kept = [rows.arrow(name) for name in self.query.keep]
+            order = _latest_first(rows.tie, rows.offsets, kept)
             hashes, weights = hashes[order], weights[order] if len(weights) else weights
         first, counts, offsets = count_runs(frozen(hashes), False, frozen(weights), rows.offsets)
         columns: dict[str, Any] = {"hash": hashes[first]}
@@ -75,7 +80,10 @@ class RunningCounts(Accumulated, FrequencySynopsis):
 
     def more_of(self, rows: Rows, first: Ints) -> dict[str, Any]:
         """Further columns of items, from their latest rows."""
-        return {}
+        if not self.query.keep:
+            return {}
+        columns: dict[str, Any] = {"seen": rows.tie[first]}
+        return columns | {f"keep:{name}": rows.take(name, first) for name in self.query.keep}
 
     def combine(self, runs: Runs) -> Runs:
         return self._bounded(self._merged(runs), _OPEN)
@@ -181,8 +189,7 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         pieces = []
         for each in found:
             some = kept.with_parts(**{n: only(p, homes[n] == each) for n, p in parts.items()})
-            held = np.sum([part.lengths for part in some.parts.values()], axis=0)
-            pieces.append((each, some.take(held > 0)))
+            pieces.append((each, not_empty(some)))
         return pieces
 
     def home(self, name: str, part: Part) -> Ints:
@@ -216,7 +223,8 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         wrong = np.repeat(np.arange(len(kept)), part.lengths)[part["error"] > 0]
         exact[wrong] = False
         exact &= kept.scalars["floor"] == 0
-        names = ("count", "error", *self.item_type.columns)
+        more = (f"keep:{name}" for name in self.query.keep)
+        names = ("count", "error", *self.item_type.columns, *more)
         part = self._likely(Part(part.offsets, {n: part[n] for n in names}))
         part = self.item_type.settled(part, self.query.k)
         return Runs(kept.stamp, kept.group, {"items": part}, {"exact": exact})
@@ -251,6 +259,12 @@ def _part_of(hashes: Any) -> Ints:
     return np.asarray(hashes >> _PART_SHIFT).astype(np.int64)
 
 
+def not_empty(runs: Runs) -> Runs:
+    """The runs that have rows in some part."""
+    held = np.sum([part.lengths for part in runs.parts.values()], axis=0)
+    return runs if held.all() else runs.take(held > 0)
+
+
 def only(part: Part, rows: Any) -> Part:
     """Only some rows of each run."""
     run = np.repeat(np.arange(len(part.lengths)), part.lengths)[rows]
@@ -258,9 +272,14 @@ def only(part: Part, rows: Any) -> Part:
     return part.rows(np.flatnonzero(rows), offsets_of(lengths))
 
 
-def _latest_first(times: Ints, offsets: Ints) -> Ints:
-    """Positions of rows in the order of runs and, within a run, from the latest row back."""
+def _latest_first(times: Ints, offsets: Ints, kept: Sequence[pa.Array] = ()) -> Ints:
+    """Positions of rows in the order of runs and, within a run, from the latest row back.
+
+    Of rows of the same time, the one whose ``kept`` columns have the smaller hash is first.
+    """
     lengths = np.diff(offsets)
+    if len(kept):
+        return np.lexsort((hash_kept(kept), ~times, np.repeat(np.arange(len(lengths)), lengths)))
     ascending: Mask = times[1:] >= times[:-1]
     ascending[offsets[1:-1] - 1] = True
     if ascending.all():
@@ -276,6 +295,9 @@ def _resorted(part: Part, repeats: Mask, offsets: Ints) -> Ints | None:
     An item occurs once in a run, so this holds if each run is later than the next one.
     """
     seen, some = part["seen"], part.lengths > 0
+    kept = [column for name, column in part.columns.items() if name.startswith("keep:")]
+    if kept and repeats.any() and len(seen):
+        return _latest_first(seen, offsets, kept)
     if not repeats.any() or not len(seen):
         return None
     starts = part.offsets[:-1][some]

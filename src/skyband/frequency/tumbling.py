@@ -104,6 +104,13 @@ class Tumbling(WindowCounts):
         runs = np.flatnonzero(inside)
         return self._answers(self.kept, np.zeros(len(runs), np.int64), runs)
 
+    def totals(self, first: int, end: int, group: int) -> Part:
+        if self.kept is None:
+            return self._nothing().parts["items"]
+        kept = self.kept
+        inside = (kept.stamp >= first) & (kept.stamp < end) & (kept.group == group)
+        return kept.parts["items"].take(np.flatnonzero(inside))  # a window has only one pane
+
     def state(self) -> State:
         counts = np.array([self.inserts, self.removals], np.int64)
         if self.kept is None:

@@ -47,6 +47,10 @@ class WindowCounts(ABC):
         """The best items of each group over the live panes ``[first, end)``."""
 
     @abstractmethod
+    def totals(self, first: int, end: int, group: int) -> Part:
+        """The counts of all items of a group over the live panes ``[first, end)``, in any order."""
+
+    @abstractmethod
     def state(self) -> State:
         """Flat arrays for a snapshot."""
 
@@ -98,6 +102,13 @@ class CodedCounts(WindowCounts):
             self.store.put(fresh, part.columns, rows)
             self.order_key[fresh] = order_keys(list(self.store.gather(fresh).values()))
         return codes, rows, fresh
+
+    def _summed(self, code: Codes, value: Array) -> Part:
+        """All items of these entries, with the sums of their values."""
+        codes, item = np.unique(code, return_inverse=True)
+        sums = np.zeros(len(codes), value.dtype)
+        np.add.at(sums, item, value)
+        return Part(np.array([0, len(codes)]), {"count": sums, **self.store.gather(codes)})
 
     def _sequence(self, groups: int, ranks: Ints) -> Ints:
         """Groups in the order of their keys, as answers show them; those without a rank last."""

@@ -10,7 +10,7 @@ run the whole plan twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,30 +62,36 @@ class SparkRows:
         return packed.mapInArrow(unpacker(self.schema, self.column), spark_schema(self.schema))
 
 
+@dataclass(frozen=True)
+class Target:
+    """A sink, the column of a batch that holds its packed rows, and their columns."""
+
+    sink: Sink[SparkRows]
+    column: str
+    schema: pa.Schema
+    query: str | None = None
+    """The query whose rows they are; None for dead letters."""
+
+
 class Writer:
     """Called by Spark with each batch of a job."""
 
     def __init__(
         self,
-        sink: Sink[SparkRows],
-        schema: pa.Schema,
-        letters: Sink[SparkRows] | None,
-        letter_schema: pa.Schema,
+        targets: Sequence[Target],
         claim: Callable[[], None],
         gone: Callable[[int], pa.Table] | None = None,
         on_bad: str = "skip",
     ) -> None:
-        self.targets = [(sink, "payload", schema)]
-        if letters is not None:
-            self.targets.append((letters, "letters", letter_schema))
+        self.targets = list(targets)
         self.claim = claim
         self.gone = gone
         """Gives a dead letter for each file of a batch that disappeared before it was read."""
         self.on_bad = on_bad
         self.problem: Exception | None = None
         """The error that stopped the job, if a sink raised it."""
-        self.newest: pa.Table | None = None
-        """The newest window that was written, if ``follow`` is set."""
+        self.newest: dict[str, pa.Table] = {}
+        """The newest window of each query that was written, if ``follow`` is set."""
         self.follow = False
 
     def __call__(self, given: Any, batch: int) -> None:
@@ -93,17 +99,33 @@ class Writer:
         given = self._with_gone(given, batch)
         given.persist()
         try:
-            size = {
-                column: F.coalesce(F.sum(F.length(column)), F.lit(0)).alias(column)
-                for _, column, _ in self.targets
-            }
-            found = given.agg(*size.values()).collect()[0]
+            sizes = self._sizes(given)
             self.claim()
-            for sink, column, schema in self.targets:
-                self._write(sink, batch, SparkRows(given, column, schema, int(found[column])))
-            self._note(SparkRows(given, "payload", self.targets[0][2], int(found["payload"])))
+            for target, size in zip(self.targets, sizes, strict=True):
+                mine = self._of(given, target)
+                rows = SparkRows(mine, target.column, target.schema, size)
+                self._write(target.sink, batch, rows)
+                if target.query is not None:
+                    self._note(target.query, rows)
         finally:
             given.unpersist()
+
+    def _sizes(self, given: Any) -> list[int]:
+        """The bytes of each target's rows; this evaluates the batch."""
+        lengths = []
+        for number, target in enumerate(self.targets):
+            length = F.length(target.column)
+            if "query" in given.columns:
+                length = F.when(_is_of(target.query), length)
+            lengths.append(F.coalesce(F.sum(length), F.lit(0)).alias(str(number)))
+        found = given.agg(*lengths).collect()[0]
+        return [int(found[str(number)]) for number in range(len(lengths))]
+
+    def _of(self, given: Any, target: Target) -> Any:
+        """The rows of a batch that belong to a target."""
+        if "query" not in given.columns:
+            return given
+        return given.where(_is_of(target.query))
 
     def _with_gone(self, given: Any, batch: int) -> Any:
         """The batch with letters for files that are gone; raises if bad rows do."""
@@ -118,17 +140,17 @@ class Writer:
                 raise
         for row in letters.to_pylist():
             log.warning("batch %d is without %r: %s", batch, row["file"], row["reason"])
-        if len(self.targets) == 1:
+        if all(target.column != "letters" for target in self.targets):
             return given
         more = [(None, table_to_bytes(letters))]
         return given.unionByName(given.sparkSession.createDataFrame(more, GIVEN_DDL))
 
-    def _note(self, rows: SparkRows) -> None:
+    def _note(self, query: str, rows: SparkRows) -> None:
         """Keep the newest window, for those who look at the job."""
         if self.follow and rows and rows.nbytes <= _SHOWN:
             found = pa.concat_tables(rows.tables())
             if found.num_rows:
-                self.newest = newest_window(found)
+                self.newest[query] = newest_window(found)
 
     def _write(self, sink: Sink[SparkRows], batch: int, rows: SparkRows) -> None:
         try:
@@ -136,3 +158,8 @@ class Writer:
         except SkybandError as problem:
             self.problem = problem
             raise
+
+
+def _is_of(query: str | None) -> Any:
+    """Whether a row of a board's batch belongs to a query."""
+    return F.col("query") == F.lit(query)

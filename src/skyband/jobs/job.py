@@ -104,7 +104,8 @@ def _over(window: TimeWindow | DecayWindow | LandmarkWindow) -> str:
     if isinstance(window, DecayWindow):
         return f"half-life {window.half_life} every {window.slide}"
     if isinstance(window, LandmarkWindow):
-        return f"since {window.since or 'the first row'} every {window.slide}"
+        since = "the first row" if window.since is None else window.since
+        return f"since {since} every {window.slide}"
     return f"window {window.size} every {window.slide or window.size}"
 
 

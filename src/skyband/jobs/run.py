@@ -11,19 +11,22 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 
+from skyband.answers.changes import asked_changes
 from skyband.errors import EngineError
-from skyband.jobs.batches import Writer
+from skyband.jobs.batches import Target, Writer
 from skyband.jobs.job import Job
 from skyband.jobs.listed import Listed
 from skyband.jobs.reading import packages_of, read_source
 from skyband.jobs.report import Report, Tell
 from skyband.jobs.sinks import make_sink
 from skyband.jobs.stopping import Stop
+from skyband.spark.board_plan import BoardPlan
+from skyband.spark.boards import board_plan_of, given_board
 from skyband.spark.checkpoint import Claim
 from skyband.spark.file_source import Files
 from skyband.spark.letters import LETTERS
 from skyband.spark.metrics import Progress, log, read_progress, serve
-from skyband.spark.plan import state_keys
+from skyband.spark.plan import Plan, state_keys
 from skyband.spark.ranking import given, plan_of
 from skyband.spark.requirements import (
     PARTITIONS,
@@ -115,7 +118,7 @@ def session_of(job: Job, verbose: bool = True) -> Any:
     needed = packages_of({section.kind for section in sections}, formats)
     if needed and not ({"spark.jars", "spark.jars.packages"} & set(settings)):
         settings["spark.jars.packages"] = ",".join(needed)
-    keys = max(state_keys(query, job.shards) for query in job.queries.values())
+    keys = sum(state_keys(query, job.shards) for query in job.queries.values())
     settings.setdefault(PARTITIONS, partitions_for(keys, job.master))
     settings.setdefault(_STOP, "10s")
     settings.setdefault(_PATIENCE, "120s")
@@ -150,8 +153,6 @@ class Metrics:
 class Running:
     """A running job."""
 
-    name: str
-    """Of the query that it answers."""
     query: Any
     writer: Writer
     metrics: Metrics | None
@@ -203,7 +204,6 @@ class Reports:
 
     def _report(self, figures: Mapping[str, float], totals: Mapping[str, float]) -> Report:
         seconds = figures.get("batch_seconds", 0.0)
-        newest = self.running.writer.newest
         state = totals.get("state_bytes")
         return Report(
             batch=self.batch,
@@ -215,7 +215,7 @@ class Reports:
             state_bytes=None if state is None else int(state),
             watermark=totals.get("watermark_seconds"),
             lag=totals.get("watermark_lag_seconds"),
-            answers={} if newest is None else {self.running.name: newest},
+            answers=dict(self.running.writer.newest),
         )
 
 
@@ -226,39 +226,76 @@ def start_job(job: Job, session: Any) -> tuple[list[Any], Metrics | None]:
 
 
 def _start(job: Job, session: Any) -> Running:
-    letters = job.dead_letters is not None and job.on_bad == "skip"
-    read = {name: read_source(session, name, each, letters) for name, each in job.sources.items()}
-    carried = {name: beside for name, (_, beside) in read.items()}
-    frames = {name: frame for name, (frame, _) in read.items()}
-    shown = {name: frame.drop(*carried[name].hidden) for name, frame in frames.items()}
-    ((name, query),) = job.queries.items()
-    answered = name
-    plan = plan_of(shown, query, job.shards, job.on_bad, job.changes_of(name))
-    plan = replace(plan, letters=letters)
+    read = _Read(job, session)
+    plan = read.plan()
     check_session(session, streaming=True)
     advise_partitions(session, plan.keys)
     claim = Claim(job.checkpoint, plan, session)
-    sink = make_sink(job.sinks[name], job.where_sink(name), job.name, name)
+    sinks = {
+        name: make_sink(section, job.where_sink(name), job.name, name)
+        for name, section in job.sinks.items()
+    }
     dead = None
-    if letters and job.dead_letters is not None:
+    if read.letters and job.dead_letters is not None:
         name = f"{job.name}-dead-letters"
         dead = make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")
         dead.open(claim.run)
-    sink.open(claim.run)
-    files = {i: each for i, each in enumerate(frames) if isinstance(frames[each], Files)}
-    listed = Listed(f"{job.checkpoint}/answers", files)
-    writer = Writer(sink, plan.output, dead, LETTERS, claim.confirm, listed.gone, job.on_bad)
+    for sink in sinks.values():
+        sink.open(claim.run)
+    plans = plan.plans if isinstance(plan, BoardPlan) else dict.fromkeys(sinks, plan)
+    targets = [Target(sinks[name], "payload", plans[name].output, name) for name in sinks]
+    if dead is not None:
+        targets.append(Target(dead, "letters", LETTERS))
+    writer = Writer(targets, claim.confirm, read.listed().gone, job.on_bad)
     metrics = Metrics(job, session) if job.metrics else None
     try:
         claim.prepare()
-        query = _started(job, given(frames, plan, carried), writer)
+        query = _started(job, read.given(plan), writer)
     except Exception as problem:
         if metrics is not None:
             metrics.close()
         claim.withdraw()
         told = first_line(problem)
         raise EngineError(f"the job {job.name!r} could not be started: {told}") from problem
-    return Running(answered, query, writer, metrics)
+    return Running(query, writer, metrics)
+
+
+class _Read:
+    """The sources of a job as DataFrames, and its queries bound to them."""
+
+    def __init__(self, job: Job, session: Any) -> None:
+        self.job = job
+        self.letters = job.dead_letters is not None and job.on_bad == "skip"
+        read = {
+            name: read_source(session, name, section, self.letters)
+            for name, section in job.sources.items()
+        }
+        self.frames = {name: frame for name, (frame, _) in read.items()}
+        self.carried = {name: beside for name, (_, beside) in read.items()}
+
+    def plan(self) -> Plan | BoardPlan:
+        """The plan of the only query, or of all of them."""
+        job = self.job
+        frames = {n: frame.drop(*self.carried[n].hidden) for n, frame in self.frames.items()}
+        if len(job.queries) == 1:
+            ((name, query),) = job.queries.items()
+            plan = plan_of(frames, query, job.shards, job.on_bad, job.changes_of(name))
+            return replace(plan, letters=self.letters)
+        shown = frames.get("", frames)
+        board, _ = board_plan_of(shown, job.queries, shards=job.shards, on_bad=job.on_bad)
+        asked = {name: asked_changes("changes", job.changes_of(name)) for name in job.queries}
+        return BoardPlan({n: replace(plan, changes=asked[n]) for n, plan in board.plans.items()})
+
+    def given(self, plan: Plan | BoardPlan) -> Any:
+        """The packed answers of all queries."""
+        if isinstance(plan, BoardPlan):
+            return given_board(self.frames, plan, self.carried)
+        return given(self.frames, plan, self.carried)
+
+    def listed(self) -> Listed:
+        """The files that each source of files has found."""
+        found = {i: n for i, n in enumerate(self.frames) if isinstance(self.frames[n], Files)}
+        return Listed(f"{self.job.checkpoint}/answers", found)
 
 
 def _started(job: Job, frame: Any, writer: Writer) -> Any:

@@ -81,6 +81,8 @@ class Query:
             count("k", self.k)
         if hasattr(self, "by"):
             object.__setattr__(self, "by", columns("by", self.by, empty=True))
+        if hasattr(self, "keep"):
+            object.__setattr__(self, "keep", columns("keep", self.keep, empty=True))
         for each in self.time.values() if isinstance(self.time, Mapping) else (self.time,):
             column("time", each, optional=True)
         if not isinstance(self.window, CountWindow) and self.time is None:
@@ -93,6 +95,12 @@ class Query:
                 f"choose one of {', '.join(known)} or None"
             )
         self._validate()
+        if self.algorithm is not None and not self.answered_by(self.algorithm):
+            able = [name for name in known if self.answered_by(name)]
+            raise QueryError(
+                f"{self.algorithm} does not answer {self.kind} {self.variant}; use algorithm=None, "
+                f"or one of {', '.join(able)}"
+            )
         self._check_settings()
         functions = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         identities = {n: function_identity(n, v) for n, v in functions.items() if callable(v)}
@@ -122,6 +130,15 @@ class Query:
     def idle_options(cls, given: Mapping[str, Any]) -> tuple[str, ...]:
         """Options that do nothing for a query with the parameters ``given``; they are rejected."""
         return ()
+
+    def answered_by(self, algorithm: str) -> bool:
+        """Whether an algorithm of this kind of query can answer this one."""
+        return True
+
+    @property
+    def variant(self) -> str:
+        """What makes ``answered_by`` refuse an algorithm, for messages."""
+        return ""
 
     def _check_settings(self) -> None:
         chosen = registry.choose(self)
@@ -161,6 +178,11 @@ class Query:
         return tuple(getattr(self, "by", ()))
 
     @property
+    def kept(self) -> tuple[str, ...]:
+        """Further columns of the rows in an answer, after all its other columns."""
+        return tuple(getattr(self, "keep", ()))
+
+    @property
     def key(self) -> tuple[str, ...]:
         """Answer columns that identify a row of the answer; empty if the whole row does."""
         name = getattr(self, "id", None)
@@ -183,7 +205,8 @@ class Query:
     def answer_names(self, seen: Sequence[str] = ()) -> tuple[str, ...]:
         """Names of an answer's columns, for use when their types are not known."""
         rank = RESERVED[2:] if self.ranked else ()
-        names = (*RESERVED[:2], *self.groups, *rank, *self.shown(seen), *self.extra_columns)
+        shown = (*self.shown(seen), *self.extra_columns, *self.kept)
+        names = (*RESERVED[:2], *self.groups, *rank, *shown)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property

@@ -18,6 +18,7 @@ class HeavyHitters(Query):
 
     An item is the value of one column, or of several together. ``capacity``, ``cells``, ``ratio``
     and ``filter_bits`` are the parameters m, h, r and f of the sketches; None derives them from k.
+    ``keep`` names further columns, of any type; the answer shows them of the item's latest row.
     ``ties="share"`` gives equal counts the same rank: 1, 2, 2, 4.
     """
 
@@ -30,6 +31,7 @@ class HeavyHitters(Query):
     time: str | None = None
     weight: str | None = None
     by: tuple[str, ...] = ()
+    keep: tuple[str, ...] = field(default=(), metadata=ADDED)
     capacity: int | None = None
     cells: int | None = None
     ratio: int | None = None

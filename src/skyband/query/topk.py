@@ -12,7 +12,15 @@ from skyband.query.base import ADDED, Query
 from skyband.query.checks import TIES, column, number, one_of
 from skyband.window import DecayWindow
 
-__all__ = ["TopK"]
+__all__ = ["DISTINCT", "TopK", "algorithm_for"]
+
+DISTINCT = {"best": "skyband-distinct", "latest": "latest"}
+"""The algorithm that answers each kind of ``distinct`` over time and count windows."""
+
+
+def algorithm_for(distinct: str, window: str) -> str:
+    """The algorithm that answers a kind of ``distinct`` over a sort of windows."""
+    return DISTINCT[distinct] if window == "sized" else f"{window}-distinct"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +29,9 @@ class TopK(Query):
 
     ``epsilon`` is how far a returned score may be from the true score of its rank, and ``delta``
     the probability of staying within it. With the default ``epsilon`` of 0 the answer is exact.
+    ``distinct`` shows each id once: ``"best"`` with the best of its live rows, ``"latest"`` with
+    the latest of them. ``keep`` names further columns that the answer shows of its rows, of any
+    type.
     ``ties="share"`` gives equal scores the same rank: 1, 2, 2, 4.
 
     >>> import skyband as sb
@@ -38,6 +49,8 @@ class TopK(Query):
     time: str | None = None
     by: tuple[str, ...] = ()
     largest: bool = True
+    distinct: str | None = field(default=None, metadata=ADDED)
+    keep: tuple[str, ...] = field(default=(), metadata=ADDED)
     epsilon: float = 0.0
     delta: float = 1.0
     ties: str = field(default="rank", metadata=ADDED)
@@ -59,6 +72,15 @@ class TopK(Query):
     def expressions(self) -> tuple[str, ...]:
         return (self.score,)
 
+    def answered_by(self, algorithm: str) -> bool:
+        if self.distinct is None:
+            return algorithm not in DISTINCT.values() and not algorithm.endswith("-distinct")
+        return algorithm == algorithm_for(self.distinct, self.window.sort)
+
+    @property
+    def variant(self) -> str:
+        return f"with distinct={self.distinct!r}"
+
     def _validate(self) -> None:
         column("score", self.score)
         column("id", self.id, optional=True)
@@ -66,6 +88,13 @@ class TopK(Query):
         one_of("ties", self.ties, TIES)
         number("epsilon", self.epsilon, 0.0, math.inf)
         number("delta", self.delta, 0.0, 1.0, open_low=True)
+        if self.distinct is not None:
+            one_of("distinct", self.distinct, tuple(DISTINCT))
+            if self.id is None:
+                raise QueryError(
+                    f"distinct={self.distinct!r} shows each id once, so it needs id=, the name of "
+                    "the column with the id"
+                )
         if isinstance(self.window, DecayWindow) and not self.largest:
             raise QueryError(
                 "over a DecayWindow scores shrink towards 0, so the smallest cannot be ranked; "

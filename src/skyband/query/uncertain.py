@@ -22,6 +22,7 @@ class UncertainTopK(Query):
     ``semantics`` defines "most likely": ``pk-topk`` gives the k rows most likely to be in the top
     k, ``pt-k`` all rows whose probability of being in the top k is at least ``threshold``,
     ``u-kranks`` the most likely row of each rank, and ``u-topk`` the most likely top k as a whole.
+    ``keep`` names further columns that the answer shows of its rows, of any type.
     ``largest=False`` ranks smaller scores first.
     """
 
@@ -36,6 +37,7 @@ class UncertainTopK(Query):
     by: tuple[str, ...] = ()
     semantics: str = "pk-topk"
     threshold: float | None = None
+    keep: tuple[str, ...] = field(default=(), metadata=ADDED)
     largest: bool = field(default=True, metadata=ADDED)
 
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:

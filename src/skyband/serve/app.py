@@ -29,6 +29,7 @@ from skyband.serve.metrics import prometheus
 from skyband.serve.payload import text_of
 from skyband.serve.service import Busy, KeyReused, Refused, Service
 from skyband.serve.service import Request as Rows
+from skyband.serve.shown import Shown
 from skyband.serve.status import ROWS
 
 __all__ = ["make_app"]
@@ -36,7 +37,7 @@ __all__ = ["make_app"]
 _STATIC = {
     "board.js": "text/javascript; charset=utf-8",
     "board.css": "text/css; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+    "icon.png": "image/png",
 }
 _DEFAULT_LAST = 20
 _KEY_CHARACTERS = 255
@@ -55,7 +56,7 @@ class Problem(Exception):  # noqa: N818
 
 
 def make_app(
-    service: Service,
+    service: Shown,
     sources: dict[str, str],
     title: str = "skyband",
     engine: str = "local",
@@ -113,10 +114,12 @@ class _Api:
     doors: Doors
     hub: Hub
 
-    def __init__(self, service: Service, sources: dict[str, str], title: str, engine: str) -> None:
+    def __init__(self, service: Shown, sources: dict[str, str], title: str, engine: str) -> None:
         self.service = service
         self.sources = {name or ROWS: (name, kind) for name, kind in sources.items()}
         self.engine = engine
+        self.taker = service if isinstance(service, Service) else None
+        """What takes rows, if anything does."""
         self.told = describe(service, sources, title, engine)
         self.reading = 0
         """Bytes of request bodies that are being received."""
@@ -195,7 +198,7 @@ class _Api:
         """Take rows; the reply comes when they are safe on disk."""
         public = request.path_params["source"]
         source, kind = self.sources.get(public, ("", None))
-        if kind != "http":
+        if kind != "http" or self.taker is None:
             takers = [name for name, (_, kind) in self.sources.items() if kind == "http"]
             said = f"sources that take rows: {', '.join(takers)}" if takers else "no source does"
             raise Problem(404, f"there is no source of this name that takes rows; {said}")
@@ -205,11 +208,11 @@ class _Api:
             raise Problem(
                 400, f"an Idempotency-Key has 1 to {_KEY_CHARACTERS} printable characters"
             )
-        body = await self._body(request)
+        body = await self._body(request, self.taker)
         self.reading += len(body)
         try:
             loop = asyncio.get_running_loop()
-            work = partial(self._read, source, form, body, key)
+            work = partial(_read, self.taker, source, form, body, key)
             return _reply(await asyncio.wrap_future(await loop.run_in_executor(self.pool, work)))
         except Unreadable as problem:
             raise _unreadable(problem) from None
@@ -226,15 +229,6 @@ class _Api:
         finally:
             self.reading -= len(body)
 
-    def _read(self, source: str, form: str, body: bytes, key: str | None) -> Any:
-        """Read a body and hand its rows to the engine; runs in a thread of its own."""
-        digest = ""
-        if key is not None:
-            digest = hashlib.sha256(f"{source}\0{form}\0".encode() + body).hexdigest()
-            self.service.check_key(key, digest)
-        table = read_body(form, body, self.service.board.schemas[source])
-        return self.service.submit(Rows(source, table, len(body), key, digest))
-
     def _form(self, request: Request) -> str:
         given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         encoded = request.headers.get("content-encoding", "identity").lower() != "identity"
@@ -244,8 +238,8 @@ class _Api:
             raise Problem(415, f"this content type is not taken; {said}", {"Accept-Post": known})
         return CONTENT_TYPES[given]
 
-    async def _body(self, request: Request) -> bytes:
-        limits = self.service.limits
+    async def _body(self, request: Request, taker: Service) -> bytes:
+        limits = taker.limits
         too_large = Problem(
             413,
             f"the body is larger than {limits.body_bytes:,} bytes; send the rows in smaller parts",
@@ -255,8 +249,8 @@ class _Api:
         if told.isdigit() and int(told) > limits.body_bytes:
             raise too_large
         size = int(told) if told.isdigit() else 0
-        _, waiting = self.service.waiting
-        if self.service.full(size) or self.reading + waiting + size > 2 * limits.waiting_bytes:
+        _, waiting = taker.waiting
+        if taker.full(size) or self.reading + waiting + size > 2 * limits.waiting_bytes:
             raise _busy()
         parts, size = [], 0
         try:
@@ -355,6 +349,16 @@ class _Api:
     async def openapi(self, _: Request) -> Response:
         """The interface in OpenAPI's form."""
         return _file("openapi.json", "application/json")
+
+
+def _read(taker: Service, source: str, form: str, body: bytes, key: str | None) -> Any:
+    """Read a body and hand its rows to the engine; runs in a thread of its own."""
+    digest = ""
+    if key is not None:
+        digest = hashlib.sha256(f"{source}\0{form}\0".encode() + body).hexdigest()
+        taker.check_key(key, digest)
+    table = read_body(form, body, taker.board.schemas[source])
+    return taker.submit(Rows(source, table, len(body), key, digest))
 
 
 def _call(loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from skyband.query import Query
-from skyband.serve.service import Service
+from skyband.serve.shown import Shown
 from skyband.serve.status import ROWS
 
 __all__ = ["describe"]
 
 
-def describe(
-    service: Service, sources: Mapping[str, str], title: str, engine: str
-) -> dict[str, Any]:
+def describe(service: Shown, sources: Mapping[str, str], title: str, engine: str) -> dict[str, Any]:
     """The queries, the engine and the sources."""
     board = service.board
     return {
@@ -34,7 +32,7 @@ def describe(
     }
 
 
-def _query(service: Service, name: str, query: Query) -> dict[str, Any]:
+def _query(service: Shown, name: str, query: Query) -> dict[str, Any]:
     spec = query.spec()
     schema = service.board.columns(name)
     ((kind, window),) = spec["window"].items()

@@ -55,10 +55,9 @@ class Hub:
         number = int(last) if last is not None and last.isascii() and last.isdigit() else None
         self.subscribers += 1
         try:
-            yield b"retry: 1000\n\n"
             told = self._status = b"event: status\ndata: %b\n\n" % _json(self.status())
             piece, number = self._begin(number, reset=last is not None)
-            yield piece + told
+            yield b"retry: 1000\n" + piece + told
             while not self.closed:
                 changed = self._changed
                 piece, number = self._next(number)

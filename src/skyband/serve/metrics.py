@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from skyband.serve.service import Service
+from skyband.serve.shown import Shown
 from skyband.serve.status import ROWS
 
 __all__ = ["NAMES", "prometheus"]
@@ -50,7 +50,7 @@ NAMES = tuple(_full(name, kind) for name, (kind, _) in _KINDS.items())
 """Every metric there is."""
 
 
-def prometheus(service: Service, subscribers: int) -> str:
+def prometheus(service: Shown, subscribers: int) -> str:
     """All metrics as text."""
     found: dict[str, list[tuple[Mapping[str, str], float]]] = {name: [] for name in _KINDS}
     for query, stats in service.stats.items():
@@ -69,7 +69,7 @@ def prometheus(service: Service, subscribers: int) -> str:
         "answers": service.number,
         "waiting_requests": requests,
         "waiting_bytes": waiting,
-        "journal_bytes": service.journal.bytes,
+        "journal_bytes": service.journal_bytes,
         "idempotency_keys": len(service.keys),
         "subscribers": subscribers,
         "up": int(service.failure is None),

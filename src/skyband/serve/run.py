@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ import pyarrow as pa
 from skyband.errors import EngineError
 from skyband.jobs import Job, check_ready
 from skyband.query import Query
+from skyband.serve.board import Schemas
 from skyband.serve.doors import check_host
 from skyband.serve.feeds import Feed, source_feed
 from skyband.serve.jobfile import Sinks, Sources
-from skyband.serve.service import Limits, Service
+from skyband.serve.service import Service
+from skyband.serve.shown import Limits, Shown
 
-__all__ = ["PORT", "require_packages", "serve_job", "serve_stream"]
+__all__ = ["PORT", "require_packages", "serve_answers", "serve_job", "serve_stream"]
 
 PORT = 8470
 TOKEN = "SKYBAND_TOKEN"  # noqa: S105  (the name of a variable)
@@ -84,13 +87,32 @@ def serve_stream(
         _serve(service, {"": "stream"}, title, [feed], taken, host, (), started)
 
 
+def serve_answers(
+    title: str,
+    query: Query,
+    schemas: Schemas,
+    answers: Callable[[Shown], None],
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Show the answers of a query that runs elsewhere: ``answers`` is a thread's work."""
+    _ready(host)
+    from skyband.serve.server import listen
+
+    with listen(host, port) as taken, tempfile.TemporaryDirectory(prefix="skyband-") as folder:
+        shown = Shown({title: query}, schemas, Path(folder))
+        threading.Thread(target=answers, args=(shown,), name="skyband-answers", daemon=True).start()
+        _serve(shown, dict.fromkeys(schemas, "files"), title, [], taken, host, (), started)
+
+
 def _ready(host: str) -> None:
     require_packages()
     check_host(host, os.environ.get(TOKEN))
 
 
 def _serve(
-    service: Service,
+    service: Shown,
     kinds: dict[str, str],
     title: str,
     feeds: list[Feed],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -21,35 +21,17 @@ import pyarrow as pa
 from skyband.answers.answer import Answer
 from skyband.errors import DataError, EngineError, SkybandError
 from skyband.query import Query
-from skyband.serve.board import Board, Fault, Schemas
-from skyband.serve.history import Event, History
+from skyband.serve.board import Fault, Schemas
+from skyband.serve.history import Event
 from skyband.serve.journal import Journal
-from skyband.serve.keys import Applied, Keys
-from skyband.serve.payload import answer_text, text_of
-from skyband.serve.status import Status
+from skyband.serve.keys import Applied
+from skyband.serve.shown import Limits, Shown
 
 __all__ = ["Busy", "KeyReused", "Limits", "Refused", "Request", "Service"]
 
 
 Writer = Callable[[int, list[Answer]], None]
 """Writes the answers of a batch to sinks; a batch that comes again has the same number."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What bounds the memory and the disk that a service uses."""
-
-    body_bytes: int = 64 << 20
-    """Bytes of one request."""
-    waiting_requests: int = 256
-    waiting_bytes: int = 256 << 20
-    """Bytes of the requests that wait for the engine."""
-    journal_bytes: int = 256 << 20
-    """Bytes of journal after which a snapshot is taken."""
-    subscribers: int = 2_000
-    connections: int = 4_000
-    header_seconds: float = 10.0
-    body_seconds: float = 60.0
 
 
 class Refused(Exception):  # noqa: N818
@@ -84,7 +66,7 @@ class Request:
     done: Future[dict[str, Any]] = field(default_factory=Future)
 
 
-class Service:
+class Service(Shown):
     """A board that takes rows and keeps answers, in a folder."""
 
     def __init__(
@@ -97,24 +79,17 @@ class Service:
         limits: Limits | None = None,
         write: Writer | None = None,
     ) -> None:
-        self.limits = limits or Limits()
-        self.board = Board(queries, schemas, on_bad)
-        self.keys = Keys()
-        self.marks: dict[str, Any] = {}
-        self.status = Status(self.board)
         self.journal = Journal(folder)
-        self.history = History(list(queries), history, folder / "answers")
-        self.number = 0
-        """The number of the newest answer that the engine has made."""
+        try:
+            super().__init__(queries, schemas, folder, on_bad, history, limits)
+        except BaseException:
+            self.journal.close()
+            raise
+        self.marks: dict[str, Any] = {}
+        """How far the sources have come that the service reads itself."""
         self.batch = 0
         """How many requests were applied."""
         self._write = write
-        self.stats: dict[str, dict[str, int | float]] = {}
-        """The counts of each query after the last requests; other threads may read it."""
-        self.failure: str | None = None
-        """Why the engine stopped, if it did."""
-        self.on_answers: Callable[[], None] = lambda: None
-        """Called by the engine's thread when there are new answers."""
         self._waiting: deque[Request] = deque()
         self._waiting_bytes = 0
         self._change = threading.Condition()
@@ -154,6 +129,10 @@ class Service:
         return many or (
             bool(self._waiting) and self._waiting_bytes + size > self.limits.waiting_bytes
         )
+
+    @property
+    def journal_bytes(self) -> int:
+        return self.journal.bytes
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -273,22 +252,6 @@ class Service:
         if more["rows_late"]:
             reply["late"] = more["rows_late"]
         return reply
-
-    def _events(self, answers: list[Answer]) -> list[Event]:
-        """Number the answers, and write those that will be kept as JSON."""
-        left = Counter(answer.name for answer in answers)
-        events = []
-        for answer in answers:
-            name = answer.name
-            assert name is not None
-            self.number += 1
-            left[name] -= 1
-            if left[name] >= self.history.most:
-                self.history.skip(self.number)
-            elif self.number > self.history.last:
-                text = answer_text(answer)
-                events.append(Event(self.number, name, text_of(answer.end), text))
-        return events
 
     def _fail(self, problem: Exception) -> None:
         """Stop taking rows: memory may be ahead of the disk, so only a restart helps."""

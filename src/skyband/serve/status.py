@@ -79,6 +79,13 @@ class Status:
             if greatest is not None:
                 self.seen[source] = max(self.seen.get(source, greatest), greatest)
 
+    def counted(self, source: str, rows: int) -> None:
+        """Note how many rows a source has sent so far."""
+        with self._lock:
+            now = time.monotonic()
+            self._rates.append((now, rows - self.rows[source]))
+            self.rows[source], self.heard[source] = rows, now
+
     def save(self) -> dict[str, Any]:
         """What is kept over a restart."""
         return {"rows": self.rows, "seen": self.seen}

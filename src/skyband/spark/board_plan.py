@@ -73,6 +73,31 @@ class BoardPlan:
         return pa.schema([*given, pa.field("answer", pa.string())])
 
     @property
+    def keys(self) -> int:
+        """How many keys the state has."""
+        return sum(plan.keys for plan in self.plans.values())
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint belongs to, query by query."""
+        return {"board": {name: plan.identity for name, plan in self.plans.items()}}
+
+    def check_identity(self, found: Any) -> None:
+        """Raise EngineError if a query has changed; queries may be added and taken away."""
+        told = found.get("board") if isinstance(found, dict) else None
+        if not isinstance(told, dict):
+            raise EngineError(
+                "it was written by a job with a single [query]; give a job with [queries.NAME] a "
+                "folder of its own"
+            )
+        for name, plan in self.plans.items():
+            if name in told:
+                try:
+                    plan.check_identity(told[name])
+                except EngineError as problem:
+                    raise EngineError(f"query {name!r}: {problem}") from None
+
+    @property
     def metadata(self) -> dict[str, str]:
         """Each query's Arrow schema, as the metadata of the column ``answer``."""
         return {name: schema_text(plan.output) for name, plan in self.plans.items()}

@@ -26,11 +26,13 @@ from skyband.spark.board_stages import (
     board_unpacker,
     named,
 )
+from skyband.spark.letters import Carried
 from skyband.spark.plan import Plan
 from skyband.spark.processor import BOARD_ANSWERED_DDL, BoardProcessor
 from skyband.spark.requirements import advise_partitions, check_session
+from skyband.spark.summarise import NOTHING
 
-__all__ = ["board_plan_of", "ranked_board", "split_board"]
+__all__ = ["board_plan_of", "given_board", "ranked_board", "split_board"]
 
 _KEY = ("query", "bucket", "shard")
 
@@ -109,8 +111,16 @@ def _check_types(plan: Plan) -> None:
             ) from problem
 
 
-def _packed(frame: Any, board: BoardPlan, source: str) -> Any:
-    carried = ranking.carried_of(frame)
+def given_board(frames: Mapping[str, Any], board: BoardPlan, carried: Mapping[str, Carried]) -> Any:
+    """The output of a streaming board, still packed: columns ``query`` and ``payload``.
+
+    ``carried`` names the columns of each source that travel with those of the queries.
+    """
+    return _stepped(frames, board, carried)
+
+
+def _packed(frame: Any, board: BoardPlan, source: str, carried: Carried = NOTHING) -> Any:
+    carried = ranking.carried_of(frame) if carried is NOTHING else carried
     names = dict.fromkeys([*board.schemas[source].names, *carried.names])
     chosen = frame.select(*(f"`{name}`" for name in names))
     return chosen.mapInArrow(board_summariser(board, source, carried), BOARD_PACKED_DDL)
@@ -122,12 +132,16 @@ def _batch(frames: Mapping[str, Any], board: BoardPlan, schema: Any) -> Any:
     return pieces.repartition(1).mapInArrow(board_batch_finisher(board), schema)
 
 
-def _stepped(frames: Mapping[str, Any], board: BoardPlan) -> Any:
+def _stepped(
+    frames: Mapping[str, Any], board: BoardPlan, carried: Mapping[str, Carried] | None = None
+) -> Any:
     """Packed answers: the summaries of all sources through one state operator."""
+    beside = carried or {}
     label = f"board-{uuid.uuid4().hex[:8]}"
     marked = []
     for name, frame in frames.items():
-        packed = metrics.observe_rows(_packed(frame, board, name), label, name)
+        packed = _packed(frame, board, name, beside.get(name, NOTHING))
+        packed = metrics.observe_rows(packed, label, name)
         marked.append(packed.withWatermark("seen", board.delay))
     stepped = (
         ranking.union(marked)

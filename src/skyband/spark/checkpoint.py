@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from skyband.data.packing import unpack
 from skyband.errors import EngineError, SkybandError
+from skyband.spark.board_plan import BoardPlan
 from skyband.spark.parcels import schema_of
 from skyband.spark.plan import Plan
 from skyband.spark.requirements import first_line
@@ -68,7 +69,7 @@ class Claim:
     a first start fails before that, its leftovers do not keep another query from using the folder.
     """
 
-    def __init__(self, folder: str, plan: Plan, session: Any) -> None:
+    def __init__(self, folder: str, plan: Plan | BoardPlan, session: Any) -> None:
         self.folder = folder
         self.plan = plan
         self.session = session
@@ -77,6 +78,8 @@ class Claim:
         self.claimed = False
         self.new = True
         """Whether the folder was empty or missing before."""
+        self.outdated = False
+        """Whether queries were added to the job or taken away since the folder was claimed."""
         found = self._found()
         if found is not None:
             self._take(found)
@@ -92,8 +95,8 @@ class Claim:
 
     def confirm(self) -> None:
         """Claim the folder for this query: a batch has been computed."""
-        if not self.claimed:
-            self.claimed = True
+        if not self.claimed or self.outdated:
+            self.claimed, self.outdated = True, False
             if self.local:
                 self._write()
 
@@ -141,6 +144,7 @@ class Claim:
             raise EngineError(f"checkpoint {self.folder!r}: {problem}") from None
         self.run, self.new = str(found["run"]), False
         self.claimed = bool(found.get("claimed"))
+        self.outdated = found.get("identity") != self.plan.identity
 
     def _write(self) -> None:
         told = {"run": self.run, "claimed": self.claimed, "identity": self.plan.identity}

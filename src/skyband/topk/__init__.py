@@ -1,8 +1,8 @@
-"""The best k rows by score: three exact algorithms and an approximate one."""
+"""The best k rows by score, or the best k ids: exact algorithms and an approximate one."""
 
 from __future__ import annotations
 
-from skyband.query.topk import TopK
+from skyband.query.topk import TopK, algorithm_for
 
 __all__ = ["choose"]
 
@@ -13,4 +13,7 @@ def choose(query: TopK) -> str:
     A query with ``epsilon`` could use "pabf", but in our measurements the exact algorithm is faster
     (docs/decisions/0006-pabf-levels.md), so an approximate answer would save no time.
     """
+    distinct = getattr(query, "distinct", None)  # a spec of version 0.1 has no such field
+    if distinct is not None:
+        return algorithm_for(distinct, query.window.sort)
     return "skyband" if query.window.sort == "sized" else query.window.sort

@@ -2,7 +2,7 @@
 
 A summary holds the best k rows of each (pane, group): for each row a sortable score, a time or
 arrival number that breaks ties, and the columns that an answer shows. Rows that tie in both are
-sorted by id here, so that kernels can break these ties by position and need not look at ids.
+sorted by id, then by the hash of the kept columns, so that kernels can break ties by position.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type
+from skyband.data.keys import hash_kept
 from skyband.data.order import row_order, scores_of, sortable
 from skyband.data.time_axis import from_native
 from skyband.kernels.core.sorting import sort_runs
@@ -27,10 +28,11 @@ from skyband.kernels.topk.select import select_runs
 from skyband.query.topk import TopK
 from skyband.window import CountWindow
 
-__all__ = ["TopKSynopsis"]
+__all__ = ["ALL", "TopKSynopsis"]
 
 _BY_POSITION = np.zeros(0, np.int64)
-_ALL = 1 << 31
+ALL = 1 << 31
+"""The limit of a summary that holds every row."""
 
 
 class TopKSynopsis(Synopsis[TopK]):
@@ -41,28 +43,28 @@ class TopKSynopsis(Synopsis[TopK]):
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
-        self.limit = _ALL if self.keeps_all else query.k
+        self.limit = ALL if self.keeps_all else query.k
         self.counting = isinstance(query.window, CountWindow)
 
     # Columns ----------------------------------------------------------------------------------
 
     def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
         query = self.query
-        return named(*query.groups, query.id, query.score, query.time)
+        return named(*query.groups, query.id, query.score, query.time, *query.keep)
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         numeric("score", schema, self.query.score)
         plain_key("id", schema, self.query.id)
 
     def output(self) -> pa.Schema:
-        names = named(self.query.id, self.query.score, self.query.time)
+        names = named(self.query.id, self.query.score, self.query.time, *self.query.keep)
         return pa.schema([pa.field(n, output_type(self.schema.field(n).type)) for n in names])
 
     @cached_property
     def _payload(self) -> tuple[str, ...]:
         """Answer columns that cannot be recovered from key and tie."""
         query = self.query
-        names = named(query.id, query.time if self.counting else None)
+        names = named(query.id, query.time if self.counting else None, *query.keep)
         return tuple(name for name in names if name != query.score)
 
     # Rows -------------------------------------------------------------------------------------
@@ -113,7 +115,9 @@ class TopKSynopsis(Synopsis[TopK]):
     def _order(self, part: Part, run: Ints) -> Array:
         """Positions of rows in the order of their runs, best first."""
         ids = part.columns.get(f"shown:{self.query.id}")
-        return row_order(part["key"], part["tie"], ids, segment=run)
+        kept = [part[f"shown:{name}"] for name in self.query.keep]
+        hashes = hash_kept(kept) if kept else None
+        return row_order(part["key"], part["tie"], ids, segment=run, kept=hashes)
 
     # Answers ----------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.columns import native_dtype, to_numpy
 from skyband.data.decay import Decay
+from skyband.data.keys import hash_kept
 from skyband.data.order import id_ranks, sortable, unsortable
 from skyband.kernels.topk.select import select_runs
 from skyband.topk.base import TopKSynopsis
@@ -117,11 +118,14 @@ class DecayedRows(Accumulated, TopKSynopsis):
     def _order(self, part: Part, run: Ints) -> Array:
         exponent, mantissa = self.decay.order(self._scores(part), part["tie"])
         keys: list[Array] = [~part["tie"], -mantissa, ~exponent, run]
+        kept = [part[f"shown:{name}"] for name in self.query.keep]
         ids = part.columns.get(f"shown:{self.query.id}")
         if ids is not None:
             keys.insert(0, id_ranks(ids))
         elif self.query.id == self.query.score:
             keys.insert(0, part["key"])
+        if kept and len(part):
+            keys.insert(0, hash_kept(kept))
         return np.lexsort(keys)
 
     def _scores(self, part: Part) -> Floats:

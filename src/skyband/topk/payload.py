@@ -6,7 +6,7 @@ growing columns or, if the only shown column holds numbers or times, the value i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,11 @@ _SLACK = 4096
 """How many dropped rows may stay before the columns are compacted."""
 
 
-def payload_for(types: Mapping[str, pa.DataType]) -> Payload | Value:
-    """The cheapest payload for columns of these types, which have no nulls."""
-    return Value(*next(iter(types.items()))) if Value.fits(types) else Payload(types)
+def payload_for(types: Mapping[str, pa.DataType], kept: Collection[str] = ()) -> Payload | Value:
+    """The cheapest payload for columns of these types; only those in ``kept`` may have nulls."""
+    if Value.fits(types) and not kept:
+        return Value(*next(iter(types.items())))
+    return Payload(types, kept)
 
 
 class Value:
@@ -78,8 +80,12 @@ class Value:
 class Payload(RetainedRows):
     """One growing column per shown column; a row's slot is its position in them."""
 
-    def __init__(self, types: Mapping[str, pa.DataType]) -> None:
-        super().__init__({f"shown:{name}": kind for name, kind in types.items()}, length="used")
+    def __init__(self, types: Mapping[str, pa.DataType], kept: Collection[str] = ()) -> None:
+        super().__init__(
+            {f"shown:{name}": kind for name, kind in types.items()},
+            length="used",
+            any_type=[f"shown:{name}" for name in kept],
+        )
 
     def add(self, part: Part) -> Ints:
         """Append the shown columns of a summary; returns the slots of its rows."""

@@ -36,7 +36,8 @@ class SingleGroup(TopKSynopsis):
         self.payload = Payload({})
 
     def start(self) -> None:
-        self.payload = Payload({name: self.schema.field(name).type for name in self._payload})
+        types = {name: self.schema.field(name).type for name in self._payload}
+        self.payload = Payload(types, self.query.keep)
 
     @abstractmethod
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:

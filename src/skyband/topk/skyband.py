@@ -50,21 +50,22 @@ class SkybandTopK(TopKSynopsis):
         super().__init__(query)
         self.band = kernel.Skyband(query.k)
         self.payload: Payload | Value = Payload({})
-        self.lasting: Lasting | None = Lasting(query)
+        self.preselection: Lasting | None = Lasting(query)
         self._waiting: Runs | None = None
         """The last pane, if it is a whole window and has not been taken into the state."""
         self._waiting_answered = True
 
     def start(self) -> None:
-        self.payload = payload_for({name: self.schema.field(name).type for name in self._payload})
+        types = {name: self.schema.field(name).type for name in self._payload}
+        self.payload = payload_for(types, self.query.keep)
 
     def serve(self, queries: Sequence[Query], regular: bool) -> None:
         topks = [query for query in queries if isinstance(query, TopK)]
         self.limit = max(query.k for query in topks)
-        self.lasting = Lasting(self.query, topks) if regular else None
+        self.preselection = Lasting(self.query, topks) if regular else None
 
     def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
-        found = None if self.lasting is None else self.lasting.of(rows, score, tie)
+        found = None if self.preselection is None else self.preselection.of(rows, score, tie)
         return super()._select(rows, score, tie) if found is None else found
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:

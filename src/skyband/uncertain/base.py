@@ -20,6 +20,7 @@ from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type, to_numpy
+from skyband.data.keys import hash_kept
 from skyband.data.order import row_order, scores_of, sortable
 from skyband.kernels.core.sorting import sort_runs
 from skyband.kernels.topk.select import select_runs
@@ -57,7 +58,8 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
 
     def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
         query = self.query
-        return named(*query.groups, query.id, query.score, query.probability, query.time)
+        names = (query.id, query.score, query.probability, query.time)
+        return named(*query.groups, *names, *query.keep)
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         numeric("score", schema, self.query.score)
@@ -66,8 +68,11 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
 
     def output(self) -> pa.Schema:
         names = named(self.query.id, self.query.score, self.query.probability)
-        shown = [pa.field(n, output_type(self.schema.field(n).type)) for n in names]
-        return pa.schema([*shown, pa.field(CHANCE, pa.float64())])
+        shown, kept = (
+            [pa.field(n, output_type(self.schema.field(n).type)) for n in each]
+            for each in (names, self.query.keep)
+        )
+        return pa.schema([*shown, pa.field(CHANCE, pa.float64()), *kept])
 
     @property
     def id_column(self) -> str | None:
@@ -143,18 +148,21 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
             tied = np.zeros(len(runs), np.bool_)
         if self.id_column is not None:
             columns["shown"] = rows.take(self.id_column, positions)
+        columns |= {f"keep:{name}": rows.take(name, positions) for name in self.query.keep}
         part = Part(offsets, columns).resorted(np.flatnonzero(tied), self._order)
         return part, np.diff(offsets) == lengths
 
     def _order(self, part: Part, segment: Ints) -> Array:
-        """Row order within runs: by score and time, then by id, then by probability."""
+        """Row order within runs: score, time, id, probability, hash of the kept columns."""
         query = self.query
         ids = part.columns.get("shown")
         if query.id == query.score:
             ids = None  # equal scores are equal ids
         elif query.id is not None and query.id == query.probability:
             ids = pa.array(part["prob"])
-        return row_order(part["key"], part["tie"], ids, part["prob"], segment)
+        kept = [part[f"keep:{name}"] for name in query.keep]
+        hashes = hash_kept(kept) if kept else None
+        return row_order(part["key"], part["tie"], ids, part["prob"], segment, hashes)
 
     def combine(self, runs: Runs) -> Runs:
         # Most panes come in one piece: only the others need sorting.
@@ -195,6 +203,8 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
                 columns[field.name] = scores_of(part["key"], field.type, query.largest)
             elif field.name == query.probability:
                 columns[field.name] = pa.array(part["prob"]).cast(field.type)
+            elif field.name in query.keep:
+                columns[field.name] = part[f"keep:{field.name}"]
             else:
                 columns[field.name] = part["shown"]
         return Part(part.offsets, columns)

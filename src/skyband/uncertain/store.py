@@ -1,8 +1,8 @@
-"""Retained rows by slot: flat arrays, and the ids in a column store."""
+"""Retained rows by slot: flat arrays, and the ids and kept columns in column stores."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from skyband.arrays import Ints, Saved, State, grown
 from skyband.contract.runs import Part, Runs
 from skyband.data.column_store import ColumnStore
 from skyband.data.packing import prefixed, under
+from skyband.data.retained_rows import RetainedRows
 from skyband.kernels.uncertain.types import Rows
 
 __all__ = ["UncertainRows"]
@@ -26,10 +27,13 @@ class UncertainRows:
     are full; ``keep`` takes time in proportion to the rows kept.
     """
 
-    def __init__(self, id_type: pa.DataType | None) -> None:
+    def __init__(
+        self, id_type: pa.DataType | None, kept: Mapping[str, pa.DataType] | None = None
+    ) -> None:
         self.length = 0
         self.arrays: State = {n: np.zeros(0, d) for n, d in _COLUMNS.items()}
         self.ids = None if id_type is None else ColumnStore(id_type)
+        self.kept = RetainedRows(kept or {}, any_type=kept or ())
         self.rows = self._view()
 
     def __len__(self) -> int:
@@ -38,7 +42,7 @@ class UncertainRows:
     @property
     def nbytes(self) -> int:
         own = sum(array.nbytes for array in self.arrays.values())
-        return own + (0 if self.ids is None else self.ids.nbytes)
+        return own + (0 if self.ids is None else self.ids.nbytes) + self.kept.nbytes
 
     def _view(self) -> Rows:
         """The stored rows as kernels see them."""
@@ -55,6 +59,7 @@ class UncertainRows:
             self.arrays["pane"][start:end] = np.repeat(panes.stamp, part.lengths)
             if self.ids is not None:
                 self.ids.append(part["shown"])
+            self.kept.append(part.columns, end - start)
         self.length = end
         self.rows = self._view()
         return np.asarray(part.offsets + start)
@@ -66,6 +71,7 @@ class UncertainRows:
         columns: dict[str, Any] = {name: self.arrays[name].take(slots) for name in names}
         if self.ids is not None:
             columns["shown"] = self.ids.gather(slots)
+        columns |= self.kept.gather(slots)
         return Part(offsets, columns)
 
     def keep(self, slots: Ints) -> None:
@@ -73,6 +79,7 @@ class UncertainRows:
         self.arrays = {name: array[slots] for name, array in self.arrays.items()}
         if self.ids is not None:
             self.ids.compact(slots)
+        self.kept.compact(slots)
         self.length = len(slots)
         self.rows = self._view()
 
@@ -81,7 +88,7 @@ class UncertainRows:
         state = {name: array[: self.length].copy() for name, array in self.arrays.items()}
         if self.ids is not None:
             state |= prefixed("ids/", self.ids.state())
-        return state
+        return state | prefixed("kept/", self.kept.state())
 
     def restore(self, state: Saved) -> None:
         """Restore what ``state`` returned."""
@@ -90,6 +97,7 @@ class UncertainRows:
         self.rows = self._view()
         if self.ids is not None:
             self.ids.restore(under(state, "ids/"))
+        self.kept.restore(under(state, "kept/"))
 
     def _check(self) -> None:
         pane, key = self.arrays["pane"][: self.length], self.arrays["key"][: self.length]

@@ -63,7 +63,8 @@ class WindowedSynopsis(UncertainSynopsis):
 
     def start(self) -> None:
         name = self.id_column
-        self.store = UncertainRows(None if name is None else self.schema.field(name).type)
+        kept = {f"keep:{each}": self.schema.field(each).type for each in self.query.keep}
+        self.store = UncertainRows(None if name is None else self.schema.field(name).type, kept)
 
     # What an algorithm supplies ---------------------------------------------------------------
 

@@ -89,5 +89,5 @@ def _faults(query: Query, source: str, table: pa.Table) -> list[tuple[int, str]]
     if taken.faults is None:
         return []
     rows = np.flatnonzero(taken.faults.mask).tolist()
-    shown = table.select(intake.bound[source].names)
+    shown = intake.widened(source, table.select(intake.bound[source].names))
     return list(zip(rows, taken.faults.each(shown), strict=True))

@@ -4,7 +4,7 @@
 // its query; what is shown is either the newest of them or, after a step back, those of one moment.
 
 const $ = (id) => document.getElementById(id);
-const SVG = "http://www.w3.org/2000/svg";
+const SVG = document.querySelector("svg").namespaceURI;
 const BUMPS = 30; // windows in the chart of ranks
 const SPARKS = 60; // windows in the small chart of totals
 const PAUSE = 220; // milliseconds between two pictures, at least

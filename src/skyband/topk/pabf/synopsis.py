@@ -59,7 +59,7 @@ class Pabf(SingleGroup):
         preselect = query.options.get("preselect", False)
         if not isinstance(preselect, bool):
             raise QueryError(f"option 'preselect' must be True or False, not {preselect!r}")
-        self.lasting = Lasting(query) if preselect else None
+        self.preselection = Lasting(query) if preselect else None
         self.state = new_candidates(query.k)
         self.room = room_for(query.k, query.window.panes.per_window)
         self.width, self.whole = 0.0, 0
@@ -76,7 +76,7 @@ class Pabf(SingleGroup):
     # Rows -------------------------------------------------------------------------------------
 
     def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
-        found = None if self.lasting is None else self.lasting.of(rows, score, tie)
+        found = None if self.preselection is None else self.preselection.of(rows, score, tie)
         return found or self.filter.select(rows, score, tie, self.query.largest)
 
     def _settled(self, part: Part) -> Part:
@@ -132,9 +132,10 @@ class Pabf(SingleGroup):
         return super().finish(partials)
 
     def _by_id(self, runs: Runs) -> Runs:
-        """Sort rows with equal score and time by id."""
+        """Sort rows with equal score and time by id, then by the hash of their kept columns."""
         part = runs.parts["rows"]
-        if f"shown:{self.query.id}" not in part.columns or len(part) < 2:
+        settled = f"shown:{self.query.id}" not in part.columns and not self.query.keep
+        if settled or len(part) < 2:
             return runs
         key, tie = part["key"], part["tie"]
         same = np.flatnonzero((key[1:] == key[:-1]) & (tie[1:] == tie[:-1]))

@@ -1,0 +1,211 @@
+"""The ``keep`` columns of ``HeavyHitters``: those of each item's latest live row.
+
+Each summary has a part ``kept`` with the latest row of every item of a pane. Over sealed panes only
+the newest of these rows is needed, because it expires last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved, State, grown
+from skyband.contract.rows import Rows, Windows
+from skyband.contract.runs import Part, Runs, offsets_of, pick
+from skyband.data.keys import KeyIndex, hash_kept, owned_keys
+from skyband.data.packing import prefixed, under
+from skyband.data.retained_rows import RetainedRows
+from skyband.data.winners import winners
+
+__all__ = ["LatestRows", "bare", "latest_of_rows", "latest_of_runs"]
+
+_UNSEEN = np.iinfo(np.int64).min
+
+
+def bare(runs: Runs) -> Runs:
+    """Summaries without their kept rows."""
+    parts = {name: part for name, part in runs.parts.items() if name != "kept"}
+    return Runs(runs.stamp, runs.group, parts, runs.scalars)
+
+
+def latest_of_rows(rows: Rows, hashes: Hashes, keep: tuple[str, ...]) -> Part:
+    """The latest row of each item of each run; ``hashes`` are those of all rows' items."""
+    chosen, offsets = _latest(
+        hashes,
+        rows.tie,
+        rows.offsets,
+        lambda tied: hash_kept([rows.take(name, tied) for name in keep]),
+    )
+    columns: dict[str, Any] = {"hash": hashes[chosen], "tie": rows.tie[chosen]}
+    return Part(offsets, columns | {f"keep:{name}": rows.take(name, chosen) for name in keep})
+
+
+def latest_of_runs(part: Part, keep: tuple[str, ...]) -> Part:
+    """The latest row of each item of each run, in runs that were joined."""
+    if not len(part):
+        return part
+    chosen, offsets = _latest(
+        part["hash"],
+        part["tie"],
+        part.offsets,
+        lambda tied: hash_kept([pick(part[f"keep:{name}"], tied) for name in keep]),
+    )
+    return part.rows(chosen, offsets)
+
+
+def _latest(
+    hashes: Hashes, tie: Ints, offsets: Ints, kept: Callable[[Ints], Hashes]
+) -> tuple[Ints, Ints]:
+    """Positions of the latest row of each (run, item), in the order of the runs; their offsets."""
+    runs = len(offsets) - 1
+    index = KeyIndex(expected=len(hashes) // 8)
+    codes = index.encode(owned_keys(hashes, np.arange(runs), offsets)).codes
+    chosen = winners(codes, len(index), [tie], kept)
+    # Codes follow the order of the rows, so those of one run are next to each other.
+    run = np.searchsorted(offsets, chosen, side="right") - 1
+    return chosen, offsets_of(np.bincount(run, minlength=runs))
+
+
+class LatestRows:
+    """The kept columns of the latest live row of each item.
+
+    Cost: O(1) per item of a pane. State: one row per live item, or per item that a sketch counts.
+    """
+
+    def __init__(self, types: Mapping[str, pa.DataType], grouped: bool, own_windows: bool) -> None:
+        named = {f"keep:{name}": kind for name, kind in types.items()}
+        self.grouped, self.own_windows = grouped, own_windows
+        self.index = KeyIndex()
+        self.store = RetainedRows(named, any_type=named)
+        self.pane = np.zeros(0, np.int64)
+        """The pane of each code's row; ``_UNSEEN`` if it has none yet."""
+        self.group = np.zeros(0, np.int32)
+
+    @property
+    def nbytes(self) -> int:
+        return self.index.nbytes + self.store.nbytes + self.pane.nbytes + self.group.nbytes
+
+    def keys(self, hashes: Hashes, groups: Codes, offsets: Ints) -> Hashes:
+        """Keys of items by their hashes; ``offsets`` cuts them into stretches of one group each."""
+        return owned_keys(hashes, groups, offsets) if self.grouped else hashes
+
+    # Panes ------------------------------------------------------------------------------------
+
+    def take(
+        self, panes: Runs, windows: Windows, found: Runs | None, hashes: Hashes
+    ) -> Runs | None:
+        """Take panes, and add their kept columns to the answers of windows.
+
+        ``hashes`` are those of the items in the answers ``found``.
+        """
+        part = panes.part("kept")
+        fresh = self._encode(panes, part) if len(part) else np.zeros(0, np.int32)
+        if found is not None:
+            found = self._answered(found, hashes, windows, panes, part, fresh)
+        if len(part):
+            self.pane[fresh] = np.repeat(panes.stamp, part.lengths)
+            self.store.put(fresh, part.columns)
+        if len(windows):
+            self._expire(windows)
+        return found
+
+    def _encode(self, panes: Runs, part: Part) -> Codes:
+        codes, rows, fresh = self.index.encode(self.keys(part["hash"], panes.group, part.offsets))
+        self.pane = grown(self.pane, self.index.bound)
+        self.group = grown(self.group, self.index.bound)
+        self.pane[fresh] = _UNSEEN
+        self.group[fresh] = panes.group[np.searchsorted(part.offsets, rows, side="right") - 1]
+        return codes
+
+    def _answered(
+        self, found: Runs, hashes: Hashes, windows: Windows, panes: Runs, part: Part, fresh: Codes
+    ) -> Runs:
+        """The answers, each with the latest of its rows before the window's end."""
+        items = found.parts["items"]
+        asked = self.index.find(self.keys(hashes, found.group, items.offsets))
+        ends = windows.end[np.searchsorted(windows.number, found.stamp)]
+        bound = np.searchsorted(
+            np.repeat(panes.stamp, part.lengths), np.repeat(ends, items.lengths)
+        )
+        # Sorted by (code, position): the row asked for is the last of its code before the bound.
+        width = len(fresh) + 1
+        order = np.argsort(fresh, kind="stable")
+        at = np.searchsorted(
+            fresh[order] * np.int64(width) + order, asked * np.int64(width) + bound
+        )
+        at = order[np.maximum(at - 1, 0)] if len(order) else at
+        here = np.zeros(len(asked), np.bool_) if not len(order) else fresh[at] == asked
+        if len(order):
+            here &= at < bound
+        return self._with_columns(found, asked, part, at, here)
+
+    def _with_columns(self, found: Runs, asked: Array, part: Part, at: Array, here: Mask) -> Runs:
+        """Add columns: those of fresh rows ``at`` where ``here``, else those of the store."""
+        items = found.parts["items"]
+        kept = self.stored(asked[~here])
+        columns = {}
+        place = np.where(here, np.cumsum(here) - 1 + (~here).sum(), np.cumsum(~here) - 1)
+        for name, old in kept.items():
+            if here.any():
+                both = pa.concat_arrays([old, pick(part[name], at[here])])
+                columns[name] = both.take(pa.array(place))
+            else:
+                columns[name] = old
+        return found.with_parts(items=Part(items.offsets, {**items.columns, **columns}))
+
+    def stored(self, codes: Array) -> dict[str, pa.Array]:
+        """The kept columns of these codes; null for a code of -1 or without a row."""
+        known = (codes >= 0) & (codes < len(self.pane))
+        known[known] &= self.pane[codes[known]] != _UNSEEN
+        found = self.store.gather(codes[known])
+        if known.all():
+            return found
+        place = np.cumsum(known) - 1
+        return {n: c.take(pa.array(place, mask=~known)) for n, c in found.items()}
+
+    def read(self, found: Runs, hashes: Hashes) -> Runs:
+        """Add the kept columns to answers over the panes as they are now."""
+        items = found.parts["items"]
+        asked = self.index.find(self.keys(hashes, found.group, items.offsets))
+        return found.with_parts(items=Part(items.offsets, {**items.columns, **self.stored(asked)}))
+
+    def _expire(self, windows: Windows) -> None:
+        live = self.index.codes()
+        if self.own_windows:
+            assert windows.group is not None
+            most = int(max(self.group[live].max(initial=0), windows.group.max()))
+            needed = np.full(most + 1, _UNSEEN)
+            np.maximum.at(needed, windows.group, windows.first)
+            self.index.release(live[self.pane[live] < needed[self.group[live]]])
+        else:
+            self.index.release(live[self.pane[live] < windows.first[-1]])
+
+    def keep_only(self, keys: Hashes) -> None:
+        """Forget all items except those with these keys."""
+        live = self.index.codes()
+        wanted = np.zeros(self.index.bound, np.bool_)
+        found = self.index.find(keys)
+        wanted[found[found >= 0]] = True
+        self.index.release(live[~wanted[live]])
+
+    # State ------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        known = self.index.bound
+        arrays: State = {"pane": self.pane[:known].copy(), "group": self.group[:known].copy()}
+        free = np.setdiff1d(np.arange(known), self.index.codes())
+        arrays["pane"][free], arrays["group"][free] = 0, 0
+        return arrays | prefixed("index/", self.index.state()) | self.store.state()
+
+    def restore(self, arrays: Saved) -> None:
+        self.index.restore(under(arrays, "index/"))
+        self.store.restore(arrays)
+        self.pane, self.group = arrays["pane"].copy(), arrays["group"].copy()
+
+    def _check(self) -> None:
+        self.index._check()
+        live = self.index.codes()
+        assert (self.pane[live] != _UNSEEN).all()

@@ -1,0 +1,98 @@
+"""What a page shows, wherever the answers come from: a board, its kept answers, its status."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from skyband.answers.answer import Answer
+from skyband.query import Query
+from skyband.serve.board import Board, Schemas
+from skyband.serve.history import Event, History
+from skyband.serve.keys import Keys
+from skyband.serve.payload import answer_text, text_of
+from skyband.serve.status import Status
+
+__all__ = ["Limits", "Shown"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What bounds the memory and the disk that a service uses."""
+
+    body_bytes: int = 64 << 20
+    """Bytes of one request."""
+    waiting_requests: int = 256
+    waiting_bytes: int = 256 << 20
+    """Bytes of the requests that wait for the engine."""
+    journal_bytes: int = 256 << 20
+    """Bytes of journal after which a snapshot is taken."""
+    subscribers: int = 2_000
+    connections: int = 4_000
+    header_seconds: float = 10.0
+    body_seconds: float = 60.0
+
+
+class Shown:
+    """Answers that are kept and shown. By itself it takes no rows: ``show`` takes answers."""
+
+    def __init__(
+        self,
+        queries: Mapping[str, Query],
+        schemas: Schemas,
+        folder: Path,
+        on_bad: str = "skip",
+        history: int = 1_000,
+        limits: Limits | None = None,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.board = Board(queries, schemas, on_bad)
+        self.status = Status(self.board)
+        self.history = History(list(queries), history, folder / "answers")
+        self.keys = Keys()
+        self.number = 0
+        """The number of the newest answer."""
+        self.stats: dict[str, dict[str, int | float]] = self.board.stats()
+        """The counts of each query; other threads may read it."""
+        self.failure: str | None = None
+        """Why the engine stopped, if it did."""
+        self.on_answers: Callable[[], None] = lambda: None
+        """Called by the engine's thread when there are new answers."""
+
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many requests and bytes wait for the engine."""
+        return 0, 0
+
+    @property
+    def journal_bytes(self) -> int:
+        """Bytes in the journal since the last snapshot."""
+        return 0
+
+    def show(self, answers: Iterable[Answer]) -> None:
+        """Keep answers and tell everyone who is watching."""
+        events = self._events(list(answers))
+        self.history.add(events, self.number)
+        if events:
+            self.on_answers()
+
+    def close(self) -> None:
+        """Nothing to write down."""
+
+    def _events(self, answers: list[Answer]) -> list[Event]:
+        """Number the answers, and write those that will be kept as JSON."""
+        only = next(iter(self.board.queries))  # an answer without a name is of the only query
+        named = [(answer.name or only, answer) for answer in answers]
+        left = Counter(name for name, _ in named)
+        events = []
+        for name, answer in named:
+            self.number += 1
+            left[name] -= 1
+            if left[name] >= self.history.most:
+                self.history.skip(self.number)
+            elif self.number > self.history.last:
+                text = answer_text(answer)
+                events.append(Event(self.number, name, text_of(answer.end), text))
+        return events

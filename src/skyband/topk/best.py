@@ -1,0 +1,237 @@
+"""``distinct="best"``: each id once, with the best of its live rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.arrays import Array, Hashes, Ints, Saved, State
+from skyband.contract.rows import Rows, Windows
+from skyband.contract.runs import Part, Runs, expand, offsets_of
+from skyband.data.keys import hash_kept
+from skyband.data.order import sortable
+from skyband.kernels.core.borrow import frozen
+from skyband.kernels.topk import distinct as kernel
+from skyband.kernels.topk.distinct import Asked, Pushed, fold_distinct
+from skyband.kernels.topk.select import select_runs
+from skyband.query.topk import TopK
+from skyband.topk.base import ALL
+from skyband.topk.distinct import DistinctTopK
+from skyband.topk.everyone import Everyone
+from skyband.topk.payload import Payload, Value, payload_for
+
+__all__ = ["SkybandDistinct"]
+
+_NONE = np.zeros(0, np.int64)
+_BY_POSITION = np.zeros(0, np.int64)
+
+
+class SkybandDistinct(DistinctTopK):
+    """Keeps the k-skyband of ids: a row goes when k other ids, or its own, have later, better rows.
+
+    Cost: one comparison per row that is not among the best few of its pane, a hash per other row,
+    and one pass over a group's skyband per row that enters it; O(k) per answer. State: rows whose
+    id has no later, better row, and that are followed by better rows of fewer than k ids; per group
+    about k (1 + ln panes) if scores come in random order, at most k times the panes. Exact. It is
+    the k-skyband of Mouratidis et al. 2006, with ids in place of rows.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> plays = pa.table({"player": ["a", "a", "b"], "x": [3, 5, 4]})
+    >>> query = sb.TopK(k=2, score="x", id="player", distinct="best", window=sb.CountWindow(3))
+    >>> sb.rank(plays, query).select(["player", "x"]).to_pylist()
+    [{'player': 'a', 'x': 5}, {'player': 'b', 'x': 4}]
+    """
+
+    shortens = True
+    saved_arrays = ("rows", "starts")
+    saved_parts = (("payload/", "payload"),)
+
+    def __init__(self, query: TopK) -> None:
+        super().__init__(query)
+        self.rows = np.zeros((0, kernel.WIDTH), np.int64)
+        self.starts = np.zeros(1, np.int64)
+        self.payload: Payload | Value = Payload({})
+        self.everyone: Everyone | None = None
+        """The best row of every id of each live pane, if positions are asked for."""
+
+    def track_positions(self) -> None:
+        self.limit = ALL
+        self.everyone = Everyone()
+
+    def start(self) -> None:
+        types = {name: self.schema.field(name).type for name in self._payload}
+        self.payload = payload_for(types, self.query.keep)
+
+    def _rule(self, key: Ints, tie: Ints) -> Sequence[Ints]:
+        return key, tie
+
+    # Rows -------------------------------------------------------------------------------------
+
+    def summarise(self, rows: Rows) -> Runs:
+        score = rows.numpy(self.query.score)
+        tie = _BY_POSITION if self.counting else rows.tie
+        look = 4 * self.limit + 16
+        runs = np.arange(len(rows.pane))
+        pieces: list[tuple[Ints, Part]] = []
+        while len(runs):
+            part, whole = self._best_few(rows, score, tie, runs, look)
+            done = whole | (part.lengths >= self.limit)
+            pieces.append((runs[done], part.take(np.flatnonzero(done))))
+            runs, look = runs[~done], 4 * look
+        found = Runs.concat([Runs(each, rows.group[each], {"rows": p}) for each, p in pieces])
+        part = found.take(np.argsort(found.stamp)).parts["rows"]
+        return rows.runs({"rows": self._best(part)})
+
+    def _best_few(
+        self, rows: Rows, score: Array, tie: Ints, runs: Ints, look: int
+    ) -> tuple[Part, Any]:
+        """The ids of the best ``look`` rows of some runs, and which runs have no other rows."""
+        lengths = rows.lengths[runs]
+        if not len(lengths) or lengths.max() <= look:
+            positions, cuts = expand(rows.offsets[:-1][runs], lengths), offsets_of(lengths)
+        elif len(runs) == len(rows.pane):
+            positions, cuts = select_runs(score, tie, rows.offsets, look, self.query.largest)
+        else:
+            some = expand(rows.offsets[:-1][runs], lengths)
+            ties = tie[some] if len(tie) else tie
+            positions, cuts = select_runs(
+                score[some], ties, offsets_of(lengths), look, self.query.largest
+            )
+            positions = some[positions]
+        whole = np.diff(cuts) == lengths
+        keep = self.query.keep
+
+        def kept(at: Ints) -> Hashes:
+            return hash_kept([rows.take(name, positions[at]) for name in keep])
+
+        key = sortable(score[positions], self.query.largest)
+        hashes = self.ids(rows, positions)
+        ties = rows.ties(positions, cuts, runs)
+        chosen, offsets = self.one_each(key, ties, hashes, cuts, kept if keep else None)
+        columns: dict[str, Any] = {"key": key[chosen], "tie": ties[chosen], "hash": hashes[chosen]}
+        shown = positions[chosen]
+        columns |= {f"shown:{name}": rows.take(name, shown) for name in self._payload}
+        return Part(offsets, columns), whole
+
+    def combine(self, runs: Runs) -> Runs:
+        runs = runs.united()
+        return runs.with_parts(rows=self._best(self.united(runs.parts["rows"])))
+
+    # Panes ------------------------------------------------------------------------------------
+
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+        if self.everyone is not None:
+            self.everyone.take(self._named(panes))
+            panes = panes.with_parts(rows=self._few(panes.parts["rows"]))
+        part = panes.parts["rows"]
+        slots = self.payload.add(part) if len(part) else _NONE
+        order = np.argsort(panes.group, kind="stable")
+        runs = Part(part.offsets, {n: part.columns.get(n, _NONE) for n in ("key", "tie", "hash")})
+        runs = Part(part.offsets, {**runs.columns, "slot": slots}).take(order)
+        pushed = Pushed(
+            frozen(panes.stamp[order]), frozen(panes.group[order]), frozen(runs.offsets),
+            frozen(runs["key"]), frozen(runs["tie"]),
+            frozen(np.asarray(runs["hash"]).view(np.int64)), frozen(runs["slot"]),
+        )  # fmt: skip
+        groups = max(len(self.starts) - 1, int(panes.group.max(initial=-1)) + 1)
+        asked, numbers = self._asked(windows, groups)
+        self.rows, self.starts, rows, told = fold_distinct(
+            frozen(self.rows), frozen(self.starts), groups, self.query.k, pushed, asked
+        )
+        found = None
+        if len(windows):
+            columns: dict[str, Any] = {"key": rows[:, 0].copy(), "tie": rows[:, 1].copy()}
+            columns |= self.payload.gather(rows[:, 2].copy())
+            found = Runs(
+                numbers[told[:, 0]],
+                told[:, 1].astype(np.int32),
+                {"rows": Part(offsets_of(told[:, 2]), columns)},
+            )
+        if self.everyone is not None and len(windows):
+            self.everyone.expire(windows)
+        if self.payload.crowded(len(self.rows)):
+            self.payload.compact(self.rows[:, kernel.SLOT])
+            self.rows[:, kernel.SLOT] = np.arange(len(self.rows))
+        return found
+
+    def _few(self, part: Part) -> Part:
+        """The best k rows of each run and those tied with the k-th: all that answers can need."""
+        if not len(part):
+            return part
+        key, tie = frozen(part["key"]), frozen(part["tie"])
+        return part.rows(*select_runs(key, tie, part.offsets, self.query.k, True))
+
+    def _named(self, panes: Runs) -> Runs:
+        """Panes with only what positions depend on."""
+        part = panes.parts["rows"]
+        names = ("key", "tie", "hash", f"shown:{self.query.id}")
+        columns = {name: part[name] for name in names if name in part.columns}
+        return Runs(panes.stamp, panes.group, {"rows": Part(part.offsets, columns)})
+
+    def position(
+        self, first: int, end: int, group: int, key: Sequence[pa.Array]
+    ) -> tuple[int, Any, int] | None:
+        assert self.everyone is not None
+        part = self.everyone.rows(first, group)
+        return None if part is None else self.position_in(self._of_each(part), key)
+
+    def _of_each(self, part: Part) -> Part:
+        """The best row of each id; rows that differ only in kept columns are equal here."""
+        found = self.one_each(part["key"], part["tie"], part["hash"], part.offsets, None)
+        return part.rows(*found)
+
+    def _asked(self, windows: Windows, groups: int) -> tuple[Asked, Ints]:
+        """Windows as the kernel takes them, and their numbers."""
+        first, end, number = windows.first, windows.end, windows.number
+        if windows.group is None:
+            return Asked(frozen(first), frozen(end), frozen(_NONE), True), number
+        order = np.lexsort((number, windows.group))
+        cuts = np.searchsorted(windows.group[order], np.arange(groups + 1))
+        asked = Asked(frozen(first[order]), frozen(end[order]), frozen(cuts), False)
+        return asked, number[order]
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        owner = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        live = (self.rows[:, kernel.PANE] >= first) & (self.rows[:, kernel.SHADE] < first)
+        if group is not None:
+            live &= owner == group
+        at = np.flatnonzero(live)
+        groups, lengths = np.unique(owner[at], return_counts=True)
+        columns: dict[str, Any] = {
+            "key": self.rows[at, kernel.KEY], "tie": self.rows[at, kernel.TIE]
+        }  # fmt: skip
+        columns |= self.payload.gather(self.rows[at, kernel.SLOT])
+        part = Part(offsets_of(lengths), columns).first_rows(self.query.k)
+        return Runs(np.zeros(len(groups), np.int64), groups.astype(np.int32), {"rows": part})
+
+    # State ------------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, int | float]:
+        more = 0 if self.everyone is None else self.everyone.nbytes
+        return {"retained": len(self.rows), "state_bytes": self.nbytes + more}
+
+    def snapshot(self) -> State:
+        own = super().snapshot()
+        return own if self.everyone is None else own | self.everyone.state()
+
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
+        if self.everyone is not None:
+            self.everyone.restore(arrays)
+
+    def _check(self) -> None:
+        k, columns = self.query.k, kernel
+        self.payload._check(self.rows[:, columns.SLOT])
+        for low, high in zip(self.starts[:-1], self.starts[1:], strict=True):
+            rows = self.rows[low:high]
+            order = np.lexsort((~rows[:, columns.TIE], ~rows[:, columns.KEY]))
+            assert (rows[:, :2] == rows[order][:, :2]).all()
+            for i, row in enumerate(rows):
+                later = rows[:i][rows[:i, columns.PANE] >= row[columns.PANE]]
+                assert (later[:, columns.HASH] != row[columns.HASH]).all()
+                assert len(set(later[:, columns.HASH].tolist())) <= row[columns.COUNT] < k
+                own = rows[:i][rows[:i, columns.HASH] == row[columns.HASH]]
+                assert not len(own) or own[:, columns.PANE].max() <= row[columns.SHADE]

@@ -1,0 +1,102 @@
+"""``TopK(distinct=...)``: each id once. What the algorithms for "best" and "latest" share.
+
+In a summary each id has one row per pane. Rows are sharded by id, so that a shard knows all rows of
+its ids, and a partial answer is the best k ids of a shard.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.arrays import Hashes, Ints
+from skyband.contract.rows import Rows
+from skyband.contract.runs import Part, offsets_of, pick
+from skyband.data.keys import KeyIndex, hash_array, hash_kept, owned_keys, shards_of
+from skyband.data.order import id_ranks, scores_of
+from skyband.data.winners import winners
+from skyband.query.topk import TopK
+from skyband.topk.base import TopKSynopsis
+
+__all__ = ["DistinctTopK"]
+
+
+class DistinctTopK(TopKSynopsis):
+    """Everything that algorithms with one row per id share, except the state over sealed panes."""
+
+    many_groups = True
+    positions = True
+
+    def __init__(self, query: TopK) -> None:
+        super().__init__(query)
+        self._likely = 0
+        """How many ids the last batch had, so that the next one's table need not grow."""
+
+    def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
+        return shards_of([batch.column(self.query.id)], shards)
+
+    @abstractmethod
+    def _rule(self, key: Ints, tie: Ints) -> Sequence[Ints]:
+        """What decides which row of an id counts: the greatest of these, one after another."""
+
+    def ids(self, rows: Rows, positions: Ints | None = None) -> Hashes:
+        """Hashes of the ids, of all rows or of those at these positions of the run order."""
+        assert self.query.id is not None
+        if positions is not None:
+            return hash_array(rows.take(self.query.id, positions))
+        hashes = hash_array(rows.batch.column(self.query.id))
+        return hashes if rows.index is None else hashes[rows.index]
+
+    def one_each(
+        self, key: Ints, tie: Ints, hashes: Hashes, offsets: Ints, kept: Any
+    ) -> tuple[Ints, Ints]:
+        """Positions of the row that counts of each (run, id), run by run, and their offsets.
+
+        ``kept`` gives the hashes of the kept columns at some positions.
+        """
+        runs = len(offsets) - 1
+        index = KeyIndex(expected=min(len(hashes), self._likely))
+        keys = hashes if runs == 1 else owned_keys(hashes, np.arange(runs), offsets)
+        codes = index.encode(keys).codes
+        self._likely = len(index)
+        chosen = winners(codes, len(index), self._rule(key, tie), kept)
+        # Codes follow the order of the rows, so those of one run are next to each other.
+        run = np.searchsorted(offsets, chosen, side="right") - 1
+        return chosen, offsets_of(np.bincount(run, minlength=runs))
+
+    def position_in(self, part: Part, key: Sequence[pa.Array]) -> tuple[int, Any, int] | None:
+        """The position of an id among rows of one group, one per id, in any order."""
+        if not len(part):
+            return None
+        at = np.flatnonzero(part["hash"] == hash_array(key[0])[0])
+        if not len(at):
+            return None
+        keys, ties = part["key"], part["tie"]
+        mine, own = keys[at[0]], ties[at[0]]
+        better = (keys > mine) | ((keys == mine) & (ties > own))
+        tied = np.flatnonzero((keys == mine) & (ties == own))
+        some = part.rows(tied, np.array([0, len(tied)]))
+        ids = some.columns.get(f"shown:{self.query.id}")
+        order = np.argsort(id_ranks(ids), kind="stable") if ids is not None else np.zeros(1, int)
+        place = int(np.flatnonzero(tied[order] == at[0])[0])
+        kind = self.output().field(self.query.score).type
+        value = scores_of(keys[at[:1]], kind, self.query.largest)[0].as_py()
+        return int(better.sum()) + place + 1, value, len(part)
+
+    def united(self, part: Part) -> Part:
+        """One row per id of each run, in runs that were joined."""
+        if not len(part):
+            return part
+        keep = self.query.keep
+
+        def kept(positions: Ints) -> Hashes | None:
+            return hash_kept([pick(part[f"shown:{name}"], positions) for name in keep])
+
+        found = self.one_each(
+            part["key"], part["tie"], part["hash"], part.offsets, kept if keep else None
+        )
+        return part.rows(*found)

@@ -1,0 +1,103 @@
+"""``distinct`` over windows that no row leaves: decay and landmark windows.
+
+The order of two rows never changes there, so for ``distinct="best"`` k ids per group suffice. For
+"latest" every id counts, because the row that ranks it may be replaced by a worse one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.arrays import Hashes, Ints
+from skyband.contract.accumulated import Accumulated
+from skyband.contract.rows import Rows, Windows
+from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.data.keys import KeyIndex, hash_array, owned_keys, shards_of
+from skyband.query.topk import TopK
+from skyband.topk.base import ALL, TopKSynopsis
+from skyband.topk.decay import DecayedRows
+from skyband.topk.landmark import BestRows
+
+__all__ = ["DecayedIds", "LandmarkIds"]
+
+
+class _Ids(Accumulated, TopKSynopsis):
+    """One row per id in every summary and in the state. Exact.
+
+    Cost: a sort of the rows of each pane, and of the groups of the state that have rows in it.
+    State: k ids per group for "best", all ids for "latest".
+    """
+
+    def __init__(self, query: TopK) -> None:
+        super().__init__(query)
+        self.limit = ALL
+
+    def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
+        return shards_of([batch.column(self.query.id)], shards)
+
+    def summarise(self, rows: Rows) -> Runs:
+        runs = super().summarise(rows)
+        return runs.with_parts(rows=self._of_each(runs.parts["rows"]))
+
+    def combine(self, runs: Runs) -> Runs:
+        runs = runs.united()
+        return runs.with_parts(rows=self._of_each(runs.parts["rows"]))
+
+    def _ids(self, part: Part) -> Hashes:
+        same = self.query.id == self.query.score
+        return hash_array(pa.array(part["key"]) if same else part[f"shown:{self.query.id}"])
+
+    def _of_each(self, part: Part) -> Part:
+        """The row that counts of each id; for "best" only those of the best k ids of each run."""
+        if not len(part):
+            return part
+        run = np.repeat(np.arange(len(part.lengths)), part.lengths)
+        order: Any = self._order(part, run)
+        if self.query.distinct == "latest":
+            turn = np.lexsort((np.arange(len(order)), ~part["tie"][order], run[order]))
+            order = order[turn]
+        keys = owned_keys(self._ids(part), np.arange(len(part.lengths)), part.offsets)
+        first = order[KeyIndex(expected=len(keys)).encode(keys[order]).fresh_rows]
+        offsets = offsets_of(np.bincount(run[first], minlength=len(part.lengths)))
+        found = part.rows(first, offsets)
+        return found.first_rows(self.query.k) if self.query.distinct == "best" else found
+
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+        found = Accumulated.fold(self, panes, windows, final)
+        if len(windows) and self.kept is not None:
+            self.kept = super().read(self.kept, int(windows.end[-1]))
+        return found
+
+    def read(self, kept: Runs, end: int) -> Runs:
+        live = super().read(kept, end)
+        if not len(live):
+            return live
+        part = live.parts["rows"].resorted(np.arange(len(live)), self._order)
+        return live.with_parts(rows=part.first_rows(self.query.k))
+
+
+class LandmarkIds(_Ids, BestRows):
+    """``landmark-distinct``: each id once, with the best or the latest of its rows since a moment.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> rows = pa.table({"t": [0, 3, 12], "id": ["a", "b", "a"], "x": [9, 5, 7]})
+    >>> window = sb.LandmarkWindow(slide=10)
+    >>> query = sb.TopK(k=2, score="x", id="id", time="t", distinct="latest", window=window)
+    >>> sb.rank(rows, query)["x"].to_pylist()
+    [9, 5, 7, 5]
+    """
+
+
+class DecayedIds(_Ids, DecayedRows):
+    """``decay-distinct``: each id once, with its best row by decayed score, or its latest one.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> rows = pa.table({"t": [0, 3, 9], "id": ["a", "b", "a"], "x": [9.0, 5.0, 1.0]})
+    >>> window = sb.DecayWindow(4, slide=10)
+    >>> query = sb.TopK(k=2, score="x", id="id", time="t", distinct="best", window=window)
+    >>> sb.rank(rows, query)["x"].to_pylist()
+    [9.0, 5.0]
+    """

@@ -1,0 +1,232 @@
+"""``distinct="latest"``: each id once, with the latest of its live rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.arrays import Array, Codes, Hashes, Ints, Saved, State, grown
+from skyband.contract.rows import Rows, Windows
+from skyband.contract.runs import Part, Runs, run_starts
+from skyband.data.keys import KeyIndex, hash_array, hash_kept, owned_keys
+from skyband.data.order import sortable
+from skyband.data.packing import prefixed, under
+from skyband.data.retained_rows import RetainedRows
+from skyband.kernels.core.borrow import frozen
+from skyband.kernels.topk.select import select_runs
+from skyband.query.topk import TopK
+from skyband.topk.distinct import DistinctTopK
+
+__all__ = ["LatestTopK"]
+
+_GONE = np.iinfo(np.int64).min
+_BY_CODE = ("key", "tie", "pane", "group")
+
+
+class LatestTopK(DistinctTopK):
+    """Keeps the latest row of each live id: a leaderboard of current scores.
+
+    Cost: O(1) per row, and one pass over the live ids per answer. State: one row per live id and
+    group. Exact. What a row replaces need not be kept, because it expires no later.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> plays = pa.table({"player": ["a", "b", "a"], "x": [9, 5, 3]})
+    >>> query = sb.TopK(k=2, score="x", id="player", distinct="latest", window=sb.CountWindow(3))
+    >>> sb.rank(plays, query).select(["player", "x"]).to_pylist()
+    [{'player': 'b', 'x': 5}, {'player': 'a', 'x': 3}]
+    """
+
+    shortens = True
+
+    def __init__(self, query: TopK) -> None:
+        super().__init__(query)
+        self.index = KeyIndex()
+        self.key, self.tie = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self.pane = np.zeros(0, np.int64)
+        """The pane of each code's row; ``_GONE`` if the code is not in use."""
+        self.group = np.zeros(0, np.int32)
+        self.store = RetainedRows({})
+
+    def start(self) -> None:
+        types = {f"shown:{name}": self.schema.field(name).type for name in self._payload}
+        kept = [f"shown:{name}" for name in self.query.keep]
+        self.store = RetainedRows(types, any_type=kept)
+
+    def _rule(self, key: Ints, tie: Ints) -> Sequence[Ints]:
+        return tie, key
+
+    # Rows -------------------------------------------------------------------------------------
+
+    def summarise(self, rows: Rows) -> Runs:
+        score, hashes, keep = rows.numpy(self.query.score), self.ids(rows), self.query.keep
+
+        def kept(positions: Ints) -> Hashes:
+            return hash_kept([rows.take(name, positions) for name in keep])
+
+        key = sortable(score, self.query.largest)
+        found = self.one_each(key, rows.tie, hashes, rows.offsets, kept if keep else None)
+        positions, offsets = found
+        columns: dict[str, Any] = {
+            "key": key[positions],
+            "tie": rows.tie[positions],
+            "hash": hashes[positions],
+        }
+        columns |= {f"shown:{name}": rows.take(name, positions) for name in self._payload}
+        return rows.runs({"rows": Part(offsets, columns)})
+
+    def combine(self, runs: Runs) -> Runs:
+        runs = runs.united()
+        return runs.with_parts(rows=self.united(runs.parts["rows"]))
+
+    # Panes ------------------------------------------------------------------------------------
+
+    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+        found = []
+        for some, number, first, group in self._turns(panes, windows):
+            self._push(some)
+            if number is not None:
+                part = self._read(first, group)
+                found.append(part.stamped(np.full(len(part), number)))
+        if len(windows):
+            self._expire(windows)
+        return Runs.concat(found) if found else None
+
+    def _turns(
+        self, panes: Runs, windows: Windows
+    ) -> Iterator[tuple[Runs, int | None, int, int | None]]:
+        """Panes to take, and the window to read after them: its number, first pane and group."""
+        if windows.group is not None:
+            yield from self._turns_of_groups(panes, windows)
+            return
+        at = 0
+        for number, first, end in zip(windows.number, windows.first, windows.end, strict=True):
+            upto = int(np.searchsorted(panes.stamp, end))
+            yield panes.slice(at, upto), int(number), int(first), None
+            at = upto
+        yield panes.slice(at, len(panes)), None, 0, None
+
+    def _turns_of_groups(
+        self, panes: Runs, windows: Windows
+    ) -> Iterator[tuple[Runs, int | None, int, int | None]]:
+        """The same for count windows: a group's windows depend only on its own panes."""
+        assert windows.group is not None
+        order = np.argsort(panes.group, kind="stable")
+        by_group = panes.take(order)
+        low = np.searchsorted(by_group.group, np.arange(int(windows.group.max(initial=-1)) + 2))
+        at = low[:-1].copy()
+        asked = zip(windows.number, windows.first, windows.end, windows.group, strict=True)
+        for number, first, end, group in asked:
+            mine = by_group.stamp[low[group] : low[group + 1]]
+            upto = low[group] + int(np.searchsorted(mine, end))
+            yield by_group.slice(int(at[group]), int(upto)), int(number), int(first), int(group)
+            at[group] = upto
+        left = np.ones(len(by_group), np.bool_)
+        for group in range(len(at)):
+            left[low[group] : at[group]] = False
+        yield by_group.take(left), None, 0, None
+
+    def _push(self, panes: Runs) -> None:
+        part = panes.parts["rows"]
+        if not len(part):
+            return
+        keys = self._keys(part["hash"], panes.group, part.offsets)
+        codes, _, _ = self.index.encode(keys)
+        for name in _BY_CODE:
+            setattr(self, name, grown(getattr(self, name), self.index.bound))
+        # Panes come in order of time, so of several rows of one id the last one counts.
+        self.key[codes], self.tie[codes] = part["key"], part["tie"]
+        self.pane[codes] = np.repeat(panes.stamp, part.lengths)
+        self.group[codes] = np.repeat(panes.group, part.lengths)
+        self.store.put(codes, part.columns)
+
+    def _keys(self, hashes: Hashes, groups: Codes, offsets: Ints) -> Hashes:
+        return owned_keys(hashes, groups, offsets) if self.query.groups else hashes
+
+    def _live(self, first: int, group: int | None) -> Ints:
+        """Codes whose row is in pane ``first`` or later, by group."""
+        live = self.pane[: self.index.bound] >= max(first, _GONE + 1)
+        if group is not None:
+            live &= self.group[: self.index.bound] == group
+        codes = np.flatnonzero(live)
+        return codes[np.argsort(self.group[codes], kind="stable")] if self.query.groups else codes
+
+    def _read(self, first: int, group: int | None) -> Runs:
+        """The best k live ids of each group."""
+        codes = self._live(first, group)
+        owner = self.group[codes]
+        cuts = run_starts(owner)
+        offsets = np.append(cuts, len(codes))
+        key, tie = self.key[codes], self.tie[codes]
+        best, ends = select_runs(frozen(key), frozen(tie), offsets, self.query.k, True)
+        part = self._gather(codes[best], ends)
+        part = part.resorted(np.arange(len(cuts)), self._order).first_rows(self.query.k)
+        return Runs(np.zeros(len(cuts), np.int64), owner[cuts], {"rows": part})
+
+    def _gather(self, codes: Array, offsets: Ints) -> Part:
+        columns: dict[str, Any] = {"key": self.key[codes], "tie": self.tie[codes]}
+        return Part(offsets, columns | self.store.gather(codes))
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        return self._read(first, group)
+
+    def position(
+        self, first: int, end: int, group: int, key: Sequence[pa.Array]
+    ) -> tuple[int, Any, int] | None:
+        codes = self._live(first, group)
+        part = self._gather(codes, np.array([0, len(codes)]))
+        keys = self.index.hashes(codes)
+        ids = hash_array(key[0])
+        # The index holds hashes of (id, group), so the id asked for is hashed in the same way.
+        wanted = self._keys(ids, np.array([group], np.int32), np.array([0, 1]))
+        part = Part(part.offsets, {**part.columns, "hash": np.where(keys == wanted, ids, ~ids)})
+        return self.position_in(part, key)
+
+    def _expire(self, windows: Windows) -> None:
+        known = self.index.bound
+        pane = self.pane[:known]
+        if windows.group is None:
+            old = pane < windows.first[-1]
+        else:
+            owner = self.group[:known]
+            most = int(max(owner.max(initial=0), windows.group.max()))
+            needed = np.full(most + 1, _GONE)
+            np.maximum.at(needed, windows.group, windows.first)
+            old = pane < needed[owner]
+        gone = np.flatnonzero(old & (pane != _GONE))
+        self.index.release(gone)
+        self.pane[gone] = _GONE
+
+    # State ------------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        held = sum(int(getattr(self, name).nbytes) for name in _BY_CODE)
+        return held + self.index.nbytes + self.store.nbytes
+
+    def snapshot(self) -> State:
+        """The rows of live ids, which become the codes 0, 1, 2 and so on."""
+        live = self.index.codes()
+        arrays: State = {name: getattr(self, name)[live] for name in _BY_CODE}
+        arrays["hashes"] = self.index.hashes(live)
+        self.store.compact(live)
+        saved = arrays | prefixed("store/", self.store.state())
+        self.restore(saved)
+        return saved
+
+    def restore(self, arrays: Saved) -> None:
+        self.index = KeyIndex()
+        self.index.encode(arrays["hashes"])
+        for name in _BY_CODE:
+            setattr(self, name, np.array(arrays[name]))
+        self.store.restore(under(arrays, "store/"))
+
+    def stats(self) -> dict[str, int | float]:
+        return {"retained": len(self.index), "state_bytes": self.nbytes}
+
+    def _check(self) -> None:
+        self.index._check()
+        live = np.flatnonzero(self.pane[: self.index.bound] != _GONE)
+        assert np.array_equal(live, self.index.codes())
