@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import os
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +23,7 @@ from skyband.spark import file_units
 from skyband.spark.csv_text import CsvForm
 from skyband.spark.file_units import FILE, Form, read_units, schema_of_file, split_units
 from skyband.spark.letters import RAW, REASON, UNREAD
-from skyband.spark.locations import check_scheme, open_location
+from skyband.spark.locations import check_scheme, newest_here, open_location
 
 TABLE = pa.table(
     {
@@ -297,6 +298,21 @@ class TestLocations:
         system, path = open_location("gs://box/a", {"anonymous": True})
         assert isinstance(system, pa.fs.GcsFileSystem)
         assert path == "box/a"
+
+    def test_newest_files_of_this_machine(self, tmp_path: Path) -> None:
+        (tmp_path / "sub dir").mkdir()
+        (tmp_path / "_hidden").mkdir()
+        names = ["old.parquet", "sub dir/new.parquet", ".dot", "_success", "_hidden/x.parquet"]
+        for age, name in enumerate(names):
+            (tmp_path / name).touch()
+            os.utime(tmp_path / name, (1_000_000_000 + age,) * 2)
+        wanted = [(tmp_path / name).as_uri() for name in ("sub dir/new.parquet", "old.parquet")]
+        assert newest_here(str(tmp_path), 10) == wanted
+        assert newest_here(f"{tmp_path}/**/*.parquet", 1) == wanted[:1]
+        assert newest_here(f"file://{tmp_path}/*.parquet", 10) == wanted[1:]
+        assert newest_here(f"{tmp_path}/nothing*", 10) == []
+        assert newest_here("s3://box/*.parquet", 10) is None
+        assert newest_here(f"{tmp_path}/{{a,b}}", 10) is None
 
     def test_local(self, tmp_path: Path) -> None:
         name = tmp_path / "a b%.parquet"

@@ -30,7 +30,7 @@ from skyband.spark.file_units import (
 )
 from skyband.spark.held_types import spark_types
 from skyband.spark.letters import Carried
-from skyband.spark.locations import check_scheme
+from skyband.spark.locations import check_scheme, newest_here
 from skyband.spark.requirements import cores_of, first_line
 from skyband.spark.schemas import arrow_schema
 from skyband.spark.text_types import check_types
@@ -131,6 +131,26 @@ def _listed(reader: Any, path: str, listing: Mapping[str, str], most: int | None
 
 def _found_types(session: Any, path: str, listing: Mapping[str, str], form: Form) -> pa.Schema:
     """The columns of the newest file that can be read."""
+    # A first job takes Spark seconds, so what is on this machine is looked up here.
+    newest = None if listing else newest_here(path, _LOOKED_AT)
+    newest = newest or _newest(session, path, listing)
+    if not newest:
+        raise SchemaError(
+            f"no file matches {path!r}; give a path, a folder or a glob. If files come later, give "
+            "schema=, for example 'ts timestamp, flow string, bytes bigint'"
+        )
+    first: Exception | None = None
+    for uri in newest:
+        try:
+            return schema_of_file(form, uri)
+        except (pa.ArrowException, OSError, ValueError, SkybandError) as problem:
+            first = first or SchemaError(f"{uri!r} could not be read as {form.of(uri)}: {problem}")
+    assert first is not None
+    raise first
+
+
+def _newest(session: Any, path: str, listing: Mapping[str, str]) -> list[str]:
+    """The newest files of a path, listed by Spark."""
     shown = {name: value for name, value in listing.items() if name in _OF_A_BATCH}
     try:
         names = _listed(session.read, path, shown).select(
@@ -141,17 +161,4 @@ def _found_types(session: Any, path: str, listing: Mapping[str, str], form: Form
         if "PATH_NOT_FOUND" not in str(problem):
             raise SchemaError(f"{path!r} cannot be listed: {first_line(problem)}") from problem
         newest = []
-    if not newest:
-        raise SchemaError(
-            f"no file matches {path!r}; give a path, a folder or a glob. If files come later, give "
-            "schema=, for example 'ts timestamp, flow string, bytes bigint'"
-        )
-    first: Exception | None = None
-    for row in newest:
-        try:
-            return schema_of_file(form, row["file"])
-        except (pa.ArrowException, OSError, ValueError, SkybandError) as problem:
-            told = f"{row['file']!r} could not be read as {form.of(row['file'])}: {problem}"
-            first = first or SchemaError(told)
-    assert first is not None
-    raise first
+    return [row["file"] for row in newest]

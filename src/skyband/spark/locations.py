@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +14,7 @@ import pyarrow.fs
 
 from skyband.errors import EngineError
 
-__all__ = ["SCHEMES", "check_scheme", "open_location"]
+__all__ = ["SCHEMES", "check_scheme", "newest_here", "open_location"]
 
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 SCHEMES = ("file", "s3", "gs", "hdfs", "viewfs", "abfs", "abfss")
@@ -52,6 +55,29 @@ def open_location(uri: str, storage: Mapping[str, Any]) -> tuple[Any, str]:
             told.hostname or "default", told.port or 0, **storage
         ), unquote(told.path)
     raise EngineError(f"{uri!r}: storage= is for s3:, gs: and hdfs:, not for {scheme}:")
+
+
+def newest_here(path: str, most: int) -> list[str] | None:
+    """The newest files of a path of this machine, as URIs; None if only Spark can list it.
+
+    As for Spark, names that begin with a dot or an underscore are hidden.
+    """
+    scheme = _scheme(path)
+    if scheme not in (None, "file") or any(mark in path for mark in "{%\\"):
+        return None
+    plain = re.sub("^file:/+", "/", path)
+    root = Path(*takewhile(lambda part: not glob.has_magic(part), Path(plain).parts))
+    found: set[Path] = set()
+    for name in glob.glob(plain, recursive=True):  # noqa: PTH207  patterns may be absolute
+        base = Path(name)
+        inside = [base] if base.is_file() else [p for p in base.rglob("*") if p.is_file()]
+        found |= {p for p in inside if not _hidden(p.relative_to(root).parts)}
+    by_age = sorted(found, key=lambda p: (-p.stat().st_mtime_ns, str(p)))
+    return [p.absolute().as_uri() for p in by_age[:most]]
+
+
+def _hidden(parts: Sequence[str]) -> bool:
+    return any(part.startswith((".", "_")) and "=" not in part for part in parts)
 
 
 def _scheme(path: str) -> str | None:
