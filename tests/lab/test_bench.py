@@ -167,3 +167,10 @@ def test_other_work_is_told(
     monkeypatch.setattr(report, "_ticks", lambda: next(readings))
     warning = report.busy(seconds=0)
     assert warning is None if told is None else told in str(warning)
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_nexmark_runs_small() -> None:
+    pytest.importorskip("duckdb")
+    rows = lab.load("benchmarks", "run", "nexmark").run(0.002, lambda *_: None)
+    assert [row["case"] for row in rows] == ["query 5, hot items", "query 7, highest bid"]
