@@ -115,7 +115,7 @@ def truths(
     rows = [
         {n: streams.rows_of(t) for n, t in batch.items()}
         if isinstance(batch, dict)
-        else streams.rows_of(batch)
+        else conformance.marked_rows(streams.rows_of(batch), batch, settings.get("keep", ()))
         for batch in batches
     ]
     wanted, wide = (

@@ -359,9 +359,17 @@ def marked(stream: streams.Stream, keep: Sequence[str]) -> streams.Stream:
     """The stream, its rows marked with the hash of their kept columns, as the oracle needs it."""
     if not keep or not stream.rows:
         return stream
-    hashes = hash_kept([stream.table[name] for name in keep]).tolist()
-    rows = [row | {oracle.KEPT: each} for row, each in zip(stream.rows, hashes, strict=True)]
-    return dataclasses.replace(stream, rows=rows)
+    return dataclasses.replace(stream, rows=marked_rows(stream.rows, stream.table, keep))
+
+
+def marked_rows(
+    rows: Sequence[oracle.Row], table: pa.Table, keep: Sequence[str]
+) -> list[oracle.Row]:
+    """The rows of a table, marked with the hash of their kept columns."""
+    if not keep or not rows:
+        return list(rows)
+    hashes = hash_kept([table[name] for name in keep]).tolist()
+    return [row | {oracle.KEPT: each} for row, each in zip(rows, hashes, strict=True)]
 
 
 def pushes(batches: Mapping[str, Sequence[Any]]) -> list[Any]:

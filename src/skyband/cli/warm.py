@@ -40,7 +40,11 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "TopK": [{"score": "score", "id": "id"}, {"score": "whole", "id": "text"}],
     "HeavyHitters": [{"item": "item"}, {"item": "text"}, {"item": "text", "weight": "score"}],
 }
-_OWN: dict[str, dict[str, Any]] = {"pabf": {"epsilon": 1.0}}
+_OWN: dict[str, dict[str, Any]] = {
+    "pabf": {"epsilon": 1.0},
+    "skyband-distinct": {"distinct": "best"},
+    "latest": {"distinct": "latest"},
+}
 _SKETCHES = ("ss", "fss", "fsp", "fsw", "fsw-r", "fsw-f")
 _SIDES = {"score": "max", "p": "min"}
 
