@@ -193,7 +193,7 @@ def test_two_runs_of_the_verb_the_second_corrected(
     from support.command_line import good
 
     monkeypatch.setenv("BEST_DSN", dsn)
-    monkeypatch.setattr("skyband.jobs.run.session_of", lambda _: spark_session.Kept(spark))
+    monkeypatch.setattr("skyband.jobs.run.session_of", lambda *_: spark_session.Kept(spark))
     times = list(range(1_000, 1_060))
     first = pa.table({"ts": times, "id": [f"i{t}" for t in times], "score": [1.0] * 60})
     # The corrected input has other scores, and no rows between 1,020 and 1,040.
