@@ -288,3 +288,18 @@ def test_boards_that_make_no_sense(board: Any, told: str) -> None:
     for use in (sb.Monitor, lambda b: sb.rank(rows(), b), lambda b: sb.watch(rows(), b)):
         with pytest.raises(sb.QueryError, match=told):
             use(board)
+
+
+def test_a_skyline_on_a_board_has_its_columns_in_the_order_of_the_source(tmp_path: Path) -> None:
+    """Other queries may need the columns in another order."""
+    table = pa.table({"z": [1, 2], "ts": [0, 1], "x": [3.0, 2.0], "a": ["p", "q"]})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    window = sb.TimeWindow(10)
+    board = {
+        "best": sb.TopK(k=1, score="x", id="a", time="ts", window=window),
+        "front": sb.Skyline(prefer={"x": "min"}, time="ts", window=window),
+    }
+    for source in (table, tmp_path / "rows.parquet"):
+        found = sb.rank(source, board)["front"]
+        assert found.column_names[2:] == table.column_names
+        assert found.equals(sb.rank(source, board["front"]))

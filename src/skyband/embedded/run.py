@@ -300,7 +300,10 @@ def _needed(
     """The columns that some queries of a board need of a source; None for all of them."""
     each = [board.sessions[name].needed(source or ONLY, schema) for name in names]
     known = [columns for columns in each if columns is not None]
-    return tuple(dict.fromkeys(chain(*known))) if len(known) == len(each) else None
+    if len(known) < len(each):
+        return None
+    wanted = set(chain(*known))
+    return tuple(name for name in schema.names if name in wanted)
 
 
 def _order(query: Query, source: str | None) -> str | None:
