@@ -103,9 +103,9 @@ class TimeClock:
         return end if self.watermark is None else max(end, self.watermark)
 
     def waits(self, watermark: int) -> bool:
-        """Whether no window ends between the last answered one and this watermark."""
+        """Whether no window with rows ends between the last answered one and this watermark."""
         if self.answered is None:
-            return False
+            return not len(self.filled)
         return self.panes.last_window_ending_by(watermark) <= self.answered
 
     def advance(self, watermark: int, filled: Ints) -> Ints:

@@ -162,7 +162,7 @@ class Fold:
         self, watermark: int, apart: bool = False, elsewhere: Ints = _NONE
     ) -> Step | None:
         upto = int(self.panes.pane_of(watermark))
-        if self.open.least >= upto and self.time.waits(watermark):
+        if self.open.least >= upto and not len(elsewhere) and self.time.waits(watermark):
             self.time.watermark = watermark
             return None  # most small pushes end here
         ahead, sealed, rest = self.open.split(lambda runs: runs.stamp < upto, apart)
