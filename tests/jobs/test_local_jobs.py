@@ -172,12 +172,12 @@ def killed(folder: Path, kills: int, seed: int) -> int:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     count = 0
     for _ in range(kills):
+        begun = folder / "state" / "batches"
+        mark = len(read_lines(begun)) if begun.exists() else 0
         process = subprocess.Popen(command, env=environment)
-        mark = len(read_lines(folder / "state" / "batches")) if (folder / "state").exists() else 0
         until = time.monotonic() + 60
         while process.poll() is None and time.monotonic() < until:
-            now = folder / "state" / "batches"
-            if now.exists() and now.read_bytes().count(b"\n") != mark:
+            if begun.exists() and begun.read_bytes().count(b"\n") != mark:
                 break
             time.sleep(0.001)
         time.sleep(chance.random() * 0.05)

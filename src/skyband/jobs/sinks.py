@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,6 +25,7 @@ import pyarrow.parquet
 
 from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
+from skyband.jobs.durable import sync
 from skyband.jobs.job import Section
 from skyband.jobs.places import check_folder, folder_of
 from skyband.jobs.postgres import Postgres
@@ -99,11 +99,7 @@ class Files:
     def _sync(self, path: str) -> None:
         """Force a local file to disk, so that it survives a power failure."""
         if isinstance(self.system, pa.fs.LocalFileSystem):
-            handle = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            sync(path)
 
     def _forget_after(self, batch: int) -> None:
         """Delete this run's files of later batches: its checkpoint was restored from a copy."""

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.errors import EngineError, SkybandError
+from skyband.jobs.durable import write_whole
 from skyband.jobs.local.source import LocalSource
-from skyband.serve.journal import replace_file
 from skyband.serve.service import Busy, Refused, Request, Service
 from skyband.serve.status import ROWS
 
@@ -84,6 +84,6 @@ def known_schema(source: LocalSource, path: Path) -> pa.Schema:
         found = source.take(source.first, last=False)
         if found is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, found[0].schema.serialize().to_pybytes())
+            write_whole(path, found[0].schema.serialize().to_pybytes())
             return found[0].schema
         time.sleep(_LOOK)

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from skyband.serve.journal import replace_file
+from skyband.jobs.durable import write_whole
 
 __all__ = ["Event", "History"]
 
@@ -137,7 +137,7 @@ class History:
             head = json.dumps({"dropped": self.dropped}) + "\n"
         text = head + "".join(_line(event) for event in events)
         if whole:
-            replace_file(self.path, text.encode())
+            write_whole(self.path, text.encode())
             self._lines = len(events)
             return
         with self.path.open("ab") as file:

@@ -11,6 +11,7 @@ from skyband.answers.answer import Answer
 from skyband.errors import QueryError
 from skyband.jobs import Job, load_job
 from skyband.jobs.ddl import arrow_schema
+from skyband.jobs.durable import write_whole
 from skyband.jobs.job import Section
 from skyband.jobs.local.run import rows_for
 from skyband.jobs.local.source import LocalSource
@@ -18,7 +19,6 @@ from skyband.jobs.local.sources import make_source
 from skyband.jobs.rows import Sink, TableRows, written
 from skyband.jobs.sinks import make_sink
 from skyband.serve.feeds import known_schema
-from skyband.serve.journal import replace_file
 
 __all__ = ["Sinks", "Sources", "load_served"]
 
@@ -84,5 +84,5 @@ def _run_of(folder: Path) -> str:
     path = folder / "run"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        replace_file(path, uuid.uuid4().hex[:16].encode())
+        write_whole(path, uuid.uuid4().hex[:16].encode())
     return path.read_text(encoding="utf-8")

@@ -28,8 +28,9 @@ import pyarrow as pa
 from skyband.data.ipc import table_from, table_to_bytes
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
+from skyband.jobs.durable import sync, write_whole
 
-__all__ = ["Journal", "replace_file"]
+__all__ = ["Journal"]
 
 _START = struct.Struct("<4sIII")
 _MAGIC = b"SKYJ"
@@ -86,7 +87,7 @@ class Journal:
         self._file.truncate(good)
         self.bytes = good
         os.fsync(self._file.fileno())
-        _sync_folder(self.folder)
+        sync(self.folder)
 
     # Writing -----------------------------------------------------------------------------------
 
@@ -112,11 +113,11 @@ class Journal:
         assert self._file is not None
         number = self.number + 1
         blob = pack(dict(header), {"board": np.frombuffer(board, np.uint8)})
-        replace_file(self.folder / f"{_SNAPSHOT}{number}", blob)
+        write_whole(self.folder / f"{_SNAPSHOT}{number}", blob)
         self._file.close()
         self._file = (self.folder / f"{_JOURNAL}{number}").open("ab")
         self.number, self.bytes = number, 0
-        _sync_folder(self.folder)
+        sync(self.folder)
         for path in self.folder.glob(f"{_SNAPSHOT}*"), self.folder.glob(f"{_JOURNAL}*"):
             for each in path:
                 old = _number(each)
@@ -129,17 +130,6 @@ class Journal:
         if self._file is not None:
             self._file.close()
         self._lock.close()
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file so that after a crash it is either the old one or the new one, whole."""
-    aside = path.with_name(f"{path.name}.part")
-    with aside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
-    _sync_folder(path.parent)
 
 
 def _read(blob: bytes, at: int) -> tuple[dict[str, Any], pa.Table, int] | None:
@@ -161,11 +151,3 @@ def _number(path: Path) -> int | None:
     """The number in a file's name; None for one that was not finished."""
     text = path.name.rsplit("-", 1)[-1]
     return int(text) if text.isdigit() else None
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

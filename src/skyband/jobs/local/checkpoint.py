@@ -24,6 +24,7 @@ import numpy as np
 
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
+from skyband.jobs.durable import sync, write_whole
 
 __all__ = ["Batch", "Checkpoint", "append_line", "read_lines"]
 
@@ -150,17 +151,6 @@ class Checkpoint:
 # Files --------------------------------------------------------------------------------------------
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that after a crash it has either its old content or all of the new."""
-    draft = path.with_name(f"{path.name}.part")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    _sync_folder(path.parent)
-
-
 def append_line(path: Path, line: Any) -> None:
     """Add one JSON line to a file and force it to disk."""
     new = not path.exists()
@@ -169,7 +159,7 @@ def append_line(path: Path, line: Any) -> None:
         file.flush()
         os.fsync(file.fileno())
     if new:
-        _sync_folder(path.parent)
+        sync(path.parent)
 
 
 def read_lines(path: Path) -> list[Any]:
@@ -188,11 +178,3 @@ def read_lines(path: Path) -> list[Any]:
             f"{path} is damaged ({problem}); restore the checkpoint from a copy, or start from a "
             "new one"
         ) from problem
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
