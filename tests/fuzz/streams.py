@@ -215,9 +215,9 @@ def draw(rng: random.Random, bad: float = 0.0) -> Drawn:
     }
     for stream in sources.values():
         stream.leave_out(settings, names["time"])
-    if kind == "FusedTopK" and settings["recurrences"] != "estimate":
-        if settings.get("repeats", "sum") == "sum" or settings["recurrences"] > 1:
-            _thin(sources, settings, window, names["time"])
+    limited = settings.get("repeats", "sum") == "sum" or settings["recurrences"] != 1
+    if kind == "FusedTopK" and limited and settings["recurrences"] != "estimate":
+        _thin(sources, settings, window, names["time"])
     build = getattr(sb, kind)
     query = build(window=engine_window(rng, window, integer), **settings)
     return Drawn(kind, window, settings, query, sources)
