@@ -63,6 +63,8 @@ class Synopsis(ABC, Generic[Q]):
     """``fold`` with ``final=True`` returns finished answers, more cheaply than ``finish``."""
     parallel: bool = True
     """``summarise`` reads nothing that it changes, so several threads may call it at once."""
+    long_chunks: bool = False
+    """``summarise`` does less work per row if it gets several windows of rows at once."""
     accumulates: bool = False
     """The state outlives its panes, so it cannot be rebuilt from those that windows still cover;
     see ``changed`` and ``resume``."""

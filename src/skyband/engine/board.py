@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answers
 from skyband.data.memo import one_batch
-from skyband.engine.intake import as_table, chunks_of
+from skyband.engine.chunks import as_table, chunks_of
 from skyband.engine.moves import Move, make_moves
 from skyband.engine.session import ONLY, Session
 from skyband.engine.sharing import Family, families

@@ -23,8 +23,9 @@ from skyband.contract.rows import Faults
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
+from skyband.engine.chunks import as_table
 from skyband.engine.fold import Fold, Step
-from skyband.engine.intake import Intake, Taken, as_table, refuse
+from skyband.engine.intake import Intake, Taken, refuse
 from skyband.engine.moves import Move, make_moves
 from skyband.engine.peek import peek
 from skyband.engine.per_group import PerGroup
