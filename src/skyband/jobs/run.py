@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 from skyband.answers.changes import asked_changes
 from skyband.errors import EngineError
 from skyband.jobs.batches import Target, Writer
+from skyband.jobs.first_batch import sharded
 from skyband.jobs.job import Job
 from skyband.jobs.listed import Listed
 from skyband.jobs.reading import packages_of, read_source
@@ -61,6 +62,8 @@ def run(
 ) -> None:
     """The implementation of ``skyband.jobs.run_job``; needs PySpark to be installed."""
     own = session is None
+    if "://" not in job.checkpoint:
+        job = sharded(job)
     with Stop() as stop:
         try:
             if session is None:
@@ -226,6 +229,7 @@ def start_job(job: Job, session: Any) -> tuple[list[Any], Metrics | None]:
 
 
 def _start(job: Job, session: Any) -> Running:
+    job = sharded(job, session)
     read = _Read(job, session)
     plan = read.plan()
     check_session(session, streaming=True)
