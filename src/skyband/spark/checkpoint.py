@@ -17,7 +17,7 @@ from skyband.spark.parcels import schema_of
 from skyband.spark.plan import Plan
 from skyband.spark.requirements import first_line
 
-__all__ = ["STATE_SCHEMA", "Claim", "read_state", "recorded_shards"]
+__all__ = ["STATE_SCHEMA", "Claim", "read_heads", "read_state", "recorded_shards"]
 
 STATE_SCHEMA = schema_of(
     "bucket int, shard int, panes bigint, first_pane bigint, last_pane bigint, retained bigint, "
@@ -28,25 +28,33 @@ _MARK = "skyband.json"
 _REMOTE = "skyband-run"
 
 
-def read_state(session: Any, checkpoint: str, operator: int = 0) -> pa.Table:
-    """One row per bucket and shard of a checkpoint: panes, retained items, counts."""
+def read_heads(session: Any, checkpoint: str) -> list[tuple[Any, dict[str, Any]]]:
+    """The key and the head of every bucket and shard of a checkpoint."""
     reader = session.read.format("statestore").option("stateVarName", "head")
-    try:
-        rows = reader.option("operatorId", operator).load(checkpoint).collect()
-    except Exception as problem:
-        raise EngineError(
-            f"{checkpoint!r} could not be read as the checkpoint of a Skyband query; give the "
-            "folder that was the query's checkpointLocation. "
-            f"Spark says: {first_line(problem)}"
-        ) from problem
+    first: Exception | None = None
+    for operator in (0, 1):  # changes of several shards have a second operator, with number 0
+        try:
+            rows = reader.option("operatorId", operator).load(checkpoint).collect()
+        except Exception as problem:  # noqa: BLE001 - told below, whatever it is
+            first = first or problem
+        else:
+            return [(row["key"], unpack(bytes(row["value"]["blob"]))[0]) for row in rows]
+    assert first is not None
+    raise EngineError(
+        f"{checkpoint!r} could not be read as the checkpoint of a Skyband query; give the folder "
+        f"that was the query's checkpointLocation. Spark says: {first_line(first)}"
+    ) from first
+
+
+def read_state(session: Any, checkpoint: str) -> pa.Table:
+    """One row per bucket and shard of a checkpoint: panes, retained items, counts."""
     told = []
-    for row in rows:
-        head, _ = unpack(bytes(row["value"]["blob"]))
+    for key, head in read_heads(session, checkpoint):
         panes = sorted(int(pane) for pane in head["panes"])
         told.append(
             {
-                "bucket": row["key"]["bucket"],
-                "shard": row["key"]["shard"],
+                "bucket": key["bucket"],
+                "shard": key["shard"],
                 "panes": len(panes),
                 "first_pane": panes[0] if panes else None,
                 "last_pane": panes[-1] if panes else None,
