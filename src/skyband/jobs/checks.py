@@ -233,15 +233,9 @@ def _check_spark(job: Job) -> None:
             raise QueryError(f"{where} of kind 'http' is for local jobs: use engine = 'local'")
         if read_by_workers(source) and source["schema"]:
             _check_schema(where, source)
-    if len(job.queries) > 1 and job.dead_letters is not None:
-        raise QueryError(
-            "[dead_letters] of several queries needs engine = 'local', or a job per query"
-        )
     some = any(job.changes_of(name) for name in job.queries)
     if len(job.queries) > 1 and (job.shards or 1) > 1 and some:
         raise QueryError("changes of several queries need shards = 1")
-    if job.trigger.get("close"):
-        raise QueryError("[trigger] close = true needs engine = 'local'")
 
 
 def _check_schema(where: str, source: Section) -> None:

@@ -112,7 +112,7 @@ def _check_types(plan: Plan) -> None:
 
 
 def given_board(frames: Mapping[str, Any], board: BoardPlan, carried: Mapping[str, Carried]) -> Any:
-    """The output of a streaming board, still packed: columns ``query`` and ``payload``.
+    """The packed output of a streaming board: columns ``query``, ``payload`` and ``letters``.
 
     ``carried`` names the columns of each source that travel with those of the queries.
     """
@@ -152,8 +152,8 @@ def _stepped(
     )
     stepped = metrics.observe_steps(stepped, label, list(board.plans))
     if board.first.shards == 1:
-        return stepped.select("query", "payload")
-    due = stepped.where("windows_out > 0").groupBy("query", "bucket")
+        return stepped.select("query", "payload", "letters")
+    due = stepped.where("windows_out > 0 OR letters IS NOT NULL").groupBy("query", "bucket")
     return due.applyInArrow(board_finisher(board), BOARD_GIVEN_DDL)
 
 

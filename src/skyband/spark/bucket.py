@@ -1,6 +1,7 @@
 """The state of one bucket and shard: a map of panes, a small head, and a session built from them.
 
-    head            what was answered so far, which panes exist, counts, the query's identity
+    head            what was answered so far, which panes exist, counts, the query's identity, the
+                    greatest time of the rows that were sent to this key
     pane -> bytes   the summary of that pane, with the keys of its groups
     part -> bytes   a part of the state, if it outlives its panes (windows without a size)
 
@@ -151,9 +152,13 @@ class Bucket:
 
     # Steps --------------------------------------------------------------------------------------
 
-    def step(self, watermark: int, blobs: Sequence[bytes]) -> Outcome:
+    def step(self, watermark: int, blobs: Sequence[bytes], latest_ms: int | None = None) -> Outcome:
         """Seal up to the watermark, then take summaries; those of sealed panes are late."""
         self._outcome = Outcome()
+        known = self.head.get("latest")
+        if latest_ms is not None and (known is None or latest_ms > known):
+            self.head["latest"] = latest_ms
+            self._changed = True
         self._advance(watermark)
         if blobs:
             sealed = int(self.panes.pane_of(watermark))

@@ -27,7 +27,7 @@ from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
 from skyband.window import CountWindow, EventWindow
 
-__all__ = ["BUCKETS", "SHIFT_MS", "Plan", "buckets_of", "check_window", "state_keys"]
+__all__ = ["BUCKETS", "SHIFT_MS", "Closing", "Plan", "buckets_of", "check_window", "state_keys"]
 
 BUCKETS = 16
 """State keys that the groups are spread over; a key costs one or two milliseconds per batch."""
@@ -41,6 +41,16 @@ _FAR = (
     "too far ahead for Spark's watermark; over an integer time one unit counts as a millisecond, "
     "so give smaller numbers"
 )
+
+
+@dataclass(frozen=True)
+class Closing:
+    """How the last windows of a finite job were answered."""
+
+    watermark_ms: int
+    """The watermark of the batch that answered them."""
+    ends_ms: Mapping[str, int]
+    """The end of the last window of each query."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +115,12 @@ class Plan:
     def tick_ms(self) -> int:
         """Ticks of the window per millisecond; an integer time counts as milliseconds."""
         return 1 if self.window.integer else 1_000
+
+    def last_end_ms(self, latest_ms: int) -> int:
+        """The first end of a window after the last row."""
+        panes = self.window.panes
+        last = panes.last_window_ending_by(latest_ms * self.tick_ms) + 1
+        return int(panes.end_of(last)) // self.tick_ms
 
     # What processes build from a plan -----------------------------------------------------------
 
