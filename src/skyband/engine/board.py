@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -13,11 +13,13 @@ import pyarrow as pa
 from skyband.answers.answer import Answers
 from skyband.data.memo import one_batch
 from skyband.engine.chunks import as_table, chunks_of
+from skyband.engine.clocks import TimeClock
 from skyband.engine.moves import Move, make_moves
 from skyband.engine.session import ONLY, Session
 from skyband.engine.sharing import Family, families
 from skyband.errors import SchemaError
 from skyband.query.base import Query
+from skyband.window import CountWindow
 
 __all__ = ["BoardSession"]
 
@@ -31,13 +33,15 @@ class BoardSession:
     An error in one session leaves all of them unchanged.
     """
 
-    def __init__(self, sessions: Mapping[Name, Session]) -> None:
+    def __init__(self, sessions: Mapping[Name, Session], apart: Collection[Name] = ()) -> None:
+        """``apart`` are queries that share with no other, as they joined a running board."""
         self.sessions = dict(sessions)
         for name, session in self.sessions.items():
             session.name = name
+        together = {name: query for name, query in self.queries.items() if name not in apart}
         self._families = {
             names[0]: Family([self.sessions[name] for name in names])
-            for names in families(self.queries)
+            for names in families(together)
         }
         """Queries that share their summaries, under the name of the first."""
         self._leader = {
@@ -188,6 +192,33 @@ class BoardSession:
             for name, answers in pairs
             if answers is not None and len(answers)
         ]
+
+    def join(self, name: Name) -> int | None:
+        """Let a query that has read nothing join those that run already.
+
+        It begins with the first window that starts at or after the greatest time that they have
+        seen in the same column; the start of that window is returned. None if there is no such
+        time: it then begins with the next rows.
+        """
+        session = self.sessions[name]
+        session.joined = True
+        query = session.query
+        if isinstance(query.window, CountWindow):
+            return None
+        seen = [
+            time
+            for other in self.sessions.values()
+            if other.fold is not None and not other.fold.counting
+            for source, time in other.fold.time.seen.items()
+            if time is not None
+            and source in (query.sources or (ONLY,))
+            and other.query.time_of(source or None) == query.time_of(source or None)
+        ]
+        if not seen:
+            return None
+        session.joins = max(seen)
+        clock = TimeClock(query.window.panes, 0, ())
+        return int(query.window.panes.start_of(clock.join(session.joins)))
 
     def restart(self) -> None:
         """Forget all rows and columns, to read the sources again from their beginning."""

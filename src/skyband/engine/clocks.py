@@ -64,6 +64,8 @@ class TimeClock:
         self.watermark: int | None = None
         self.answered: int | None = None
         self.pending: int | None = None
+        self.joined: int | None = None
+        """The watermark at which it joined a stream that was already running; see ``join``."""
         self.filled: Ints = np.zeros(0, np.int64)
         """Sealed panes that have rows and that a future window covers."""
 
@@ -71,6 +73,22 @@ class TimeClock:
     def sealed(self) -> int:
         """The first pane that still takes rows."""
         return NEVER if self.watermark is None else int(self.panes.pane_of(self.watermark))
+
+    def join(self, seen: int) -> int:
+        """Begin with the first window that starts at or after ``seen``; return its number.
+
+        For a clock that has seen nothing, in a stream that was read up to ``seen`` without it.
+        """
+        first = self.panes.last_window_ending_by(seen + self.panes.size - 1) + 1
+        pane = int(self.panes.first_pane(first) if self.panes.sized else first - 1)
+        self.answered = first - 1
+        self.watermark = self.joined = int(self.panes.pane_start(pane))
+        return first
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it has joined a running stream, and its first window has not begun yet."""
+        return self.joined is not None and self.joined == self.watermark
 
     def observe(self, source: str, greatest: int) -> None:
         """Note the greatest time in a batch of a source."""
@@ -145,7 +163,7 @@ class TimeClock:
 
     def state(self) -> dict[str, Any]:
         """Plain values for a snapshot."""
-        return {
+        told = {
             "seen": self.seen,
             "ignored": sorted(self.ignored),
             "watermark": self.watermark,
@@ -153,6 +171,7 @@ class TimeClock:
             "pending": self.pending,
             "filled": self.filled.tolist(),
         }
+        return told if self.joined is None else {**told, "joined": self.joined}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a snapshot."""
@@ -161,6 +180,7 @@ class TimeClock:
         self.watermark = state["watermark"]
         self.answered = state["answered"]
         self.pending = state["pending"]
+        self.joined = state.get("joined")
         self.filled = np.array(state["filled"], np.int64)
 
 

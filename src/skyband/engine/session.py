@@ -103,6 +103,10 @@ class Session:
         """Whether batches come as a mapping of sources; None until the first push."""
         self.name: str | None = None
         """The query's name on a board."""
+        self.joined = False
+        """Whether this query was added to a board that was already running."""
+        self.joins: int | None = None
+        """The greatest time that others had seen, if this session joins a running stream."""
         self.rows = dict.fromkeys(COUNTS, 0)
         self._heard: dict[str, float] = {}
 
@@ -234,7 +238,9 @@ class Session:
         now = wall_clock.monotonic() if self.idle is not None else 0.0
         found = summarise(taken, fold, fold.time.sealed)
         for each, summary in zip(taken, found, strict=True):
-            if summary.late:
+            if summary.late and fold.time.waiting:
+                self.rows["rows_unused"] += summary.late  # from before its first window
+            elif summary.late:
                 self._late(fold, summary.late, summary.earliest_late, each.source)
             if each.greatest is not None:
                 fold.time.observe(each.source, each.greatest)
@@ -347,6 +353,8 @@ class Session:
             schema = next(iter(self.intake.bound.values()))
             groups = GroupTable(self.query.groups, schema)
             self.fold = Fold(self.query, self.synopsis, groups, self._judge, sources)
+            if self.joins is not None:
+                self.fold.time.join(self.joins)
         return self.fold
 
     def reset(self) -> None:
@@ -381,6 +389,8 @@ class Session:
         """The row counts and the fold, as plain values and flat arrays."""
         header: dict[str, Any] = {"several": self.several, "rows": self.rows, "fold": None}
         header["raise_late"] = self.late_is_an_error
+        if self.joined:
+            header["joins"] = self.joins
         if self.fold is None:
             return header, {}
         header["fold"], arrays = self.fold.snapshot()
@@ -390,6 +400,7 @@ class Session:
         """Restore a snapshot; its sources must already be bound."""
         self.several, self.rows = header["several"], {**self.rows, **header["rows"]}
         self.late_is_an_error = header["raise_late"]
+        self.joined, self.joins = "joins" in header, header.get("joins")
         if header["fold"] is not None:
             self.start().restore(header["fold"], arrays)
 

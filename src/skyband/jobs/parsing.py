@@ -129,8 +129,11 @@ class _Parsing:
         self._keys(JOB, "the job", "", told)
         sources = self._sources(told)
         queries, sinks = self._queries(told)
+        local = told.get("engine") == "local"
         for query in queries.values() if sources else ():
-            self.attempt("source", partial(_check_sources, query, sources))
+            self.attempt("source", partial(_check_sources, query, sources, local))
+        if local and "" not in sources:
+            self._check_read(queries, sources)
         trigger = told.get("trigger", {})
         if self._keys(TRIGGER, "[trigger]", "trigger", trigger):
             self.attempt("trigger", lambda: check_trigger(trigger))
@@ -191,6 +194,15 @@ class _Parsing:
                 sources[name] = section
         return sources
 
+    def _check_read(self, queries: Mapping[str, Query], sources: Mapping[str, Section]) -> None:
+        """Note the sources that no query reads."""
+        read = {name for query in queries.values() for name in query.sources}
+        for name in sources if read else ():
+            if name not in read:
+                known = ", ".join(sorted(read))
+                text = f"no query reads [sources.{name}]; they read {known}"
+                self.problems.append((f"sources.{name}", text))
+
     def _queries(self, told: Mapping[str, Any]) -> tuple[dict[str, Query], dict[str, Section]]:
         """The queries of a job and their sinks."""
         queries: dict[str, Query] = {}
@@ -247,10 +259,12 @@ class _Parsing:
         return section
 
 
-def _check_sources(query: Query, sources: Mapping[str, Section]) -> None:
+def _check_sources(query: Query, sources: Mapping[str, Section], local: bool) -> None:
+    """Raise QueryError unless a query can read the sources; a local one reads those it names."""
     try:
         example = " and ".join(f"[sources.{name}]" for name in query.sources)
-        query.check_sources(None if "" in sources else sources, example=example)
+        own = [n for n in sources if not (local and query.sources) or n in query.sources]
+        query.check_sources(None if "" in sources else own, example=example)
     except SchemaError as problem:
         raise QueryError(f"the job's sources do not fit its query: {problem}") from None
 

@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 from skyband.answers.changes import asked_changes
 from skyband.errors import EngineError
-from skyband.jobs.batches import Target, Writer
+from skyband.jobs.batches import Follower, Target, Writer
 from skyband.jobs.first_batch import sharded
 from skyband.jobs.job import Job
 from skyband.jobs.listed import Listed
@@ -30,6 +30,7 @@ from skyband.spark.file_source import Files
 from skyband.spark.letters import LETTERS
 from skyband.spark.metrics import Progress, log, read_progress, serve
 from skyband.spark.plan import Plan, state_keys
+from skyband.spark.promises import PROMISE
 from skyband.spark.ranking import given, plan_of
 from skyband.spark.requirements import (
     PARTITIONS,
@@ -61,18 +62,23 @@ def run(
     tell: Tell | None = None,
     seconds: float | None = None,
     verbose: bool = True,
+    follower: Follower | None = None,
+    stopping: Stop | None = None,
 ) -> None:
-    """The implementation of ``skyband.jobs.run_job``; needs PySpark to be installed."""
+    """The implementation of ``skyband.jobs.run_job``; needs PySpark to be installed.
+
+    ``follower`` is shown the answers; ``stopping`` lets another thread end the job.
+    """
     own = session is None
     if "://" not in job.checkpoint:
         job = sharded(job)
-    with Stop() as stop:
+    with stopping or Stop() as stop:
         try:
             if session is None:
                 session = session_of(job, verbose)
             stop.listen()
             stop.after(seconds)
-            _run(job, session, stop, tell)
+            _run(job, session, stop, tell, follower)
         except (Exception, KeyboardInterrupt):
             # An error while a job is being stopped is a consequence of stopping it.
             if not stop.asked():
@@ -83,12 +89,12 @@ def run(
                     session.stop()
 
 
-def _run(job: Job, session: Any, stop: Stop, tell: Tell | None) -> None:
+def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follower | None) -> None:
     attempts = _ATTEMPTS
     reports = Reports()
     while not stop.asked():
         attempts -= 1
-        running = _start(job, session)
+        running = _start(job, session, follower)
         running.writer.follow = tell is not None
         reports.follow(running)
         try:
@@ -242,7 +248,7 @@ def start_job(job: Job, session: Any) -> tuple[list[Any], Metrics | None]:
     return [running.query], running.metrics
 
 
-def _start(job: Job, session: Any) -> Running:
+def _start(job: Job, session: Any, follower: Follower | None = None) -> Running:
     job = sharded(job, session)
     read = _Read(job, session)
     plan = read.plan()
@@ -264,10 +270,15 @@ def _start(job: Job, session: Any) -> Running:
     targets = [Target(sinks[name], "payload", plans[name].output, name) for name in sinks]
     if dead is not None:
         targets.append(Target(dead, "letters", LETTERS))
-    writer = Writer(targets, claim.confirm, read.listed().gone, job.on_bad)
+    writer = Writer(targets, claim.confirm, read.listed().gone, job.on_bad, follower)
     metrics = Metrics(job, session) if job.metrics else None
     try:
         claim.prepare()
+        if follower is not None:
+            follower.started(plans)
+            plan = promising(plan)
+            shown = plan.plans if isinstance(plan, BoardPlan) else dict.fromkeys(sinks, plan)
+            writer.promised = {name: each.output for name, each in shown.items()}
         query = _started(job, read.given(plan), writer)
     except Exception as problem:
         if metrics is not None:
@@ -276,6 +287,17 @@ def _start(job: Job, session: Any) -> Running:
         told = first_line(problem)
         raise EngineError(f"the job {job.name!r} could not be started: {told}") from problem
     return Running(query, writer, metrics, plan)
+
+
+def promising(plan: Plan | BoardPlan) -> Plan | BoardPlan:
+    """The same plan, whose rows carry their guarantees, unless they have columns named so."""
+    if isinstance(plan, BoardPlan):
+        return BoardPlan({n: replace(p, bounds=_free(p)) for n, p in plan.plans.items()})
+    return replace(plan, bounds=_free(plan))
+
+
+def _free(plan: Plan) -> bool:
+    return not set(PROMISE.names) & set(plan.output.names)
 
 
 class _Read:

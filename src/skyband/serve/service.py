@@ -7,6 +7,7 @@ nobody sees an answer that a crash could take back.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answer
 from skyband.errors import DataError, EngineError, SkybandError
+from skyband.jobs.local.run import changed_lines
 from skyband.query import Query
 from skyband.serve.board import Fault, Schemas
 from skyband.serve.history import Event
@@ -30,6 +32,7 @@ from skyband.serve.shown import Limits, Shown
 __all__ = ["Busy", "KeyReused", "Limits", "Refused", "Request", "Service"]
 
 
+log = logging.getLogger("skyband.serve")
 Writer = Callable[[int, list[Answer]], None]
 """Writes the answers of a batch to sinks; a batch that comes again has the same number."""
 
@@ -268,7 +271,6 @@ class Service(Shown):
         self.history.write()
         header = {
             "service": 1,
-            "board": self.board.fingerprints,
             "number": self.number,
             "batch": self.batch,
             "keys": self.keys.save(),
@@ -279,15 +281,10 @@ class Service(Shown):
 
     def _recover(self) -> None:
         """Continue from the snapshot and the journal after it, with the same answers as before."""
-        found = self.journal.snapshot()
+        found, changed = self.journal.snapshot(), None
         if found is not None:
             header, blob = found
-            if header["board"] != self.board.fingerprints:
-                raise EngineError(
-                    f"{self.journal.folder} belongs to other queries than those of the job; give "
-                    "the job another checkpoint, or remove that folder to start afresh"
-                )
-            self.board.restore(blob)
+            changed = self.board.resume(blob)
             self.number, self.batch = header["number"], header["batch"]
             self.keys.load(header["keys"])
             self.marks = dict(header["marks"])
@@ -303,6 +300,13 @@ class Service(Shown):
             self.history.add(self._events(answers), self.number)
             self.batch += 1
             self._sinks(self.batch, answers)
-        if found is None:
+        if changed is not None and any(changed):
+            for line in changed_lines(changed):
+                log.warning("%s", line)
+            # Other queries have other answers, so whoever comes back starts afresh.
+            self.number += 1
+            self.history.skip(self.number)
+            self.history.add([], self.number)
+        if found is None or (changed is not None and any(changed)):
             # So that a board that was changed is recognised from now on.
             self._snapshot()

@@ -143,12 +143,9 @@ class Bucket:
 
     def join(self, seen: int) -> None:
         """Begin with the first window that starts at or after ``seen``; for a key without state."""
-        first = self.panes.last_window_ending_by(seen + self.panes.size - 1) + 1
         clock = TimeClock(self.panes, 0, self.plan.schemas)
-        clock.answered = first - 1
-        pane = int(self.panes.first_pane(first) if self.panes.sized else first - 1)
-        clock.watermark = int(self.panes.pane_start(pane))
-        self.head |= {"clock": clock.state(), "since": pane}
+        clock.join(seen)
+        self.head |= {"clock": clock.state(), "since": clock.sealed}
 
     # Steps --------------------------------------------------------------------------------------
 
