@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.session import ONLY
 from skyband.serve.board import Board
-from skyband.window import TimeWindow
+from skyband.window import SideWindows, TimeWindow
 
 __all__ = ["ROWS", "Status"]
 
@@ -49,7 +49,7 @@ class Status:
         """How times of a source are read; None if no query has a time window."""
         for query in self.board.queries.values():
             reads = source == ONLY or source in query.sources
-            if reads and isinstance(query.window, TimeWindow):
+            if reads and isinstance(query.window, (TimeWindow, SideWindows)):
                 name = query.time_of(source or None)
                 assert name is not None
                 kind = self.board.schemas[source].field(name).type
