@@ -15,6 +15,7 @@ from skyband import registry
 
 COUNTS = {
     "answers": 110,
+    "boards": 25,
     "specs": 50,
     "snapshots": 30,
     "files": 25,

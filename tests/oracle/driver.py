@@ -24,6 +24,7 @@ from oracle.unsized import (
 )
 from oracle.where import counts
 from oracle.windows import (
+    BAD,
     FILTERED,
     Batch,
     CountWindow,
@@ -115,8 +116,10 @@ def prepared(batches: Iterable[Batch], settings: Settings) -> list[Batch]:
     texts += settings.get("prefer", ())
 
     def mark(rows: Sequence[Row]) -> list[Row]:
-        wide = [with_columns(row, texts) for row in rows]
-        return [row if counts(row, where) else row | {FILTERED: True} for row in wide]
+        judged = [row if counts(row, where) else row | {FILTERED: True} for row in rows]
+        return [
+            row if row.get(BAD) or row.get(FILTERED) else with_columns(row, texts) for row in judged
+        ]
 
     return [
         {source: mark(rows) for source, rows in batch.items()}
