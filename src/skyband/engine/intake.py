@@ -289,7 +289,7 @@ class Intake:
         """Rows of a time window by pane and group, without late and unused rows."""
         axis, since = self.synopsis.axes.get(taken.source), self.panes.since
         if since is None or taken.ticks is None or not bool((taken.ticks < since).any()):
-            return place_rows(taken, axis, self.panes, groups, sealed)
+            return place_rows(taken, axis, self.panes.of(taken.source), groups, sealed)
         # Rows before the landmark of a landmark window are not used.
         kept = np.flatnonzero(taken.ticks >= since)
         ticks = taken.ticks[kept] if len(kept) else None

@@ -282,12 +282,19 @@ def _query(table: str, told: Any) -> Query:
         raise QueryError(
             f"[{table}] has no key {unknown[0]!r}; {kind} has {', '.join(sorted(known))}"
         )
-    window = _window(f"[{table}.window]", settings.get("window"))
+    window = _windows(f"{table}.window", settings.get("window"))
     try:
         return cls(**(settings | {"window": window}))
     except TypeError as problem:
         told_so = str(problem).rsplit(") ", 1)[-1].replace("__init__", kind)
         raise QueryError(f"[{table}] {told_so}") from None
+
+
+def _windows(table: str, told: Any) -> Window | dict[str, Window]:
+    """A window, or a window per source: a table of tables."""
+    if isinstance(told, Mapping) and told and all(isinstance(v, Mapping) for v in told.values()):
+        return {name: _window(f"[{table}.{name}]", each) for name, each in told.items()}
+    return _window(f"[{table}]", told)
 
 
 def _window(where: str, told: Any) -> Window:

@@ -224,13 +224,13 @@ def check_window(query: Query, streaming: bool) -> None:
     if not streaming or window.integer:
         return
     panes = window.panes
-    given = {
-        "size": panes.size,
-        "slide": panes.slide,
-        "offset": panes.offset,
-        "lateness": window.lateness_ticks,
-    }
-    for name, ticks in given.items():
+    given = [
+        *(("size", size) for size in panes.sizes),
+        ("slide", panes.slide),
+        ("offset", panes.offset),
+        ("lateness", window.lateness_ticks),
+    ]
+    for name, ticks in given:
         if ticks % 1_000:
             raise EngineError(
                 f"the window's {name} is {ticks} microseconds, but Spark's watermark counts whole "
