@@ -181,14 +181,18 @@ class TimeClock:
         """Plain values for a snapshot."""
         lasts = {} if self.lasts is None else {"lasts": self.lasts.tolist()}
         joined = {} if self.joined is None else {"joined": self.joined}
-        return lasts | joined | {
-            "seen": self.seen,
-            "ignored": sorted(self.ignored),
-            "watermark": self.watermark,
-            "answered": self.answered,
-            "pending": self.pending,
-            "filled": self.filled.tolist(),
-        }
+        return (
+            lasts
+            | joined
+            | {
+                "seen": self.seen,
+                "ignored": sorted(self.ignored),
+                "watermark": self.watermark,
+                "answered": self.answered,
+                "pending": self.pending,
+                "filled": self.filled.tolist(),
+            }
+        )
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a snapshot."""
