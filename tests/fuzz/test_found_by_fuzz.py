@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import subprocess
 import sys
@@ -276,3 +277,18 @@ def test_a_snapshot_does_not_depend_on_the_last_answer(algorithm: str) -> None:
     monitor.peek()
     blob = monitor.snapshot()
     assert sb.Monitor.restore(blob).snapshot() == blob
+
+
+def test_a_parquet_file_whose_names_are_damaged_is_refused(tmp_path: Path) -> None:
+    """Each place in a file that names the first column, damaged by itself."""
+    table = pa.table({"first": [1, 2], "t": [1, 2], "x": [1.0, 3.0]})
+    pq.write_table(table, tmp_path / "good.parquet")
+    whole = (tmp_path / "good.parquet").read_bytes()
+    query = sb.TopK(k=1, score="x", time="t", window=sb.TimeWindow(10))
+    at, answered = whole.find(b"first"), []
+    while at >= 0:
+        (tmp_path / "bad.parquet").write_bytes(whole[:at] + b"\xca" + whole[at + 1 :])
+        with contextlib.suppress(sb.SkybandError):
+            answered.append(sb.rank(tmp_path, query)["x"].to_pylist())
+        at = whole.find(b"first", at + 1)
+    assert answered.count([3.0]) == len(answered)
