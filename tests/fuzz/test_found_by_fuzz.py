@@ -292,3 +292,21 @@ def test_a_parquet_file_whose_names_are_damaged_is_refused(tmp_path: Path) -> No
             answered.append(sb.rank(tmp_path, query)["x"].to_pylist())
         at = whole.find(b"first", at + 1)
     assert answered.count([3.0]) == len(answered)
+
+
+def test_halves_can_be_filtered() -> None:
+    halves = pa.array(np.array([0.5, 0.1, -0.0, np.nan], np.float16))
+    table = pa.table({"x": [4, 3, 2, 1], "h": halves})
+    for wanted, shown in (([0.5], [4]), ([0.1, 0.0], [3, 2]), ([float("nan")], [])):
+        query = sb.TopK(k=4, score="x", window=COUNT, where={"h": wanted})
+        monitor = sb.Monitor(query)
+        monitor.push(table)
+        assert monitor.stats()["rows_filtered"] == 4 - len(shown)
+
+
+def test_a_day_that_python_cannot_show_is_named() -> None:
+    days = pa.array([0, 2**31 - 1], pa.int32()).cast(pa.date32())
+    table = pa.table({"day": days, "x": [1, 2]})
+    query = sb.TopK(k=1, score="x", time="day", window=sb.TimeWindow("1 d"))
+    with pytest.raises(sb.DataError, match="2147483647"):
+        sb.rank(table, query)
