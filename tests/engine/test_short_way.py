@@ -77,8 +77,8 @@ def general(monitor: sb.Monitor) -> sb.Monitor:
 
 
 def shown(answers: list[sb.Answer]) -> list[str]:
-    """Answers as text, in which NaN equals NaN."""
-    return [f"{a.table.schema} {a.table.to_pydict()} {a.total} {a.exact}" for a in answers]
+    """Answers as text, in which NaN equals NaN; sums of fading weights may be rounded otherwise."""
+    return [f"{a.table.schema} {a.table.to_pydict()} {a.total:.9g} {a.exact}" for a in answers]
 
 
 def pushed(monitor: sb.Monitor, rows: Any) -> tuple[list[str], str]:
