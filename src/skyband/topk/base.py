@@ -15,7 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Ints
-from skyband.contract.checks import faults, named, null_tests, number_tests, numeric, plain_key
+from skyband.contract.checks import (
+    QuickTests,
+    faults,
+    named,
+    no_nan,
+    null_tests,
+    number_tests,
+    numeric,
+    plain_key,
+)
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
@@ -73,6 +82,9 @@ class TopKSynopsis(Synopsis[TopK]):
         query = self.query
         nulls = null_tests(batch, id=query.id, time=query.time)
         return faults(batch, number_tests(batch, "score", query.score) + nulls)
+
+    def quick_tests(self, source: str) -> QuickTests | None:
+        return no_nan(self.schema, self.query.score)
 
     def summarise(self, rows: Rows) -> Runs:
         score = rows.numpy(self.query.score)
