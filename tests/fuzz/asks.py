@@ -87,8 +87,8 @@ def add(
         settings["ties"] = "share"
     if kind == "UncertainTopK":
         settings["largest"] = rng.random() < 0.7
-    if kind == "FusedTopK" and rng.random() < 0.3:
-        settings |= {"repeats": rng.choice(("max", "latest", "mean")), "algorithm": None}
+    if kind == "FusedTopK" and settings["algorithm"] is None and rng.random() < 0.6:
+        settings["repeats"] = rng.choice(("max", "latest", "mean"))
         settings.pop("options", None)
 
 
