@@ -122,9 +122,13 @@ class TimeClock:
         if upto <= after:
             self.filled = filled
             return np.zeros(0, np.int64)
-        due = windows_due(self.panes, filled, after, upto, self.pending)
+        covers = self._covers(filled, upto)
+        if upto == after + 1 and self.panes.sized:  # most often it is one window
+            due = np.full(int(covers or self.pending is not None), upto, np.int64)
+        else:
+            due = windows_due(self.panes, filled, after, upto, self.pending)
         self.answered = upto
-        self.pending = upto if self._covers(filled, upto) else None
+        self.pending = upto if covers else None
         self.filled = filled[self.panes.last_window_of(filled) > upto]
         if not self.panes.sized:
             self.filled = self.filled[:1]  # rows never leave, so the first pane says it all
