@@ -153,9 +153,13 @@ class TimeClock:
         if upto <= after:
             self.filled, self.lasts = filled, lasts
             return np.zeros(0, np.int64)
-        due = windows_due(self.panes, filled, after, upto, self.pending, lasts)
+        covers = self._covers(filled, lasts, upto)
+        if upto == after + 1 and self.panes.sized:  # most often it is one window
+            due = np.full(int(covers or self.pending is not None), upto, np.int64)
+        else:
+            due = windows_due(self.panes, filled, after, upto, self.pending, lasts)
         self.answered = upto
-        self.pending = upto if self._covers(filled, lasts, upto) else None
+        self.pending = upto if covers else None
         live = (self.panes.last_window_of(filled) if lasts is None else lasts) > upto
         self.filled, self.lasts = filled[live], None if lasts is None else lasts[live]
         if not self.panes.sized:

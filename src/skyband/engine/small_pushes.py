@@ -16,7 +16,6 @@ import pyarrow as pa
 from skyband.answers.answer import Answers
 from skyband.engine.waiting import Plan, Waiting, plan_for
 from skyband.errors import SchemaError
-from skyband.window import CountWindow
 
 if TYPE_CHECKING:
     from skyband.engine.fold import Fold, Step
@@ -61,7 +60,10 @@ class SmallPushes:
         self._schema: pa.Schema | None = None
         self._plan: Plan | None = None
         self._columns: list[Any] = []
-        self._pane = 0
+        self._panes = 0, 0
+        """The first and the last pane of the rows that were read."""
+        self._follow = False
+        """Whether the rows of a push are taken after what it ends."""
         self._seen = 0
         self._watermark = 0
 
@@ -107,9 +109,10 @@ class SmallPushes:
             low, high = int(ticks.min()), int(ticks.max())
         if low < limits[0] or high > limits[1] or clock.ignored:
             return False
-        self._pane = int(panes.pane_of(low))
+        first = int(panes.pane_of(low))
+        self._panes = first, first if high == low else int(panes.pane_of(high))
         before, seen = clock.watermark, clock.seen[_ONLY]
-        if before is not None and self._pane < panes.pane_of(before):
+        if before is not None and first < panes.pane_of(before):
             return False
         self._seen = high if seen is None or high > seen else seen
         mark = self._seen - clock.lateness
@@ -126,11 +129,11 @@ class SmallPushes:
         fold, panes = self.fold, self.fold.panes
         if not fold.counting:
             upto = panes.pane_of(self._watermark)
-            least = min(fold.open.least, self._pane)
+            least = min(fold.open.least, self._panes[0])
             return not (least >= upto and fold.time.waits(self._watermark))
         now = int(fold.count.counts[0])
-        self._pane = int(panes.pane_of(now))
-        least = min(fold.open.least, self._pane)
+        self._panes = int(panes.pane_of(now)), int(panes.pane_of(now + rows - 1))
+        least = min(fold.open.least, self._panes[0])
         return bool(
             least < panes.pane_of(now + rows) or now // panes.slide != (now + rows) // panes.slide
         )
@@ -148,19 +151,22 @@ class SmallPushes:
         self.session.rows["rows_in"] += rows
         if fold.counting:
             arrival = int(fold.count.counts[0])
-            self.waiting.add(plan, self._columns, rows, self._pane, arrival)
+            self.waiting.add(plan, self._columns, rows, self._panes, arrival)
             fold.count.counts[0] += rows
         else:
-            self.waiting.add(plan, self._columns, rows, self._pane, 0)
+            self.waiting.add(plan, self._columns, rows, self._panes, 0)
             fold.time.seen[_ONLY] = self._seen
 
     def end(self, rows: int) -> Answers | None:
         """Take rows that fit, seal what they end, and answer; an error leaves all as it was."""
         fold, session = self.fold, self.session
+        self._follow = False
         mark, counted = fold.mark(), session.rows["rows_in"]
         try:
             step = self._begun(rows)
             finished = fold.folded(step)
+            if self._follow:
+                self._add(rows)
         except BaseException:
             fold.rewind(mark)
             session.rows["rows_in"] = counted
@@ -170,8 +176,12 @@ class SmallPushes:
 
     def _begun(self, rows: int) -> Step | None:
         fold = self.fold
-        before = fold.count.counts[:1].copy()
-        self._add(rows)
-        if isinstance(self.session.query.window, CountWindow):
+        if fold.counting:
+            before = fold.count.counts[:1].copy()
+            self._add(rows)
             return fold.begin_counts(np.zeros(1, np.int64), before)
+        # Rows of panes that stay open need not be summarised yet.
+        self._follow = self._panes[0] >= fold.panes.pane_of(self._watermark)
+        if not self._follow:
+            self._add(rows)
         return fold.begin(self._watermark)

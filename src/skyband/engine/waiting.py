@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from skyband.arrays import Array, Ints
 from skyband.contract.checks import QuickTests
+from skyband.contract.rows import Rows
 from skyband.data.columns import (
     OFFSETS_32,
     OFFSETS_64,
@@ -31,7 +32,7 @@ from skyband.data.columns import (
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.clocks import NEVER
 from skyband.engine.intake import Taken, place_rows
-from skyband.engine.placement import Arrivals, Placed, place_in_order
+from skyband.engine.placement import Arrivals, place_in_order
 
 if TYPE_CHECKING:
     from skyband.engine.fold import Fold
@@ -121,6 +122,8 @@ class Waiting:
         self.rows = 0
         self.least = _BEYOND
         """The first pane that they belong to."""
+        self._most = NEVER
+        """The last pane that they belong to."""
         self._plan: Plan | None = None
         self._first = 0
         """The arrival number of the first of them, for count windows."""
@@ -128,17 +131,19 @@ class Waiting:
         self._stores: list[Array | None] = []
         self._held: list[list[pa.Array]] = []
 
-    def add(self, plan: Plan, columns: list[Any], rows: int, pane: int, arrival: int) -> None:
-        """Copy rows whose first pane is ``pane``; ``arrival`` is the number of the first one."""
+    def add(
+        self, plan: Plan, columns: list[Any], rows: int, panes: tuple[int, int], arrival: int
+    ) -> None:
+        """Copy rows: their first and last pane, and the arrival number of the first row."""
         if plan is not self._plan or self._pushes >= _MOST_PUSHES or self.rows + rows > MOST_ROWS:
             self.settle()
             if plan is not self._plan:
                 self._start(plan)
         at = self.rows
         if not at:
-            self.least, self._first = pane, arrival
-        elif pane < self.least:
-            self.least = pane
+            (self.least, self._most), self._first = panes, arrival
+        else:
+            self.least, self._most = min(self.least, panes[0]), max(self._most, panes[1])
         for store, held, values in zip(self._stores, self._held, columns, strict=True):
             if store is None:
                 held.append(values)
@@ -158,25 +163,29 @@ class Waiting:
         """Summarise the rows and hand them to the open panes."""
         if not self.rows:
             return
-        placed = self._placed().rows
-        assert placed is not None
-        runs = self.fold.synopsis.summarise(placed)
+        runs = self.fold.synopsis.summarise(self._placed())
         self.rows, self._pushes, self.least = 0, 0, _BEYOND
         self._held = [[] for _ in self._held]  # not emptied: a mark may refer to them
         self.fold.take(runs)
 
-    def _placed(self) -> Placed:
-        fold, batch = self.fold, self._batch()
-        if fold.counting:
+    def _placed(self) -> Rows:
+        fold, batch, source = self.fold, self._batch(), self.source
+        axis = None if fold.counting else fold.synopsis.axes[source]
+        if self.least == self._most and not fold.groups.names:
+            times = None if axis is None else axis.native(batch.column(axis.name))
+            arrival = np.array([self._first]) if axis is None else None
+            runs = np.array([self.least]), np.zeros(1, np.int32), np.array([0, self.rows])
+            return Rows(source, batch, *runs, None, times, arrival)
+        if axis is None:
             arrivals = Arrivals(self._first, self.rows)
-            return place_in_order(
-                self.source, batch, arrivals, None, fold.panes, fold.groups, NEVER
-            )
-        axis = fold.synopsis.axes[self.source]
-        ticks = axis.ticks(batch.column(axis.name))
-        in_order = bool((ticks[1:] >= ticks[:-1]).all())
-        taken = Taken(self.source, batch, ticks, self.rows, None, None, in_order)
-        return place_rows(taken, axis, fold.panes, fold.groups, NEVER)
+            placed = place_in_order(source, batch, arrivals, None, fold.panes, fold.groups, NEVER)
+        else:
+            ticks = axis.ticks(batch.column(axis.name))
+            in_order = bool((ticks[1:] >= ticks[:-1]).all())
+            taken = Taken(source, batch, ticks, self.rows, None, None, in_order)
+            placed = place_rows(taken, axis, fold.panes, fold.groups, NEVER)
+        assert placed.rows is not None
+        return placed.rows
 
     def _batch(self) -> pa.RecordBatch:
         assert self._plan is not None
@@ -194,11 +203,13 @@ class Waiting:
     def mark(self) -> tuple[Any, ...]:
         """What ``rewind`` goes back to. Copied rows stay where they are until others follow."""
         held = self._held, [len(each) for each in self._held]
-        return self.rows, self.least, self._plan, self._first, self._pushes, self._stores, *held
+        panes = self.least, self._most
+        return self.rows, panes, self._plan, self._first, self._pushes, self._stores, *held
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Drop the rows that came after a mark."""
-        self.rows, self.least, self._plan, self._first, self._pushes, self._stores, *held = mark
+        self.rows, panes, self._plan, self._first, self._pushes, self._stores, *held = mark
+        self.least, self._most = panes
         self._held = held[0]
         for each, length in zip(*held, strict=True):
             del each[length:]

@@ -92,6 +92,10 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         return np.dtype(np.int64 if whole else np.float64)
 
     def output(self) -> pa.Schema:
+        return self._output
+
+    @cached_property
+    def _output(self) -> pa.Schema:
         shown = [pa.field(n, output_type(self.schema.field(n).type)) for n in self.items]
         counted = pa.from_numpy_dtype(self.dtype)
         kept = [pa.field(n, output_type(self.schema.field(n).type)) for n in self.query.keep]

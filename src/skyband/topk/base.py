@@ -66,6 +66,10 @@ class TopKSynopsis(Synopsis[TopK]):
         plain_key("id", schema, self.query.id)
 
     def output(self) -> pa.Schema:
+        return self._output
+
+    @cached_property
+    def _output(self) -> pa.Schema:
         names = named(self.query.id, self.query.score, self.query.time, *self.query.keep)
         return pa.schema([pa.field(n, output_type(self.schema.field(n).type)) for n in names])
 
