@@ -32,7 +32,13 @@ LIMITS = Limits(body_bytes=4_000, waiting_requests=8, waiting_bytes=20_000, body
 EVERYWHERE = {"403", "404", "405"}
 """What any request may get: another Host, a path or a method that is not there."""
 SECRETS = (b"Traceback", b'File "', b"uvicorn", b"starlette", b"h11", b"Python/", b"site-packages")
-TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
+TYPES: dict[str, Any] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+}
 TYPES |= {"number": (int, float), "null": type(None)}
 QUICK = settings(
     max_examples=100,
@@ -140,7 +146,7 @@ def _stream() -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 CSV = b"ts,flow,host,bytes\n2026-01-05T08:00:00Z,a,b,1\n"
@@ -160,28 +166,39 @@ def bodies(draw: st.DrawFn) -> bytes:
 
 words = st.text(st.characters(codec="utf-8"), max_size=12)
 plain = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12)
-PLACES = ["/", "/api/board", "/api/answers/", "/api/events", "/api/rows/", "/api/session"]
-PLACES += ["/api/openapi.json", "/metrics", "/healthz", "/static/", "/api", "//", "/../"]
-NAMES = ["busiest", "rows", "talkers", "board.js", "..%2f..%2fetc%2fpasswd", ""]
+TEMPLATES = ["/", "/api/board", "/api/events", "/api/openapi.json", "/metrics", "/healthz"]
+TEMPLATES += ["/api/session", "/static/board.js", *["/api/rows/rows"] * 3]
+TEMPLATES += [f"/api/answers/{name}" for name in ("busiest", "talkers") for _ in range(3)]
+PLACES = ["/api/answers/", "/api/rows/", "/static/", "/api", "//", "/../", "/api/answers/busiest/"]
+NAMES = ["busiest", "rows", "..%2f..%2fetc%2fpasswd", ""]
 KINDS = [served.NDJSON, "text/csv", "application/vnd.apache.arrow.stream", "application/json"]
-FIELDS = [
-    "Idempotency-Key",
-    "Last-Event-ID",
-    "Authorization",
-    "Cookie",
-    "Origin",
-    "Content-Encoding",
+FIELDS = ["Idempotency-Key", "Last-Event-ID", "Authorization", "Cookie", "Origin", "Accept"]
+FIELDS += ["Content-Encoding", "Range", "X-Forwarded-Host", "Sec-Fetch-Site", "If-None-Match"]
+VALUES = [
+    "5",
+    "0",
+    "-1",
+    "\u00b2",
+    "\u0663",
+    "1e3",
+    "9" * 400,
+    "2026-01-05T08:00:04Z",
+    "nan",
+    "%00",
 ]
-FIELDS += ["Accept", "Range", "X-Forwarded-Host", "Sec-Fetch-Site", "If-None-Match"]
+"""Values of parameters: numbers, what some take for numbers, times."""
 
 
 @st.composite
 def paths(draw: st.DrawFn) -> str:
-    path = draw(st.sampled_from(PLACES)) + draw(
-        st.sampled_from(NAMES) | words.map(lambda text: quote(text, safe="/"))
-    )
+    """A path of the page, or one next to it, with parameters."""
+    other = words.map(lambda text: quote(text, safe="/"))
+    if draw(st.integers(0, 3)):
+        path = draw(st.sampled_from(TEMPLATES))
+    else:
+        path = draw(st.sampled_from(PLACES)) + draw(st.sampled_from(NAMES) | other)
     for name in draw(st.lists(st.sampled_from(["last", "end", "x"]), max_size=2)):
-        value = draw(st.integers().map(str) | words | st.sampled_from(["2026-01-05T08:00:04Z"]))
+        value = draw(st.sampled_from(VALUES) | words)
         path += f"{'&' if '?' in path else '?'}{name}={quote(value)}"
     return path
 
