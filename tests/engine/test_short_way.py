@@ -199,6 +199,32 @@ def test_an_error_while_a_window_ends_leaves_the_waiting_rows(
     assert len(mine)
 
 
+def test_an_error_after_too_many_rows_waited_leaves_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that make room for others are still there when the push of the others fails."""
+    monkeypatch.setattr(waiting, "MOST_ROWS", 10)
+    query = sb.TopK(k=12, score="x", window=sb.CountWindow(12))
+    monitor = sb.Monitor(query)
+    pieces = [pa.table({"x": [float(n), n + 0.25, n + 0.5]}) for n in range(4)]
+    for piece in pieces[:3]:
+        monitor.push(piece)
+    small = monitor.session.small
+    assert small is not None
+    assert small.waiting.rows == 6
+    monitor.push(pieces[0].slice(0, 1))
+    monitor.push(pieces[0].slice(1, 1))
+    with monkeypatch.context() as patch:
+
+        def fails(*_: Any) -> Any:
+            raise RuntimeError("no memory, say")
+
+        patch.setattr(SkybandTopK, "fold", fails)
+        with pytest.raises(RuntimeError):
+            monitor.push(pieces[3])
+    (answer,) = monitor.push(pieces[3])
+    first = [0.0, 0.25, 0.5, 1.0, 1.25, 1.5, 2.0, 2.25, 2.5, 0.0, 0.25, 3.0]
+    assert answer.table["x"].to_pylist() == sorted(first, reverse=True)
+
+
 def test_rows_do_not_wait_for_ever(monitor: sb.Monitor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "MOST_ROWS", 10)
     small = monitor.session.small

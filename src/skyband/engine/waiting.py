@@ -165,7 +165,7 @@ class Waiting:
             return
         runs = self.fold.synopsis.summarise(self._placed())
         self.rows, self._pushes, self.least = 0, 0, _BEYOND
-        self._held = [[] for _ in self._held]  # not emptied: a mark may refer to them
+        self._plan = None  # the next rows get stores of their own: a mark may refer to these
         self.fold.take(runs)
 
     def _placed(self) -> Rows:
@@ -193,7 +193,7 @@ class Waiting:
         arrays = [
             (held[0] if len(held) == 1 else pa.concat_arrays(held))
             if store is None
-            else from_numpy(store[: self.rows].copy(), schema.field(i).type)
+            else from_numpy(store[: self.rows], schema.field(i).type)
             for i, (store, held) in enumerate(zip(self._stores, self._held, strict=True))
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -201,7 +201,7 @@ class Waiting:
     # Undoing -----------------------------------------------------------------------------------
 
     def mark(self) -> tuple[Any, ...]:
-        """What ``rewind`` goes back to. Copied rows stay where they are until others follow."""
+        """What ``rewind`` goes back to. Copied rows stay where they are."""
         held = self._held, [len(each) for each in self._held]
         panes = self.least, self._most
         return self.rows, panes, self._plan, self._first, self._pushes, self._stores, *held
