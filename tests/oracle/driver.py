@@ -24,6 +24,7 @@ from oracle.unsized import (
 )
 from oracle.where import counts
 from oracle.windows import (
+    BAD,
     FILTERED,
     Batch,
     CountWindow,
@@ -38,6 +39,8 @@ from oracle.windows import (
     groups,
     is_unused,
     late_rows,
+    longest,
+    size_for,
     time_windows,
 )
 
@@ -113,8 +116,10 @@ def prepared(batches: Iterable[Batch], settings: Settings) -> list[Batch]:
     texts += settings.get("prefer", ())
 
     def mark(rows: Sequence[Row]) -> list[Row]:
-        wide = [with_columns(row, texts) for row in rows]
-        return [row if counts(row, where) else row | {FILTERED: True} for row in wide]
+        judged = [row if counts(row, where) else row | {FILTERED: True} for row in rows]
+        return [
+            row if row.get(BAD) or row.get(FILTERED) else with_columns(row, texts) for row in judged
+        ]
 
     return [
         {source: mark(rows) for source, rows in batch.items()}
@@ -180,12 +185,13 @@ def peek_timed(
         inside = live_rows(events_of(pushes, settings), window, end)
         rows = [event["row"] for event in inside]
         return answer(kind, Live(window.since, end, rows), before, None, settings, window)
-    start = cut_from(end - (window.size if last is None else last), *shape)
-    rows = [
-        event["row"] | {SOURCE: event["source"]}
-        for event in events_of(pushes, settings)
-        if start <= event["time"] < end and not is_unused(event["time"], *shape)
-    ]
+    start = cut_from(end - (longest(window.size) if last is None else last), *shape)
+    rows = []
+    for event in events_of(pushes, settings):
+        own = size_for(window.size, event["source"])
+        first = max(start, cut_from(end - own, *shape))
+        if first <= event["time"] < end and not is_unused(event["time"], own, *shape[1:]):
+            rows.append(event["row"] | {SOURCE: event["source"]})
     return answer(kind, Live(start, end, rows), before, None, settings)
 
 
