@@ -172,11 +172,6 @@ def _skew_figures(verdicts: Verdicts, found: Found) -> None:
         why=f"""The grid is laid out again over the live scores, so that crowded scores do not fill
         its cells: at N = {value:,} SMA reads {again[0]:,} rows again on a, {again[1]:,} on d.""",
     )  # fmt: skip
-    spread = {name: spread_of(row) for name, row in times("SKEW-II", "pabf").items()}
-    verdicts.judge(
-        "skew2-pabf", spread, SAME_TIME, unit="× between a and d",
-        why=f"The factor is {max(spread.values()):.2f} at most.",
-    )  # fmt: skip
     usual = found.skew["SKEW-II(a)"], found.skew["SKEW-II(d)"]
     kept = {
         f"{axis} = {v:,}": usual[1][axis][v]["mintopk"].candidates
@@ -184,6 +179,16 @@ def _skew_figures(verdicts: Verdicts, found: Found) -> None:
         for axis, points in usual[0].items()
         for v in points
     }
+    spread = {name: spread_of(row) for name, row in times("SKEW-II", "pabf").items()}
+    rows = [each["N"][value]["pabf"].candidates for each in usual]
+    verdicts.judge(
+        "skew2-pabf", spread, SAME_TIME, unit="× between a and d",
+        why=f"At N = {value:,} PABF keeps {rows[0]:,.0f} rows on a and {rows[1]:,.0f} on d.",
+    )  # fmt: skip
+    scanned = [
+        each["N"][value]["sma"].stats["rows_rescanned"] / each["N"][value]["sma"].stats["rows_in"]
+        for each in usual
+    ]
     slides = found.sweeps["STOCK"]["s"]
     few, many = max(slides), min(slides)
     for algorithm in ("sma", "mintopk"):
@@ -198,7 +203,8 @@ def _skew_figures(verdicts: Verdicts, found: Found) -> None:
             windows slide by {few:,} rows and not by {many:,}."""
             if algorithm == "mintopk" else
             f"""From a to d its time changes by a factor of {min(rise.values()):.2f} to
-            {max(rise.values()):.2f}.""",
+            {max(rise.values()):.2f}. At N = {value:,} it reads {scanned[0]:.2f} rows again per row
+            of input on a and {scanned[1]:.2f} on d.""",
         )  # fmt: skip
     verdicts.judge(
         "skew2-kept", kept, MUCH, unit="× from a to d",

@@ -20,6 +20,8 @@ class Report:
     def __init__(self, title: str) -> None:
         self._lines = [f"# {title}", ""]
         self._plots: list[tuple[str, Any]] = []
+        self._colours: dict[str, int] = {}
+        """By label, so that a label has the same colour in every plot."""
 
     def heading(self, text: str) -> None:
         self._lines += [f"## {text}", ""]
@@ -61,10 +63,11 @@ class Report:
         from matplotlib import pyplot as plt
 
         figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
-        for label, values in series.items():
+        for number, (label, values) in enumerate(series.items()):
+            colour = self._colours.setdefault(label, len(self._colours))
             axes.plot(
                 range(len(values)), values, label=label, linewidth=1, marker="o" if ticks else "",
-                markersize=3,
+                markersize=3, color=f"C{colour % 10}", linestyle="-" if number < 10 else "--",
             )  # fmt: skip
         axes.set(title=title, xlabel=x, ylabel=y)
         if ticks:
