@@ -112,11 +112,11 @@ class Lsj(Isj):
         """The dominance graphs of both sides, for layer 1."""
         return self.left_graph, self.right_graph
 
-    def pairs(self, first: int) -> tuple[Ints, Ints]:
+    def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
         if self.folding:
             limit = self.query.layers
             self.stop = np.iinfo(np.int64).max if limit is None else limit + 1
-        found = super().pairs(first)
+        found = super().pairs(firsts)
         if self.folding:
             del self.fabric[max(min(len(self.layers), self.stop) - 1, 0) :]
         return found
