@@ -5,6 +5,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS  ?=
 FUZZ_ARGS   ?=
 MUTANT_ARGS ?=
+GENERATOR   ?= zensical
 
 VENV   := .venv
 LOWEST := .venv-lowest
@@ -19,7 +20,7 @@ SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-nojit test-spark \
-        slow-nojit docs-test slow cluster fuzz mutants lowest wheel check format clean
+        slow-nojit docs docs-test slow cluster fuzz mutants lowest wheel check format clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +51,10 @@ $(VENV)/.stamp-dev: pyproject.toml | $(BIN)/python
 $(VENV)/.stamp-spark: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev,spark]'
 	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo $(VENV)/.stamp-board $(VENV)/.stamp-spark-demo
+
+$(VENV)/.stamp-docs: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[dev,docs]'
+	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo $(VENV)/.stamp-board
 
 setup: $(VENV)/.stamp-dev  ## Make .venv with all that development needs, Spark excepted
 setup-demo: $(VENV)/.stamp-demo  ## Make .venv with the command line only
@@ -82,6 +87,11 @@ screenshots: setup  ## Make the pictures of the board in docs/serve, with the sy
 
 bench: setup  ## Measure beside numpy and DuckDB; choose with BENCH_ARGS="topk ..."
 	$(BIN)/python -m skyband bench $(BENCH_ARGS)
+
+# The examples first: a page whose example fails is an error, like a broken link or a missing page.
+docs: $(VENV)/.stamp-docs  ## Build the site in build/site, strictly; GENERATOR=mkdocs builds it with MkDocs
+	$(PYTEST) --quiet README.md docs $(PYTEST_ARGS)
+	$(BIN)/python -m lab.site --generator $(GENERATOR)
 
 # --- tests --------------------------------------------------------------------------------------
 

@@ -26,8 +26,8 @@ from typing import Any
 from lab.experiments.report import Report
 
 __all__ = [
-    "FOLDER", "MUCH", "RULE", "SAME", "TIMED", "TRUE", "Bound", "Claim", "Verdict", "Verdicts",
-    "about", "above", "at_least", "at_most", "below", "between", "overview",
+    "FOLDER", "MUCH", "MUCH_TIME", "RULE", "SAME", "SAME_TIME", "TIMED", "TRUE", "Bound", "Claim",
+    "Verdict", "Verdicts", "about", "above", "at_least", "at_most", "below", "between", "overview",
 ]  # fmt: skip
 
 HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
@@ -48,14 +48,15 @@ PAPERS = {
 FOLDER = "verdicts"
 
 RULE = f"""Every claim is turned into a bound, and is measured in one or more cases (a stream, a
-window, a value of k). Where the paper gives a number, that number is the bound, and "about x" means
-within {NEAR:.0%} of x. Words without a number have fixed bounds: "less" or "faster" is a ratio
-below 1, "much" a factor of at least 2, and "comparable", "stable" or "not affected" a factor of
-less than {FACTOR:g}. A case meets its bound or misses it. A time, or a ratio of times, that is
-nearer to its bound than {TIMED:.0%} of it decides nothing, because runs differ by as much. A claim
-**{HOLDS}** if every case that decides meets the bound, **{PARTLY}** if some do, **{FAILS}** if none
-does, and is **{UNDECIDED}** if no case decides. Every claim of the paper is listed, and whatever
-does not hold says why, with a measurement."""
+window, a value of k). Where the paper gives a number, that number is the bound, and "about
+x" means within {100 * NEAR:.0f} % of x. Words without a number have fixed bounds: "less" or
+"faster" is a ratio below 1, "much" a factor of at least 2, and "comparable", "stable" or
+"not affected" a factor of less than {FACTOR:g}. A case meets its bound or misses it. A
+time, or a ratio of times, that is nearer to its bound than {100 * TIMED:.0f} % of it
+decides nothing, because runs differ by as much. A claim **{HOLDS}** if every case that
+decides meets the bound, **{PARTLY}** if some do, **{FAILS}** if none does, and is
+**{UNDECIDED}** if no case decides. Every claim of the paper is listed, and whatever does
+not hold says why, with a measurement."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,16 @@ class Claim:
 
 @dataclass(frozen=True)
 class Bound:
-    """The values that a claim allows; a value within ``noise`` of a limit decides nothing."""
+    """The values that a claim allows.
+
+    A value within ``noise`` of a limit decides nothing. If it is ``timed``, neither does one that
+    differs from a limit by less than the noise of times.
+    """
 
     low: float = -math.inf
     high: float = math.inf
     strict: bool = False
+    timed: bool = False
     noise: float = 0.0
 
     def meets(self, value: float) -> bool | None:
@@ -85,8 +91,10 @@ class Bound:
         """
         if math.isnan(value):
             return None
-        if self.noise and any(abs(value - end) < self.noise for end in (self.low, self.high)):
-            return None
+        for end in (self.low, self.high):
+            noise = TIMED * abs(end) if self.timed else self.noise
+            if math.isfinite(end) and abs(value - end) < noise:
+                return None
         if self.strict:
             return self.low < value < self.high
         return self.low <= value <= self.high
@@ -111,41 +119,38 @@ class Bound:
 
 def at_most(limit: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
     """All values up to a limit."""
-    return Bound(high=limit, noise=_noise(limit, timed, noise))
+    return Bound(high=limit, timed=timed, noise=noise)
 
 
 def at_least(limit: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
     """All values from a limit on."""
-    return Bound(low=limit, noise=_noise(limit, timed, noise))
+    return Bound(low=limit, timed=timed, noise=noise)
 
 
 def below(limit: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
     """All values below a limit."""
-    return Bound(high=limit, strict=True, noise=_noise(limit, timed, noise))
+    return Bound(high=limit, strict=True, timed=timed, noise=noise)
 
 
 def above(limit: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
     """All values above a limit."""
-    return Bound(low=limit, strict=True, noise=_noise(limit, timed, noise))
+    return Bound(low=limit, strict=True, timed=timed, noise=noise)
 
 
-def between(low: float, high: float, *, noise: float = 0.0) -> Bound:
+def between(low: float, high: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
     """All values from one limit to the other."""
-    return Bound(low, high, noise=noise)
+    return Bound(low, high, timed=timed, noise=noise)
 
 
-def about(value: float, *, noise: float = 0.0) -> Bound:
+def about(value: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
     """Within a quarter of a number that the paper prints."""
     ends = sorted((value * (1 - NEAR), value * (1 + NEAR)))
-    return Bound(*ends, noise=noise)
+    return Bound(*ends, timed=timed, noise=noise)
 
 
-def _noise(limit: float, timed: bool, noise: float) -> float:
-    return TIMED * abs(limit) if timed else noise
-
-
-MUCH = at_least(2.0)
-SAME = between(1 / FACTOR, FACTOR)
+MUCH, MUCH_TIME = at_least(2.0), at_least(2.0, timed=True)
+SAME, SAME_TIME = between(1 / FACTOR, FACTOR), between(1 / FACTOR, FACTOR, timed=True)
+"""The second of each pair is for times."""
 TRUE = Bound(1, 1)
 """For what is either so or not: the cases are booleans."""
 
@@ -219,7 +224,11 @@ class Verdicts:
         missing = [key for key in self.claims if key not in self._found]
         if missing:
             raise ValueError(f"claims of {self.paper} without a verdict: {', '.join(missing)}")
-        return [self._found[key] for key in self.claims]
+        return self.so_far()
+
+    def so_far(self) -> list[Verdict]:
+        """The verdicts that there are."""
+        return [self._found[key] for key in self.claims if key in self._found]
 
     def add_to(self, report: Report) -> None:
         """Add the rule, the table of verdicts, and the explanations."""

@@ -18,7 +18,7 @@ import pytest
 import skyband as sb
 from skyband.embedded import ahead, formats, text_files, time_order
 from skyband.embedded.sources import batches_of
-from skyband.engine.intake import chunks_of
+from skyband.engine.chunks import chunks_of
 from skyband.engine.session import Session
 from support import streams
 

@@ -58,9 +58,10 @@ def unsized_window(rng: random.Random, kind: str, step: int, integer: bool) -> A
 def fit(rng: random.Random, window: Any, settings: dict[str, Any], columns: dict[str, Any]) -> None:
     """Leave out what cannot be asked over a window without a size."""
     settings["algorithm"] = None
-    for name in ("epsilon", "delta", "options", "distinct", "capacity", "cells", "ratio"):
+    for name in ("epsilon", "delta", "options", "capacity", "cells", "ratio", "filter_bits"):
         settings.pop(name, None)
-    settings.pop("filter_bits", None)
+    if "score" in settings and "probability" not in settings:
+        settings["distinct"] = rng.choice((None, "best", "latest")) if "id" in settings else None
     if isinstance(window, oracle.DecayWindow):
         settings.pop("largest", None)
         scores = (0.0, 0.5, 1.0, 2.0, 1e6, 1_000_000.1)
@@ -86,8 +87,8 @@ def add(
         settings["ties"] = "share"
     if kind == "UncertainTopK":
         settings["largest"] = rng.random() < 0.7
-    if kind == "FusedTopK" and rng.random() < 0.3:
-        settings |= {"repeats": rng.choice(("max", "latest", "mean")), "algorithm": None}
+    if kind == "FusedTopK" and settings["algorithm"] is None and rng.random() < 0.6:
+        settings["repeats"] = rng.choice(("max", "latest", "mean"))
         settings.pop("options", None)
 
 

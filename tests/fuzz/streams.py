@@ -195,10 +195,11 @@ def draw(rng: random.Random, bad: float = 0.0) -> Drawn:
     columns = {names["time"]: Column(time_kind, lambda rng: 0, (None,))}
     settings, shapes = queries.SHAPES[kind](rng, columns, taken, several)
     integer = pa.types.is_integer(time_kind)
-    if kind in asks.UNSIZED and not count and rng.random() < 0.15:
+    free = None in queries.CHOICES[kind]  # else it is about the named algorithms alone
+    if free and kind in asks.UNSIZED and not count and rng.random() < 0.15:
         window = asks.unsized_window(rng, kind, step, integer)
         asks.fit(rng, window, settings, columns)
-    if not isinstance(window, oracle.DecayWindow):
+    if free and not isinstance(window, oracle.DecayWindow):
         asks.add(rng, kind, settings, shapes, taken)
     if not count:
         settings["time"] = names["time"]
@@ -215,9 +216,9 @@ def draw(rng: random.Random, bad: float = 0.0) -> Drawn:
     }
     for stream in sources.values():
         stream.leave_out(settings, names["time"])
-    if kind == "FusedTopK" and settings["recurrences"] != "estimate":
-        if settings.get("repeats", "sum") == "sum" or settings["recurrences"] > 1:
-            _thin(sources, settings, window, names["time"])
+    limited = settings.get("repeats", "sum") == "sum" or settings["recurrences"] != 1
+    if kind == "FusedTopK" and limited and settings["recurrences"] != "estimate":
+        _thin(sources, settings, window, names["time"])
     build = getattr(sb, kind)
     query = build(window=engine_window(rng, window, integer), **settings)
     return Drawn(kind, window, settings, query, sources)

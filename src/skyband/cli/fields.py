@@ -49,6 +49,7 @@ HELP = {
     "left": "Name of the left source.",
     "on": "Column or columns to join on.",
     "prefer": "Columns or expressions and what to prefer in each: min, max or diff.",
+    "proof": "Whether to show if each item certainly belongs into the answer.",
     "probability": "Column with the probability that a row exists.",
     "recurrences": "Most live reports of one object in one stream, or 'estimate'.",
     "repeats": "How several live reports of an object in one stream count: sum, max, latest, mean.",

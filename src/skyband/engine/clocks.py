@@ -72,6 +72,8 @@ class TimeClock:
         self.watermark: int | None = None
         self.answered: int | None = None
         self.pending: int | None = None
+        self.joined: int | None = None
+        """The watermark at which it joined a stream that was already running; see ``join``."""
         self.filled: Ints = np.zeros(0, np.int64)
         """Sealed panes that have rows and that a future window covers."""
         self.lasts: Ints | None = None
@@ -81,6 +83,22 @@ class TimeClock:
     def sealed(self) -> int:
         """The first pane that still takes rows."""
         return NEVER if self.watermark is None else int(self.panes.pane_of(self.watermark))
+
+    def join(self, seen: int) -> int:
+        """Begin with the first window that starts at or after ``seen``; return its number.
+
+        For a clock that has seen nothing, in a stream that was read up to ``seen`` without it.
+        """
+        first = self.panes.last_window_ending_by(seen + self.panes.size - 1) + 1
+        pane = int(self.panes.first_pane(first) if self.panes.sized else first - 1)
+        self.answered = first - 1
+        self.watermark = self.joined = int(self.panes.pane_start(pane))
+        return first
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it has joined a running stream, and its first window has not begun yet."""
+        return self.joined is not None and self.joined == self.watermark
 
     def observe(self, source: str, greatest: int) -> None:
         """Note the greatest time in a batch of a source."""
@@ -135,9 +153,13 @@ class TimeClock:
         if upto <= after:
             self.filled, self.lasts = filled, lasts
             return np.zeros(0, np.int64)
-        due = windows_due(self.panes, filled, after, upto, self.pending, lasts)
+        covers = self._covers(filled, lasts, upto)
+        if upto == after + 1 and self.panes.sized:  # most often it is one window
+            due = np.full(int(covers or self.pending is not None), upto, np.int64)
+        else:
+            due = windows_due(self.panes, filled, after, upto, self.pending, lasts)
         self.answered = upto
-        self.pending = upto if self._covers(filled, lasts, upto) else None
+        self.pending = upto if covers else None
         live = (self.panes.last_window_of(filled) if lasts is None else lasts) > upto
         self.filled, self.lasts = filled[live], None if lasts is None else lasts[live]
         if not self.panes.sized:
@@ -162,14 +184,19 @@ class TimeClock:
     def state(self) -> dict[str, Any]:
         """Plain values for a snapshot."""
         lasts = {} if self.lasts is None else {"lasts": self.lasts.tolist()}
-        return lasts | {
-            "seen": self.seen,
-            "ignored": sorted(self.ignored),
-            "watermark": self.watermark,
-            "answered": self.answered,
-            "pending": self.pending,
-            "filled": self.filled.tolist(),
-        }
+        joined = {} if self.joined is None else {"joined": self.joined}
+        return (
+            lasts
+            | joined
+            | {
+                "seen": self.seen,
+                "ignored": sorted(self.ignored),
+                "watermark": self.watermark,
+                "answered": self.answered,
+                "pending": self.pending,
+                "filled": self.filled.tolist(),
+            }
+        )
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a snapshot."""
@@ -178,6 +205,7 @@ class TimeClock:
         self.watermark = state["watermark"]
         self.answered = state["answered"]
         self.pending = state["pending"]
+        self.joined = state.get("joined")
         self.filled = np.array(state["filled"], np.int64)
         self.lasts = np.array(state["lasts"], np.int64) if "lasts" in state else None
 

@@ -272,12 +272,13 @@ class Fold:
     def mark(self) -> tuple[Any, ...]:
         """The state that a failed push must restore."""
         counts, newest = self.count.counts.copy(), self.live.newest.copy()
-        kept = list(self.open.pieces), self.time.copied(), counts, newest, copy(self.totals)
+        kept = self.open.mark(), self.time.copied(), counts, newest, copy(self.totals)
         return *kept, self.synopsis.savepoint()
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Go back to the state that ``mark`` returned."""
-        self.open.pieces, self.time, self.count.counts, self.live.newest, self.totals, state = mark
+        pieces, self.time, self.count.counts, self.live.newest, self.totals, state = mark
+        self.open.rewind(pieces)
         if state is not None:
             self.synopsis.restore(state)
 

@@ -91,8 +91,9 @@ def explain(job: Job) -> str:
         lines.append(f"  bad    dead letters to {_told(job.dead_letters)}")
     else:
         lines.append("  bad    counted and left out, without dead letters")
+    shards = "" if local else _shards(job)
     for name in job.queries:
-        lines += [f"  query  {name}:"] * (not job.alone) + _explain_query(job, name)
+        lines += [f"  query  {name}:"] * (not job.alone) + _explain_query(job, name, shards)
     lines.append(f"  state  {f'snapshots in {job.checkpoint}' if local else job.checkpoint}")
     lines.append(f"  when   {_when(job.trigger)}")
     if job.metrics:
@@ -113,7 +114,14 @@ def _over(window: TimeWindow | DecayWindow | LandmarkWindow | SideWindows) -> st
     return f"window {window.size} every {window.slide or window.size}"
 
 
-def _explain_query(job: Job, name: str) -> list[str]:
+def _shards(job: Job) -> str:
+    from skyband.jobs.first_batch import job_split  # which needs jobs
+
+    split = job_split(job)
+    return f"{split.shards} shard(s), {split.why}"
+
+
+def _explain_query(job: Job, name: str, shards: str) -> list[str]:
     query, window = job.queries[name], job.queries[name].window
     assert not isinstance(window, CountWindow)
     any_side = next(iter(window.values())) if isinstance(window, SideWindows) else window
@@ -127,7 +135,7 @@ def _explain_query(job: Job, name: str) -> list[str]:
     if not job.alone and job.engine == "local":
         lines.append(f"  share  {sharing_of(name, job.queries)}")
     if job.engine != "local":
-        lines.append(f"  split  {buckets_of(query)} bucket(s) x {job.shards or 1} shard(s)")
+        lines.append(f"  split  {buckets_of(query)} bucket(s) x {shards}")
     given = "changes" if job.changes_of(name) else "tables"
     lines.append(f"  give   {given} to {_told(job.sinks[name])}")
     return lines

@@ -20,11 +20,12 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from skyband.errors import EngineError
-from skyband.serve.bodies import CONTENT_TYPES, Unreadable, read_body
+from skyband.serve.bodies import CONTENT_TYPES, Unreadable, read_body, same_columns
 from skyband.serve.describe import describe
 from skyband.serve.doors import COOKIE, SESSION_SECONDS, Doors
 from skyband.serve.history import Event
 from skyband.serve.hub import Hub
+from skyband.serve.journal import Packed
 from skyband.serve.metrics import prometheus
 from skyband.serve.payload import text_of
 from skyband.serve.service import Busy, KeyReused, Refused, Service
@@ -357,8 +358,11 @@ def _read(taker: Service, source: str, form: str, body: bytes, key: str | None) 
     if key is not None:
         digest = hashlib.sha256(f"{source}\0{form}\0".encode() + body).hexdigest()
         taker.check_key(key, digest)
-    table = read_body(form, body, taker.board.schemas[source])
-    return taker.submit(Rows(source, table, len(body), key, digest))
+    schema = taker.board.schemas[source]
+    table, own = read_body(form, body, schema), None
+    if form == "arrow" and same_columns(body, schema):
+        own = Packed.of(body)  # the body can stand in the journal as it is
+    return taker.submit(Rows(source, table, len(body), key, digest, packed=own))
 
 
 def _call(loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
