@@ -17,7 +17,7 @@ from skyband.kernels.core.room import copy_rows
 Table = tuple[Hashes, Codes, Ints]
 
 _NEVER = np.iinfo(np.int64).min
-_FREE, _ONE = np.uint64(0), np.uint64(1)
+_FREE, _ONE, _HALF = np.uint64(0), np.uint64(1), np.uint64(32)
 _APART = np.uint64(0xC2B2AE3D27D4EB4F)  # odd: no collisions across streams
 
 
@@ -32,12 +32,13 @@ def guard_keys(hashes: Hashes, stream: Codes) -> Hashes:
 
 @jit
 def _slot(key: np.uint64, keys: Hashes) -> int:
-    """The slot of a key, or the free one where it would go."""
-    wrap = np.uint64(len(keys)) - _ONE
-    at = key & wrap
+    """The slot of a key, or the free one where it would go; the table has any size below 2^32."""
+    at = np.int64(((key >> _HALF) * np.uint64(len(keys))) >> _HALF)
     while keys[at] != _FREE and keys[at] != key:
-        at = (at + _ONE) & wrap
-    return int(at)
+        at += 1
+        if at == len(keys):
+            at = 0
+    return at
 
 
 @kernel
