@@ -24,6 +24,7 @@ __all__ = ["EaaApprox"]
 _BITMAPS = 64
 """12 kB per stream. In the reproduction, 16 times as many gave no better answers."""
 
+
 class EaaApprox(Eaa):
     """EAA that expects from a silent stream only what its correlation with the others suggests.
 
