@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -225,6 +226,10 @@ def figure_5_size(run: Run) -> dict[int, Measured]:
     return found
 
 
+def _correlated(window: int, evaluations: int, rho: float) -> Measured:
+    return synthetic(window, evaluations, correlation=rho)
+
+
 def figure_5_correlation(run: Run) -> dict[int, dict[float, Measured]]:
     found: dict[int, dict[float, Measured]] = {}
     for window, (first, last) in KEPT.items():
@@ -233,7 +238,7 @@ def figure_5_correlation(run: Run) -> dict[int, dict[float, Measured]]:
         )
         found[window] = _sweep(
             run, CORRELATIONS, "ρ",
-            lambda rho, window=window: synthetic(window, run.evaluations, correlation=rho),
+            partial(_correlated, window, run.evaluations),
             f"figure 5c, window {window}",
         )  # fmt: skip
         names = (f"5c_{window}", f"5d_{window}")
