@@ -12,6 +12,7 @@ from skyband.arrays import Codes, Hashes, Ints, Mask
 from skyband.kernels.core.hashing import mix
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import copy_rows
 
 Table = tuple[Hashes, Codes, Ints]
 
@@ -88,6 +89,6 @@ def live_slots(table: Table, oldest: int, wider: Table) -> int:
         new_keys[at] = keys[slot]
         if most > 1:
             new_turn[at] = next_
-        new_panes[at] = panes[slot]
+        copy_rows(new_panes[at], panes[slot], most)
         count += 1
     return count
