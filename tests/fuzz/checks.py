@@ -14,7 +14,8 @@ import pyarrow as pa
 import oracle
 import skyband as sb
 from fuzz import streams
-from oracle.driver import ONLY_FOR_ALGORITHMS, peek_counted, peek_timed, prepared
+from oracle.driver import ONLY_FOR_ALGORITHMS, prepared
+from oracle.peeking import peek_counted, peek_timed
 from support.conformance import same_total
 
 NEAR = 1e-9

@@ -310,3 +310,14 @@ def test_a_day_that_python_cannot_show_is_named() -> None:
     query = sb.TopK(k=1, score="x", time="day", window=sb.TimeWindow("1 d"))
     with pytest.raises(sb.DataError, match="2147483647"):
         sb.rank(table, query)
+
+
+@pytest.mark.parametrize("kind", [pa.time32("s"), pa.time64("us"), pa.time64("ns")], ids=str)
+def test_times_of_day_can_be_filtered(kind: pa.DataType) -> None:
+    times = pa.array([dt.time(12), dt.time(13, 30)], pa.time64("us")).cast(kind)
+    table = pa.table({"x": [1, 2], "at": times})
+    query = sb.TopK(k=1, score="x", window=sb.CountWindow(1), where={"at": "12:00"})
+    assert sb.rank(table, query)["x"].to_pylist() == [1]
+    wrong = sb.TopK(k=1, score="x", window=sb.CountWindow(1), where={"at": "noon"})
+    with pytest.raises(sb.SchemaError, match="'at'"):
+        sb.rank(table, wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import time
 from decimal import Decimal
 from functools import reduce
 from typing import Any
@@ -108,8 +109,10 @@ def _as(kind: pa.DataType, value: Any) -> Any:
         return value.encode()
     if text and types.is_timestamp(kind):
         return _moment(kind, value)
-    if text and (types.is_date(kind) or types.is_time(kind)):
+    if text and types.is_date(kind):
         return pa.scalar(value).cast(kind).as_py()
+    if text and types.is_time(kind):
+        return time.fromisoformat(value)
     raise TypeError(kind)
 
 

@@ -46,6 +46,12 @@ __all__ = ["run", "start_job"]
 
 _SLOW_START = "Python worker failed to connect back"
 """Spark's message when a worker did not start within its fixed ten seconds: a busy machine."""
+_DAMAGED = (
+    *("CANNOT_LOAD_STATE_STORE", "CANNOT_READ_CHECKPOINT", "CHECKPOINT_FILE_CHECKSUM"),
+    *("MALFORMED_LOG_FILE", "malformed", "Incomplete log file", "log file was malformed"),
+    *("ChecksumException", "snapshot is damaged", "STATE_STORE_SCHEMA"),
+)
+"""What Spark, or a bucket, says about a checkpoint that cannot be read."""
 _ATTEMPTS = 5
 _LOOK = 0.25
 """Seconds between checks whether the job should end."""
@@ -107,11 +113,7 @@ def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follow
             attempts += 1  # the batch that closes the job is run by another start
         except StreamingQueryException as problem:
             if _SLOW_START not in str(problem) or not attempts:
-                raise EngineError(
-                    f"the pipeline stopped: {running.problem(problem)}. Fix the cause and start it "
-                    f"again: it resumes from {job.checkpoint!r}. If the checkpoint itself is "
-                    "damaged, use a copy of it or an empty folder"
-                ) from problem
+                raise EngineError(_stopped(job, running.problem(problem), problem)) from problem
             log.warning("%s: a Python worker was too slow to start; trying again", job.name)
         finally:
             if stop.asked():
@@ -119,6 +121,19 @@ def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follow
                 with suppress(Exception):  # Spark logs what its own interrupts cause
                     session.sparkContext.setLogLevel("OFF")
             running.close()
+
+
+def _stopped(job: Job, told: str, problem: Exception) -> str:
+    """What stopped a job, and what to do."""
+    if any(sign in f"{told} {problem}" for sign in _DAMAGED):
+        return (
+            f"the checkpoint {job.checkpoint!r} is damaged: {told}. Restore it from a copy, or "
+            "give the job an empty folder: it then reads its source from the start"
+        )
+    return (
+        f"the pipeline stopped: {told}. Fix the cause and start it again: it resumes from "
+        f"{job.checkpoint!r}"
+    )
 
 
 def session_of(job: Job, verbose: bool = True) -> Any:

@@ -16,13 +16,14 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from skyband.errors import EngineError
 from skyband.serve.bodies import CONTENT_TYPES, Unreadable, read_body, same_columns
 from skyband.serve.describe import describe
 from skyband.serve.doors import COOKIE, SESSION_SECONDS, Doors
+from skyband.serve.event_stream import EventStream
 from skyband.serve.history import Event
 from skyband.serve.hub import Hub
 from skyband.serve.journal import Packed
@@ -189,9 +190,7 @@ class _Api:
         if self.hub.subscribers >= self.service.limits.subscribers:
             said = "too many pages are open; close one, or try again later"
             raise Problem(503, said, {"Retry-After": "30"})
-        stream = self.hub.stream(request.headers.get("last-event-id"))
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+        return EventStream(self.hub, request.headers.get("last-event-id"))
 
     # Writing -----------------------------------------------------------------------------------
 

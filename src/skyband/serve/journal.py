@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
+
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
 from skyband.jobs.durable import sync, write_whole

@@ -36,6 +36,7 @@ class Isj(LiveSynopsis):
 
     saved_arrays = ("counts", "left_codes", "right_codes", "local_counts")
     saved_parts = (*LiveSynopsis.saved_parts, ("keys/", "keys"))
+    join_layer = staticmethod(join_layer)
 
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
@@ -85,7 +86,7 @@ class Isj(LiveSynopsis):
         while len(active[0]) and len(active[1]):
             self.layers.append((len(active[0]), len(active[1])))
             sky = [self.local(len(self.layers), at, active[at], firsts[at]) for at in (0, 1)]
-            left_rest, right_rest, results = join_layer(
+            left_rest, right_rest, results = self.join_layer(
                 left, active[0], sky[0], right, active[1], sky[1], results, self.counts
             )
             active = [left_rest, right_rest]

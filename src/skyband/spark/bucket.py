@@ -7,9 +7,10 @@
     part -> bytes   a part of the state, if it outlives its panes (windows without a size)
 
 A batch writes the head and what it adds to panes, never again what earlier batches wrote: the
-pieces of a pane are joined when it is sealed, or when there are many. The session is not stored: it is rebuilt from
-the panes when windows are due. A process may reuse a session that it built earlier, if nothing has
-been written since: ``head["token"]`` changes with every write, and sessions are cached under it.
+pieces of a pane are joined when it is sealed, or when there are many. The session is not stored:
+it is rebuilt from the panes when windows are due. A process may reuse a session that it built
+earlier, if nothing has been written since: ``head["token"]`` changes with every write, and sessions
+are cached under it.
 """
 
 from __future__ import annotations
