@@ -20,7 +20,7 @@ SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-nojit test-spark \
-        slow-nojit docs docs-test slow cluster fuzz mutants lowest dist dist-spark check format clean
+        slow-nojit docs docs-test slow spark-versions cluster fuzz mutants lowest dist dist-spark check format clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -130,8 +130,9 @@ slow-nojit: setup  ## Run every test that can do without numba's compiler; takes
 docs-test: setup  ## Run the examples in README, docs and docstrings
 	$(PYTEST) README.md docs src $(PYTEST_ARGS)
 
-slow: setup-test  ## Run the slow tests
+slow: setup-test  ## Run the slow tests, and those of every supported version of Spark
 	$(PYTEST) -m "slow and not cluster" --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+	@if $(BIN)/python -c "import pyspark" 2>/dev/null; then $(SUBMAKE) spark-versions; fi
 
 cluster: setup-spark  ## Run the tests that need a Spark cluster of several processes
 	$(PYTEST) -m cluster --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
@@ -149,6 +150,21 @@ LOWEST_EXTRAS := dev bench cli plots postgres serve
 
 lowest: $(LOWEST)/.stamp  ## Run the core tests with the lowest versions that pyproject.toml allows
 	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest $(TWO) $(CORE) tests $(PYTEST_ARGS)
+
+# Versions of Spark that are supported beside the one in .venv. They share all other packages.
+SPARKS := 4.0.2 4.1.1
+
+.venv-spark-%/.stamp: pyproject.toml | setup-spark
+	rm -rf .venv-spark-$*
+	$(PIP) --no-deps --no-compile --target .venv-spark-$* 'pyspark==$*' 'py4j==0.10.9.9'
+	@touch $@
+
+spark-versions: $(SPARKS:%=.venv-spark-%/.stamp)  ## Run a short test on every supported version of Spark
+	@for version in $(SPARKS); do \
+	  echo "==> Spark $$version"; \
+	  PYTHONPATH=$(CURDIR)/.venv-spark-$$version $(PYTEST) tests/spark/test_versions.py --timeout=1800 || exit 1; \
+	done
+	$(PYTEST) tests/spark/test_versions.py --timeout=1800
 
 $(VENV)/.stamp-release: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[release]'

@@ -23,6 +23,7 @@ from lab.bench.report import (
     text_of,
     write_section,
 )
+from lab.experiments.verdicts import FOLDER, overview
 from skyband.cli.explain import say
 from skyband.cli.lab import checkout, load
 from skyband.errors import EngineError
@@ -58,18 +59,25 @@ def measure(names: Iterable[str], scale: float, path: Path) -> None:
     _show_again(path)
 
 
-def reproduce(names: Iterable[str], scale: float, out: Path) -> None:
-    """Run experiments; each writes its report into ``out``."""
+def reproduce(names: Iterable[str], scale: float | None, out: Path) -> None:
+    """Run experiments; each writes its report into ``out``, then all verdicts are listed there.
+
+    A scale of 1 means the paper's own sizes. Without a scale, an experiment runs at the one that it
+    sets as ``SCALE``, otherwise at 1.
+    """
     for each in names:
         with _telling(each) as progress:
             try:
                 experiment = load("experiments", "reproduce", each)
                 out.mkdir(parents=True, exist_ok=True)
-                experiment.reproduce(scale, out, progress)
+                own = getattr(experiment, "SCALE", 1.0) if scale is None else scale
+                experiment.reproduce(own, out, progress)
             except ImportError as missing:
                 raise EngineError(
                     f"the experiment {each} needs {missing.name}: pip install 'skyband[plots]'"
                 ) from missing
+        if (out / FOLDER).is_dir():
+            overview(out)
         say(f"{each}: written to {out}")
     _show_again(out)
 

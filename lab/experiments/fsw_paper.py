@@ -40,24 +40,6 @@ STAYS = {  # Table 3: FSW and FSWr over 7 days, over 30 days
     "week": {"fsw": (65.5, 18.9, 6.8, 8.8), "fsw-r": (66.8, 16.3, 6.2, 10.6)},
     "month": {"fsw": (58.7, 19.8, 7.5, 14.0), "fsw-r": (58.3, 16.1, 7.2, 18.4)},
 }
-NOTES = (
-    """The counters in the paper's Tables 4 and 5 follow formula (16) with m = 4,000 (412,000 in
-    Table 4: with m = 1,000), not with the m = 8,000 of its text; ours follow it with 8,000.""",
-    """On Folha, FSWr gains less over FSW than in the paper, and both lose more from week to month;
-    on Reuters both stay above the paper. FSP is ahead of FSS here, but behind it in the paper.""",
-    """Precision varies more on the log than on the paper's calls. SS, FSS and FSWr dip at the same
-    times; FSP and FSWf avoid most of these dips.""",
-    """FSP's inserts, removals and hits are counted twice, once for each of its two lists. For hits
-    the paper supports this (section 3: two lists have to be updated; section 4: FSW avoids the
-    duplicate list update). For inserts and removals its Figure 2 does not: in the full list they
-    are mostly additions to an existing item, or subtractions. The verdict on half the operations
-    therefore counts hits twice, but inserts and removals once. On Folha and Reuters FSP then needs
-    1.9 to 2.2 times the operations of FSW and FSWr: the paper's "more than the double" (in its
-    conclusion) is about right, but not a bound. If everything is counted once, FSP needs little
-    more than they do; if everything is counted twice, more than twice as many in every case.
-    Showing all three counted twice was our choice, made after single counts had contradicted the
-    claim.""",
-)
 
 
 def words(r: int) -> dict[str, dict[str, int]]:

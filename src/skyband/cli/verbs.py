@@ -81,13 +81,14 @@ def _sources() -> inspect.Parameter:
 
 def _common(kind: type[Query]) -> list[inspect.Parameter]:
     """Options that every query has."""
-    text, number = str | None, int | None
+    text, number, sides = str | None, int | None, "left" in kind.__annotations__
     window = {"rich_help_panel": _WINDOW, "show_default": False}
     run = {"rich_help_panel": _RUN}
     out = {"rich_help_panel": _OUTPUT}
     return [
         _option("window", text, None, "--window", "-w", **window,
-                help="Length of time, such as '10 minutes'; an integer for an integer column."),
+                help="Length of time, such as '10 minutes'; an integer for an integer column."
+                     + (" Or one per side: 'trades=1 hour,risks=1 day'." if sides else "")),
         _option("count", number, None, "--count", "-c", **window,
                 help="Length in rows, instead of --window."),
         _option("half_life", text, None, "--half-life", **window,

@@ -53,8 +53,12 @@ def _lines(query: Query) -> list[str]:
 
 
 def _window(query: Query) -> list[str]:
-    given = query.spec()["window"]
-    (settings,) = given.values() if len(given) == 1 else (given,)
+    ((kind, settings),) = query.spec()["window"].items()
+    if kind == "sides":
+        windows = [each["time"] for each in settings.values()]
+        sizes = [f"{side} {each['size']}" for side, each in zip(settings, windows, strict=True)]
+        settings = windows[0] | {"size": " and ".join(sizes)}
+        settings["slide"] = settings["slide"] or windows[0]["size"]
     size = settings.get("size")
     words = [] if size is None else [str(size)]
     if settings.get("slide") is not None:

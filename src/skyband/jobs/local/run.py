@@ -5,6 +5,7 @@ take a batch ─► enter it in the checkpoint ─► push ─► each sink ─�
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
@@ -16,6 +17,8 @@ import pyarrow as pa
 from skyband.answers.answer import Answer
 from skyband.answers.changes import Kinds
 from skyband.embedded.monitor import Monitor
+from skyband.embedded.snapshots import Changed
+from skyband.errors import EngineError
 from skyband.jobs.job import Job
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
 from skyband.jobs.local.letters import Letters
@@ -28,7 +31,9 @@ from skyband.jobs.stopping import Stop
 from skyband.spark.letters import refuse
 from skyband.window import parse_duration
 
-__all__ = ["LocalJob", "Progress", "rows_for", "run_local"]
+__all__ = ["LocalJob", "Progress", "changed_lines", "rows_for", "run_local"]
+
+log = logging.getLogger("skyband.jobs")
 
 _SAVE_EVERY = 10.0
 """Seconds between snapshots."""
@@ -227,10 +232,19 @@ class LocalJob:
 
     def _resume(self) -> None:
         saved = self.checkpoint.load()
-        if saved is not None:
-            self.batch, places, blob = saved
-            self.places |= places
-            self.monitor = Monitor.restore(blob)
+        if saved is None:
+            return
+        self.batch, places, blob = saved
+        for name in self.sources:
+            if name not in places:
+                raise EngineError(
+                    f"source {name!r} is new, but the checkpoint {self.job.checkpoint!r} is kept; "
+                    "give the job a new checkpoint to read another source"
+                )
+        self.places |= places
+        self.monitor, changed = Monitor.resume(blob, self.job.asked, self.job.on_bad)
+        for line in changed_lines(changed):
+            log.warning("%s: %s", self.job.name, line)
 
     def _due(self) -> bool:
         waited = time.monotonic() - self._saved
@@ -244,6 +258,17 @@ class LocalJob:
         self._cost = self._saved - began
         self.progress.saves += 1
         self.progress.saving += self._cost
+
+
+def changed_lines(changed: Changed) -> list[str]:
+    """What is said about queries that were added to a running board, or removed."""
+    lines = []
+    for name, start in changed.added.items():
+        begins = f"answers first the window from {start}" if start is not None else ""
+        lines.append(f"query {name!r} is new: it {begins or 'starts with the next rows'}")
+    return lines + [
+        f"query {name!r} was removed, and its state with it" for name in changed.removed
+    ]
 
 
 def rows_for(job: Job, query: str, answers: list[Answer]) -> TableRows:

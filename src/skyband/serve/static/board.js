@@ -345,7 +345,8 @@ class Card {
 
   header(answer, shown, rows) {
     write(this.total, number(answer.total));
-    this.total.title = `${number(answer.total, true)} ${this.query.spec.weight || "rows"} in the window`;
+    this.total.title = answer.total === null ? "not known on this engine"
+      : `${number(answer.total, true)} ${this.query.spec.weight || "rows"} in the window`;
     const [kind, words] = promise(answer);
     const facts = [words, `${rows.length} ${rows.length === 1 ? "row" : "rows"}`, `${whole.format(this.visible().length)} windows kept`];
     if (!this.facts.firstChild) this.facts.append(...facts.map(() => make("span")));
@@ -355,7 +356,7 @@ class Card {
     write(this.time, `${start}${clock(answer.end)}`);
     this.time.title = clock(answer.end, true);
     this.time.dateTime = String(answer.end);
-    const totals = shown.slice(-SPARKS).map((each) => Number(each.total));
+    const totals = shown.slice(-SPARKS).filter((each) => each.total !== null).map((each) => Number(each.total));
     const most = Math.max(...totals, 1e-9);
     const at = (value, i) => `${((i / Math.max(1, totals.length - 1)) * 96).toFixed(1)},${(20 - (value / most) * 17).toFixed(1)}`;
     const line = totals.map(at).join("L");
