@@ -112,7 +112,7 @@ test-core: setup  ## Run the same, but neither on Spark nor without JIT
 # Two at a time: many of these tests wait for other processes. Only folders with tests on Spark are
 # read (tests/test_project.py checks that no other folder has one). The time limit is long, because
 # a test that is interrupted leaves a session that no other test can use.
-SPARK  := -m "spark and not slow and not cluster" --dist worksteal --timeout=1800 tests/cli tests/jobs tests/serve tests/spark
+SPARK  := -m "spark and not slow and not cluster" --dist worksteal --timeout=1800 tests/cli tests/jobs tests/serve tests/skyline tests/spark
 
 test-spark: setup-spark  ## Run the tests on Spark, but for the slow and the cluster tests
 	$(PYTEST) $(TWO) $(SPARK) $(PYTEST_ARGS)

@@ -144,8 +144,8 @@ def between(low: float, high: float, *, timed: bool = False, noise: float = 0.0)
 
 def about(value: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
     """Within a quarter of a number that the paper prints."""
-    ends = sorted((value * (1 - NEAR), value * (1 + NEAR)))
-    return Bound(*ends, timed=timed, noise=noise)
+    low, high = sorted((value * (1 - NEAR), value * (1 + NEAR)))
+    return Bound(low, high, timed=timed, noise=noise)
 
 
 MUCH, MUCH_TIME = at_least(2.0), at_least(2.0, timed=True)

@@ -130,6 +130,35 @@ def test_periodic_streams_are_compared_over_the_same_rows(
     assert [len(each.steps) for each in runs.values()] == [5, 2, 3]
 
 
+def test_on_the_curve_every_window_is_full_at_the_top(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+
+    class Recorded:
+        def __init__(self, query: Any) -> None: ...
+        def push(self, table: Any) -> None:
+            seen.extend(table["x"].to_pylist())
+
+        def stats(self) -> dict[str, int]:
+            return {"retained": 1}
+
+    monkeypatch.setattr("lab.experiments.pabf_runs.sb.Monitor", Recorded)
+    for size in study.sizes:
+        seen.clear()
+        study.run("TIME^R", replace(study.usual, size=size), "skyband")
+        assert seen[size] == pytest.approx(1.0)
+
+
+def test_times_of_windows_that_never_filled_are_not_compared(study: Study) -> None:
+    figures = found(study)
+    for points in figures.skew["SKEW-II(d)"].values():
+        for value, runs in points.items():
+            if value != study.size:
+                runs["mintopk"] = replace(runs["mintopk"], seconds=0.1, filled=False)  # type: ignore[index]
+    assert by_key(study, figures)["skew2-mintopk"].verdict == "holds"
+
+
 def test_the_share_that_a_filter_prunes() -> None:
     case = Case(10_000, 100, k=10)
     assert pruned(run("pabf", case)) == pytest.approx((100 - 15) / (100 - 10))
