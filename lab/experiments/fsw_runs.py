@@ -125,6 +125,7 @@ def shuffled(scale: float) -> list[Case]:
     Only the algorithms that the verdicts compare.
     """
     found = []
+    wanted: tuple[str, ...]
     rng = np.random.default_rng(4)
     for case in cases(scale):
         rows = case.table.num_rows

@@ -33,8 +33,11 @@ def test_it_runs_and_judges_every_claim(tmp_path: Path, monkeypatch: pytest.Monk
     fsw.reproduce(1.0, tmp_path, lambda text: None)
     report = (tmp_path / "fsw.md").read_text()
     claims = report.partition("## Verdict")[2].partition("## Remarks")[0]
-    for claim in ("FSWr follows very near p × FSS", "FSWf is the most precise of all", "24.28",
-                  "Formulas (15) and (16)", "2 instances of FSS", "FSWr needs fewer bytes"):  # fmt: skip
+    wanted = (
+        "FSWr follows very near p × FSS", "FSWf is the most precise of all", "24.28",
+        "Formulas (15) and (16)", "2 instances of FSS", "FSWr needs fewer bytes",
+    )  # fmt: skip
+    for claim in wanted:
         (line,) = (line for line in claims.splitlines() if claim in line)
         assert "hold" in line.split("|")[2]
     assert "| Every known true count lies within the answer's bounds | holds |" in claims

@@ -2,8 +2,8 @@
 
 Items fall into cells at random. If at most d items share a cell, the ``capacity`` m items of the
 list are in at least m / d cells, so the least monitored count μ is at most the total of the
-(m / d)-th fullest cell (Homem and Carvalho, Theorems 4 and 5). With m / d of at least k, that is the
-total of the k-th fullest cell or less: a sketch can then tell the best k items from the rest.
+(m / d)-th fullest cell (Homem and Carvalho, Theorems 4 and 5). With m / d of at least k, that is
+the total of the k-th fullest cell or less: a sketch can then tell the best k items from the rest.
 """
 
 from __future__ import annotations
