@@ -127,6 +127,7 @@ def shuffled(scale: float) -> list[Case]:
     found = []
     wanted: tuple[str, ...]
     rng = np.random.default_rng(4)
+    wanted: tuple[str, ...]
     for case in cases(scale):
         rows = case.table.num_rows
         if case.name.startswith("folha"):

@@ -356,5 +356,6 @@ def test_openapi_names_every_path(client: served.Client) -> None:
     told = json.loads(client.get("/api/openapi.json").body)
     assert set(told["paths"]) == {
         "/", "/api/board", "/api/answers/{name}", "/api/events", "/api/rows/{source}",
-        "/api/session", "/metrics", "/healthz",
+        "/api/session", "/api/openapi.json", "/metrics", "/healthz",
+        "/static/{name}",
     }  # fmt: skip

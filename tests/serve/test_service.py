@@ -119,12 +119,41 @@ def test_a_kill_while_a_snapshot_is_taken(
     again.close()
 
 
+def test_a_query_is_added_to_a_board_and_one_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = served.new_service(tmp_path)
+    apply(service, 0, 21)
+    last = service.history.last
+    kept = [event.text for event in service.history.newest("busiest", 99)]
+    abandon(service)  # killed: the journal is applied again
+    board = served.board()
+    fresh = sb.TopK(k=1, score="bytes", id="flow", time="ts", window=served.WINDOW)
+    again = served.new_service(tmp_path, {"busiest": board["busiest"], "fresh": fresh})
+    assert "query 'fresh' is new" in caplog.text
+    assert "query 'talkers' was removed" in caplog.text
+    assert [event.text for event in again.history.newest("busiest", 99)] == kept
+    assert again.history.since(last) is None  # numbers mean other answers now
+    apply(again, 21, 10)
+    again.close()
+    caplog.clear()
+    third = served.new_service(tmp_path, {"busiest": board["busiest"], "fresh": fresh})
+    assert not caplog.records
+    whole = served.new_service(tmp_path / "whole")
+    apply(whole, 0, 31)
+    assert [e.text for e in third.history.newest("busiest", 99)] == [
+        e.text for e in whole.history.newest("busiest", 99)
+    ]
+    third.close()
+    whole.close()
+
+
 def test_a_changed_board_is_refused(tmp_path: Path) -> None:
     served.new_service(tmp_path).close()
     other = served.board() | {
         "busiest": sb.TopK(k=4, score="bytes", id="flow", time="ts", window=served.WINDOW)
     }
-    with pytest.raises(EngineError, match="other queries"):
+    with pytest.raises(EngineError, match="'busiest' changed since"):
         served.new_service(tmp_path, other)
     served.new_service(tmp_path).close()  # the folder was let go
 

@@ -15,6 +15,7 @@ import skyband as sb
 from skyband.jobs.ddl import arrow_schema
 from skyband.query import Query
 from skyband.serve.service import Limits, Service
+from skyband.serve.shown import Shown
 
 SCHEMA = "ts timestamp, flow string, host string, bytes bigint"
 WINDOW = sb.TimeWindow("4 s", slide="2 s")
@@ -146,20 +147,20 @@ def _events(reply: http.client.HTTPResponse) -> Iterator[tuple[str, str, Any]]:
 
 @contextmanager
 def serving(
-    service: Service,
+    service: Shown,
     token: str | None = None,
     limits: Limits | None = None,
     port: int = 0,
     host: str = "127.0.0.1",
     title: str = "test",
+    engine: str = "local",
 ) -> Iterator[Client]:
     """Serve until the end of the block; the service is closed then."""
     from skyband.serve.app import make_app
     from skyband.serve.server import listen, make_server
 
-    app = make_app(
-        service, dict.fromkeys(service.board.schemas, "http"), title, host=host, token=token
-    )
+    kinds = dict.fromkeys(service.board.schemas, "http")
+    app = make_app(service, kinds, title, engine, host=host, token=token)
     with listen("127.0.0.1", port) as taken:
         started = threading.Event()
         server = make_server(app, taken, limits or service.limits, lambda _: started.set())

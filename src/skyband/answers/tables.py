@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,18 @@ class Shape:
     synopsis: Synopsis[Any]
     groups: GroupTable
 
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """``answer_schema``, once the columns of the only source are known."""
+        return _schema(self)
+
 
 def answer_schema(shape: Shape) -> pa.Schema:
     """Columns of an answer: the window, the group, the rank, then those that the query shows."""
+    return _schema(shape) if shape.query.sources else shape.schema
+
+
+def _schema(shape: Shape) -> pa.Schema:
     query, groups, synopsis = shape.query, shape.groups, shape.synopsis
     axes = synopsis.axes
     first = [axes[source] for source in (*query.sources, "") if source in axes]

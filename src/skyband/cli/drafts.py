@@ -55,5 +55,4 @@ def check(
         print(f"{job}:{problem.line}: {problem.text}")
     if found:
         raise typer.Exit(2)
-    jobs.check_ready(jobs.load_job(job, chosen))
     print(f"{job} is fine")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from skyband.answers.answer import Answer
     from skyband.cli.output import Writer
+    from skyband.cli.pictures import Picture
     from skyband.engine.session import Session
 
 __all__ = ["add_verb"]
@@ -80,13 +81,14 @@ def _sources() -> inspect.Parameter:
 
 def _common(kind: type[Query]) -> list[inspect.Parameter]:
     """Options that every query has."""
-    text, number = str | None, int | None
+    text, number, sides = str | None, int | None, "left" in kind.__annotations__
     window = {"rich_help_panel": _WINDOW, "show_default": False}
     run = {"rich_help_panel": _RUN}
     out = {"rich_help_panel": _OUTPUT}
     return [
         _option("window", text, None, "--window", "-w", **window,
-                help="Length of time, such as '10 minutes'; an integer for an integer column."),
+                help="Length of time, such as '10 minutes'; an integer for an integer column."
+                     + (" Or one per side: 'trades=1 hour,risks=1 day'." if sides else "")),
         _option("count", number, None, "--count", "-c", **window,
                 help="Length in rows, instead of --window."),
         _option("half_life", text, None, "--half-life", **window,
@@ -111,6 +113,10 @@ def _common(kind: type[Query]) -> list[inspect.Parameter]:
                 help="Show answers in a browser, at the address that is printed."),
         _option("serve_port", int, 8470, "--serve-port", **out, min=0, max=65_535,
                 help="Port of --serve; 0 takes a free one."),
+        _option("plot", Path | None, None, "--plot", **out, show_default=False, metavar="FILE",
+                help="Draw the answers into this PNG, SVG or PDF file, too."),
+        _option("plot_as", text, None, "--plot-as", **out, show_default=False, metavar="PICTURE",
+                help="bump, bars, totals, skyline or timeline. Default: the one for the query."),
         _option("changes", bool, False, "--changes", **out, show_default=False,
                 help="Show what entered, left or moved, instead of the answers."),
         _option("alerts", list[str] | None, None, *_alert_flags(kind), **out, metavar="WORDS",
@@ -163,6 +169,7 @@ def _example(kind: type[Query]) -> str:
 
 def _run(kind: type[Query], given: dict[str, Any]) -> None:
     from skyband.cli.output import format_of
+    from skyband.cli.pictures import Picture, refuse_with_serve
 
     parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since")
     window = window_of(*(given[name] for name in parts))
@@ -171,16 +178,19 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
     given["alerts"] = _kinds(given["alerts"] or ())
     source = _source(query, given["sources"])
     shape = format_of(given["format"], given["output"])
+    given["picture"] = Picture(query, given["plot"], given["plot_as"], verb_of(kind))
     if given["engine"] is Engine.spark:
         _run_spark(query, source, given, shape)
     elif given["serve"]:
         from skyband.cli.serving import serve_verb
 
+        refuse_with_serve(given["plot"])
         serve_verb(verb_of(kind), query, source, given)
     elif given["watch"]:
         _run_watch(query, source, given, shape)
     else:
         _run_rank(query, source, given, shape)
+    given["picture"].close()
 
 
 def _kinds(words: Sequence[str]) -> tuple[str, ...] | None:
@@ -239,7 +249,7 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     narrowed = given["changes"] or given["alerts"] or given["limit"]
     if _flows(query, source, shape) and not narrowed:
         with writer(shape, given["output"]) as out:
-            _write_all(session, source, out)
+            _write_all(session, source, out, given["picture"])
         _report(session, time.perf_counter() - began, out, given["output"])
         return
     with _progress(source) as progress:
@@ -247,6 +257,7 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
             table = _collected(session, source, progress, given)
         else:
             table = rank_with(session, source, progress)
+            given["picture"].take(table)
     took = time.perf_counter() - began
     with writer(shape, given["output"]) as out:
         out.write(table)
@@ -262,12 +273,13 @@ def _flows(query: Query, source: Any, shape: Format) -> bool:
     return isinstance(source, Stdin) and shape in (Format.json, Format.csv) and not mixed
 
 
-def _write_all(session: Session, source: Any, out: Writer) -> None:
+def _write_all(session: Session, source: Any, out: Writer, picture: Picture) -> None:
     from skyband.embedded.run import tables_with
 
     with _progress(source) as progress:
         for table in tables_with(session, source, progress):
             out.write(table)
+            picture.take(table)
     if not out.rows:
         out.write(session.schema.empty_table())
 
@@ -283,7 +295,10 @@ def _collected(
 
     shown = given["changes"] or given["alerts"]
     answers = islice(watch_with(session, source, progress, given["alerts"]), given["limit"])
-    tables = [_changes(answer) if shown else answer.table for answer in answers]
+    tables = []
+    for answer in answers:
+        given["picture"].take(answer)
+        tables.append(_changes(answer) if shown else answer.table)
     if tables:
         return pa.concat_tables([table.cast(tables[0].schema) for table in tables])
     schema = rank_with(session, []).schema
@@ -318,7 +333,8 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
             "--watch writes answers as they come, which Parquet does not allow; use --format json"
         )
     session = new_session(query, given["on_bad"].value, None, given["threads"])
-    answers = islice(watch_with(session, source, only=given["alerts"]), given["limit"])
+    found = islice(watch_with(session, source, only=given["alerts"]), given["limit"])
+    answers = _taken(found, given["picture"])
     shown = bool(given["changes"] or given["alerts"])
     began = time.perf_counter()
     if shape is Format.table and given["output"] is None:
@@ -332,6 +348,12 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
     _report(session, took)
 
 
+def _taken(answers: Iterable[Answer], picture: Picture) -> Iterator[Answer]:
+    for answer in answers:
+        picture.take(answer)
+        yield answer
+
+
 def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
     from skyband.cli.output import writer
     from skyband.cli.with_spark import rank_on_spark
@@ -343,9 +365,12 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
             "--watch, --serve and --limit need --engine local; on Spark, leave them out"
         )
     changes = given["alerts"] or given["changes"]
+    if changes and given["plot"] is not None:
+        raise EngineError("on Spark, --plot draws answers, not changes; leave out one of them")
     table = rank_on_spark(
         query, source, given["master"], on_bad=given["on_bad"].value, changes=changes
     )
+    given["picture"].take(table)
     with writer(shape, given["output"]) as out:
         out.write(table)
     if given["output"] is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -11,7 +12,7 @@ import numpy as np
 
 from skyband.answers.answer import Answer, Answers
 from skyband.answers.position import Position
-from skyband.embedded.snapshots import restored, snapshot_of
+from skyband.embedded.snapshots import Changed, restored, resumed, snapshot_of
 from skyband.engine.board import BoardSession
 from skyband.engine.session import Session
 from skyband.engine.workers import Workers, thread_count
@@ -52,6 +53,7 @@ def new_board(
     idle: Duration | float | None = None,
     threads: int | None = None,
     positions: bool = False,
+    apart: Collection[str | None] = (),
 ) -> BoardSession:
     """Sessions of a query or a board, after checking the user's arguments."""
     queries = board_of(query, on_bad)
@@ -60,7 +62,8 @@ def new_board(
         {
             name: new_session(each, on_bad, idle, workers=workers, positions=positions)
             for name, each in queries.items()
-        }
+        },
+        apart,
     )
 
 
@@ -193,6 +196,19 @@ class Monitor:
         monitor = cls.__new__(cls)
         monitor.board = restored(blob, partial(new_board, threads=threads, positions=True), given)
         return monitor
+
+    @classmethod
+    def resume(
+        cls, blob: bytes, query: Query | Board, on_bad: str = "raise"
+    ) -> tuple[Monitor, Changed]:
+        """Continue from a snapshot with a board that has other queries; say what has changed.
+
+        Queries that the snapshot has go on. One that is new begins with the first window that
+        starts at or after the greatest time seen. Those that are no longer asked for are dropped.
+        """
+        monitor = cls.__new__(cls)
+        monitor.board, changed = resumed(blob, query, partial(new_board, on_bad=on_bad))
+        return monitor, changed
 
     def _check(self) -> None:
         """Assert every invariant; only tests call it."""

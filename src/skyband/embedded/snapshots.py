@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from skyband.data.packing import pack, prefixed, schema_from_array, schema_to_array, under, unpack
+from skyband.data.time_axis import window_value
 from skyband.engine.board import BoardSession
 from skyband.engine.session import Session
 from skyband.errors import EngineError
-from skyband.query import from_spec
+from skyband.query import Query, from_spec
+from skyband.query.board import Board
+from skyband.window import CountWindow
 
-__all__ = ["restored", "snapshot_of"]
+__all__ = ["Changed", "restored", "resumed", "snapshot_of"]
 
 SNAPSHOT_VERSION = 1
 BOARD_VERSION = 2
@@ -69,11 +74,60 @@ def restored(
         name: from_spec(each["query"], **own[name]) for name, each in header["board"].items()
     }
     first = next(iter(header["board"].values()))
-    board = make(queries, first["on_bad"], first["idle"])
+    apart = [name for name, each in header["board"].items() if "joins" in each]
+    board = make(queries, first["on_bad"], first["idle"], apart=apart)
     for i, (name, each) in enumerate(header["board"].items()):
         _restore(board.sessions[name], each, under(arrays, f"{i}/"))
     board.rows_in = header["rows_in"]
     return board
+
+
+class Changed(NamedTuple):
+    """How a board differs from its snapshot."""
+
+    added: dict[str, Any]
+    """For each query that is new, the start of its first window; None if it is not known yet."""
+    removed: list[str]
+
+
+def resumed(
+    blob: bytes, query: Query | Board, make: Callable[..., BoardSession]
+) -> tuple[BoardSession, Changed]:
+    """The board of a snapshot with other queries: some may be new, and some gone."""
+    header: Any
+    header, arrays = unpack(blob)
+    if not isinstance(query, Mapping) or header.get("snapshot") != BOARD_VERSION:
+        if isinstance(query, Mapping) != (header.get("snapshot") == BOARD_VERSION):
+            raise EngineError(
+                "the state belongs to a single [query] and the job has [queries.NAME], or the "
+                "other way round; give the job a new checkpoint"
+            )
+        return restored(blob, lambda each, _, idle: make(each, idle=idle), {}), Changed({}, [])
+    told = header["board"]
+    kept = {name for name in query if name in told}
+    for name in kept:
+        if told[name]["fingerprint"] != query[name].fingerprint:
+            raise EngineError(
+                f"query {name!r} changed since the state was written; give the changed query "
+                "another name, or the job a new checkpoint"
+            )
+    added = [name for name in query if name not in kept]
+    apart = [*added, *(name for name in kept if "joins" in told[name])]
+    board = make(query, idle=next(iter(told.values()))["idle"], apart=apart)
+    for i, (name, each) in enumerate(told.items()):
+        if name in kept:
+            _restore(board.sessions[name], each, under(arrays, f"{i}/"))
+    board.rows_in = header["rows_in"]
+    firsts = {name: _edge(board.sessions[name], board.join(name)) for name in added}
+    return board, Changed(firsts, [name for name in told if name not in kept])
+
+
+def _edge(session: Session, tick: int | None) -> Any:
+    """The start of a window as people write it: a number, or a moment in UTC."""
+    window = session.query.window
+    if tick is None or isinstance(window, CountWindow) or window.integer:
+        return tick
+    return window_value(tick, pa.timestamp("us", "UTC"))
 
 
 def _restore(session: Session, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:

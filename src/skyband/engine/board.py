@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -12,12 +12,15 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answers
 from skyband.data.memo import one_batch
-from skyband.engine.intake import as_table, chunks_of
+from skyband.engine.chunks import as_table, chunks_of
+from skyband.engine.clocks import TimeClock
 from skyband.engine.moves import Move, make_moves
 from skyband.engine.session import ONLY, Session
 from skyband.engine.sharing import Family, families
+from skyband.engine.small_pushes import SmallPushes
 from skyband.errors import SchemaError
 from skyband.query.base import Query
+from skyband.window import CountWindow
 
 __all__ = ["BoardSession"]
 
@@ -31,13 +34,15 @@ class BoardSession:
     An error in one session leaves all of them unchanged.
     """
 
-    def __init__(self, sessions: Mapping[Name, Session]) -> None:
+    def __init__(self, sessions: Mapping[Name, Session], apart: Collection[Name] = ()) -> None:
+        """``apart`` are queries that share with no other, as they joined a running board."""
         self.sessions = dict(sessions)
         for name, session in self.sessions.items():
             session.name = name
+        together = {name: query for name, query in self.queries.items() if name not in apart}
         self._families = {
             names[0]: Family([self.sessions[name] for name in names])
-            for names in families(self.queries)
+            for names in families(together)
         }
         """Queries that share their summaries, under the name of the first."""
         self._leader = {
@@ -105,18 +110,46 @@ class BoardSession:
 
     def push(self, data: Any) -> list[Answers]:
         """Take a batch, or a mapping from source to batch; return the answers, query by query."""
+        short = [session.small for session in self.sessions.values()]
+        if all(short) and not isinstance(data, Mapping):
+            if not isinstance(data, (pa.Table, pa.RecordBatch)):
+                data = as_table(data)
+            found = self._push_small(data, [each for each in short if each is not None])
+            if found is not None:
+                return found
         return self.push_each(self.by_query(data))
+
+    def _push_small(
+        self, data: pa.Table | pa.RecordBatch, short: list[SmallPushes]
+    ) -> list[Answers] | None:
+        """Push a few rows the short way; None if a query cannot take it."""
+        rows = 0
+        for each in short:
+            rows = each.fits(data)
+            if not rows:
+                return None
+        ending = [each for each in short if each.ends()]
+        answers = None
+        if not ending:
+            for each in short:
+                each.keep(rows)
+        elif self.alone:
+            answers = ending[0].end(rows)
+        else:
+            return None
+        self.rows_in += rows
+        return [answers] if answers is not None and len(answers) else []
 
     def push_each(self, batches: Mapping[Name, Any]) -> list[Answers]:
         """Like ``push``, with a batch for each query, which must all hold the same rows."""
-        tables = _Tables(self._needed if len(self.sessions) > 1 else None)
+        tables = _Tables(self.needed if len(self.sessions) > 1 else None)
         given = {name: tables.of(data) for name, data in batches.items()}
         with one_batch() if len(self.sessions) > 1 else nullcontext():
             found = self._moved(partial(self._pushing, given))
         self.rows_in += sum(tables.rows.values())
         return found
 
-    def _needed(self, source: str, schema: pa.Schema) -> set[str]:
+    def needed(self, source: str, schema: pa.Schema) -> set[str]:
         """The columns that the queries need of a source; all if one of them finds some missing."""
         readers = [s for s in self.sessions.values() if source in (s.query.sources or (ONLY,))]
         each = [session.needed(source, schema) for session in readers]
@@ -188,6 +221,33 @@ class BoardSession:
             for name, answers in pairs
             if answers is not None and len(answers)
         ]
+
+    def join(self, name: Name) -> int | None:
+        """Let a query that has read nothing join those that run already.
+
+        It begins with the first window that starts at or after the greatest time that they have
+        seen in the same column; the start of that window is returned. None if there is no such
+        time: it then begins with the next rows.
+        """
+        session = self.sessions[name]
+        session.joined = True
+        query = session.query
+        if isinstance(query.window, CountWindow):
+            return None
+        seen = [
+            time
+            for other in self.sessions.values()
+            if other.fold is not None and not other.fold.counting
+            for source, time in other.fold.time.seen.items()
+            if time is not None
+            and source in (query.sources or (ONLY,))
+            and other.query.time_of(source or None) == query.time_of(source or None)
+        ]
+        if not seen:
+            return None
+        session.joins = max(seen)
+        clock = TimeClock(query.window.panes, 0, ())
+        return int(query.window.panes.start_of(clock.join(session.joins)))
 
     def restart(self) -> None:
         """Forget all rows and columns, to read the sources again from their beginning."""

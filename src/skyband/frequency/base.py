@@ -19,7 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Array, Hashes, Ints, Mask, Saved, State
-from skyband.contract.checks import Test, faults, named, null_tests, number_tests, numeric
+from skyband.contract.checks import (
+    QuickTests,
+    Test,
+    faults,
+    named,
+    null_tests,
+    number_tests,
+    numeric,
+    within,
+)
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
@@ -86,6 +95,10 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         return np.dtype(np.int64 if whole else np.float64)
 
     def output(self) -> pa.Schema:
+        return self._output
+
+    @cached_property
+    def _output(self) -> pa.Schema:
         shown = [pa.field(n, output_type(self.schema.field(n).type)) for n in self.items]
         counted = pa.from_numpy_dtype(self.dtype)
         kept = [pa.field(n, output_type(self.schema.field(n).type)) for n in self.query.keep]
@@ -105,6 +118,14 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
             tests += number_tests(batch, "weight", query.weight)
             tests.append((query.weight, "the weight is negative or too large", unfit))
         return faults(batch, tests + null_tests(batch, time=query.time))
+
+    def quick_tests(self, source: str) -> QuickTests | None:
+        weight = self.query.weight
+        if weight is None:
+            return {}
+        floating = pa.types.is_floating(self.schema.field(weight).type)
+        most = np.finfo(np.float64).max if floating else np.iinfo(np.int64).max
+        return {weight: within(0, most)}
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
         return shards_of([batch.column(name) for name in self.items], shards)

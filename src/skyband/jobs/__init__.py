@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skyband.jobs.checks import check_ready
 from skyband.jobs.job import Job, explain
 from skyband.jobs.parsing import Problem, load_board, load_job, parse_job, problems_of
+from skyband.jobs.ready import check_ready
 from skyband.jobs.report import Tell
 from skyband.spark.requirements import require_packages
 

@@ -10,9 +10,9 @@ run the whole plan twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
@@ -23,10 +23,11 @@ from skyband.jobs.report import newest_window
 from skyband.jobs.rows import Sink, written
 from skyband.spark.letters import refuse
 from skyband.spark.metrics import log
+from skyband.spark.plan import Plan
 from skyband.spark.ranking import spark_schema
 from skyband.spark.stages import GIVEN_DDL, unpacker
 
-__all__ = ["SparkRows", "Writer"]
+__all__ = ["Follower", "SparkRows", "Writer"]
 
 _SHOWN = 1 << 20
 """Bytes of answers per batch up to which the newest window is kept for showing."""
@@ -54,7 +55,7 @@ class SparkRows:
         packed = self.given.select(self.column).where(F.col(self.column).isNotNull())
         rows = packed.collect() if self.nbytes <= _AT_ONCE else packed.toLocalIterator()
         for row in rows:
-            yield table_from(bytes(row[0])).cast(self.schema)
+            yield table_from(bytes(row[0])).select(self.schema.names).cast(self.schema)
 
     def frame(self) -> Any:
         """The rows as a DataFrame; nothing is fetched to the driver."""
@@ -73,6 +74,19 @@ class Target:
     """The query whose rows they are; None for dead letters."""
 
 
+class Follower(Protocol):
+    """Someone who is shown the answers of a running job."""
+
+    def started(self, plans: Mapping[str, Plan]) -> None:
+        """The job is about to start; called again if it has to be started once more."""
+
+    def wrote(self, query: str, table: pa.Table) -> None:
+        """The rows of a batch, with their guarantees, after its sink has them.
+
+        A batch that is retried is shown again.
+        """
+
+
 class Writer:
     """Called by Spark with each batch of a job."""
 
@@ -82,6 +96,7 @@ class Writer:
         claim: Callable[[], None],
         gone: Callable[[int], pa.Table] | None = None,
         on_bad: str = "skip",
+        follower: Follower | None = None,
     ) -> None:
         self.targets = list(targets)
         self.claim = claim
@@ -93,6 +108,9 @@ class Writer:
         self.newest: dict[str, pa.Table] = {}
         """The newest window of each query that was written, if ``follow`` is set."""
         self.follow = False
+        self.follower = follower
+        self.promised: dict[str, pa.Schema] = {}
+        """The columns that the follower is shown, by query."""
 
     def __call__(self, given: Any, batch: int) -> None:
         """Write one batch."""
@@ -107,6 +125,7 @@ class Writer:
                 self._write(target.sink, batch, rows)
                 if target.query is not None:
                     self._note(target.query, rows)
+                    self._show(target.query, rows)
         finally:
             given.unpersist()
 
@@ -115,7 +134,7 @@ class Writer:
         lengths = []
         for number, target in enumerate(self.targets):
             length = F.length(target.column)
-            if "query" in given.columns:
+            if "query" in given.columns and target.query is not None:
                 length = F.when(_is_of(target.query), length)
             lengths.append(F.coalesce(F.sum(length), F.lit(0)).alias(str(number)))
         found = given.agg(*lengths).collect()[0]
@@ -123,7 +142,7 @@ class Writer:
 
     def _of(self, given: Any, target: Target) -> Any:
         """The rows of a batch that belong to a target."""
-        if "query" not in given.columns:
+        if "query" not in given.columns or target.query is None:
             return given
         return given.where(_is_of(target.query))
 
@@ -143,7 +162,8 @@ class Writer:
         if all(target.column != "letters" for target in self.targets):
             return given
         more = [(None, table_to_bytes(letters))]
-        return given.unionByName(given.sparkSession.createDataFrame(more, GIVEN_DDL))
+        gone = given.sparkSession.createDataFrame(more, GIVEN_DDL)
+        return given.unionByName(gone, allowMissingColumns=True)
 
     def _note(self, query: str, rows: SparkRows) -> None:
         """Keep the newest window, for those who look at the job."""
@@ -151,6 +171,16 @@ class Writer:
             found = pa.concat_tables(rows.tables())
             if found.num_rows:
                 self.newest[query] = newest_window(found)
+
+    def _show(self, query: str, rows: SparkRows) -> None:
+        """Hand the rows to the follower, if there is one."""
+        if self.follower is None or not rows:
+            return
+        if rows.nbytes > _AT_ONCE:
+            log.warning("%s: %d bytes of answers are too many to show", query, rows.nbytes)
+            return
+        whole = replace(rows, schema=self.promised.get(query, rows.schema))
+        self.follower.wrote(query, pa.concat_tables(whole.tables()))
 
     def _write(self, sink: Sink[SparkRows], batch: int, rows: SparkRows) -> None:
         try:
@@ -160,6 +190,6 @@ class Writer:
             raise
 
 
-def _is_of(query: str | None) -> Any:
+def _is_of(query: str) -> Any:
     """Whether a row of a board's batch belongs to a query."""
     return F.col("query") == F.lit(query)

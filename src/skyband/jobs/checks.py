@@ -3,43 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skyband.answers.changes import asked_changes
 from skyband.errors import EngineError, QueryError, SkybandError
-from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.places import (
     check_avro,
     check_dsn,
-    check_folder,
     check_table,
     check_url,
-    dsn_of,
     folder_of,
-    require_psycopg,
 )
 from skyband.query.checks import count, one_of
 from skyband.query.fused import FusedTopK
 from skyband.spark.file_options import read_options
 from skyband.spark.locations import check_scheme
 from skyband.spark.plan import check_window
-from skyband.spark.text_types import check_types
 from skyband.window import parse_duration
 
 if TYPE_CHECKING:
     from skyband.jobs.job import Job, Section
 
 __all__ = [
-    "check_job",
+    "SINK_CHECKS",
+    "SOURCE_CHECKS",
+    "TRIGGER_CHECKS",
+    "Check",
     "check_query",
-    "check_ready",
-    "check_sink",
-    "check_source",
-    "check_trigger",
+    "job_checks",
     "read_by_workers",
+    "sink_table",
 ]
 
+Check = tuple[str, Callable[[], None]]
+"""A check, and the table of the job file that it is about."""
+SectionCheck = Callable[[str, "Section"], None]
 READERS = ("workers", "spark")
 FILES_IN = ("parquet", "csv", "json", "ipc", "arrow", "orc", "avro", "text")
 VALUES = ("json", "avro", "text")
@@ -48,14 +48,18 @@ _COUNTS = ("files_per_batch", "rows_per_batch", "rows_per_second", "rows", "retr
 _MODE = "permissive"
 
 
-def check_job(job: Job) -> None:
-    """Raise QueryError for a job that cannot run on any machine."""
-    if not job.name.strip():
-        raise QueryError("name is empty; give one: the job's files and metrics are named after it")
-    count("shards", job.shards, optional=True)
-    _check_sinks(job)
+def job_checks(job: Job) -> list[Check]:
+    """Checks that raise QueryError for a job that cannot run on any machine."""
+    checks: list[Check] = [("", partial(_check_name, job.name))]
+    checks += [(sink_table(job, name), partial(_check_sink_of, job, name)) for name in job.sinks]
     if job.metrics:
-        _port("[metrics]", job.metrics["port"])
+        checks.append(("metrics", partial(_port, "[metrics]", job.metrics["port"])))
+    return checks
+
+
+def _check_name(name: str) -> None:
+    if not name.strip():
+        raise QueryError("name is empty; give one: the job's files and metrics are named after it")
 
 
 def check_query(job: Job, name: str) -> None:
@@ -76,24 +80,27 @@ def check_query(job: Job, name: str) -> None:
         )
 
 
-def _check_sinks(job: Job) -> None:
-    letters = job.dead_letters
-    tables: dict[str, str] = {}
-    for name, sink in job.sinks.items():
-        where = job.where_sink(name)
-        folder = sink["path"] if sink.kind == "files" else None
-        if folder is not None and letters is not None and letters["path"] == folder:
-            raise QueryError(
-                f"[dead_letters] has the same path as {where}; give it a different folder"
-            )
-        if sink.kind == "table":
-            _check_table_sink(job, where, sink)
-        if sink.kind in ("postgres", "table"):
-            other = tables.setdefault(sink["table"], where)
-            if other != where:
+def sink_table(job: Job, query: str) -> str:
+    """The table of a query's sink."""
+    return job.where_sink(query).strip("[]")
+
+
+def _check_sink_of(job: Job, query: str) -> None:
+    """Raise QueryError for a sink that does not fit the rest of the job."""
+    letters, sink, where = job.dead_letters, job.sinks[query], job.where_sink(query)
+    folder = sink["path"] if sink.kind == "files" else None
+    if folder is not None and letters is not None and letters["path"] == folder:
+        raise QueryError(f"[dead_letters] has the same path as {where}; give it a different folder")
+    if sink.kind == "table":
+        _check_table_sink(job, where, sink)
+    if sink.kind in ("postgres", "table"):
+        for other, each in job.sinks.items():
+            if other == query:
+                break
+            if each.kind in ("postgres", "table") and each["table"] == sink["table"]:
                 raise QueryError(
-                    f"{where} writes to the table {sink['table']!r}, as {other} does; give each "
-                    "query a table of its own"
+                    f"{where} writes to the table {sink['table']!r}, as {job.where_sink(other)} "
+                    "does; give each query a table of its own"
                 )
 
 
@@ -106,21 +113,33 @@ def _check_table_sink(job: Job, where: str, sink: Section) -> None:
         )
 
 
-def check_trigger(trigger: Mapping[str, Any]) -> None:
-    """Raise QueryError for settings of ``[trigger]`` that contradict each other."""
+# Parts of a job, checked one by one: each check raises QueryError --------------------------------
+
+
+def _either(trigger: Mapping[str, Any]) -> None:
     if "every" in trigger and trigger.get("once"):
         raise QueryError("[trigger] has both every and once; give either every or once")
+
+
+def _close(trigger: Mapping[str, Any]) -> None:
     if trigger.get("close") and not trigger.get("once"):
         raise QueryError("[trigger] close = true closes a finite job; give once = true with it")
+
+
+def _every(trigger: Mapping[str, Any]) -> None:
     if "every" in trigger and parse_duration(trigger["every"], "[trigger] every") <= 0:
         raise QueryError(f"[trigger] every must be above 0, not {trigger['every']!r}")
 
 
-def check_source(where: str, source: Section) -> None:
-    """Raise QueryError for a source that cannot be read."""
-    _counts(where, source.settings)
+TRIGGER_CHECKS = (_either, _close, _every)
+
+
+def _format_in(where: str, source: Section) -> None:
     known = {"files": FILES_IN, "kafka": VALUES, "socket": VALUES}.get(source.kind, ())
     _format(where, source, known)
+
+
+def _values(where: str, source: Section) -> None:
     form = source["format"] or {"files": "parquet"}.get(source.kind, "json")
     if source.kind in ("http", "kafka", "socket"):
         if form == "json" and not (source["schema"] or "").strip():
@@ -129,14 +148,25 @@ def check_source(where: str, source: Section) -> None:
             )
         if form == "avro":
             check_avro(where, source["avro_schema"])
+
+
+def _source_port(where: str, source: Section) -> None:
     if source.kind == "socket":
         _port(where, source["port"])
+
+
+def _expressions(where: str, source: Section) -> None:
     for name, text in (source["columns"] or {}).items():
         if not isinstance(text, str):
             raise QueryError(f"{where} columns.{name} must be an SQL expression, not {text!r}")
+
+
+def _reader(where: str, source: Section) -> None:
     if source["reader"] is not None:
         one_of(f"{where} reader", source["reader"], READERS)
-    _check_workers(where, source)
+
+
+def _parse_mode(where: str, source: Section) -> None:
     mode = (source["options"] or {}).get("mode")
     if mode is not None and str(mode).lower() != _MODE:
         raise QueryError(
@@ -182,76 +212,45 @@ def _check_workers(where: str, source: Section) -> None:
             raise QueryError(f"{where} {problem}") from None
 
 
-def check_sink(where: str, sink: Section) -> None:
-    """Raise QueryError for a sink that cannot be written to."""
-    _counts(where, sink.settings)
+def _changes(where: str, sink: Section) -> None:
     if sink["changes"] is not None:
         asked_changes(f"{where} changes", sink["changes"])
         if not sink["changes"]:
             raise QueryError(f"{where} changes is empty; list enter, leave or move, or remove it")
+
+
+def _format_out(where: str, sink: Section) -> None:
     if sink.kind == "files":
         _format(where, sink, FILES_OUT)
-        folder_of(where, sink["path"])
-    if sink.kind == "postgres":
-        check_dsn(where, sink["dsn"], sink["dsn_env"])
-        check_table(where, sink["table"])
     if sink.kind == "table":
-        check_table(where, sink["table"], parts=3)
         form = sink["format"] or "parquet"
         if not re.fullmatch(r"[A-Za-z_][\w.]*", form, re.ASCII):
             raise QueryError(f"{where} format must be the name of a format, not {form!r}")
+
+
+def _folder(where: str, sink: Section) -> None:
+    if sink.kind == "files":
+        folder_of(where, sink["path"])
+
+
+def _dsn(where: str, sink: Section) -> None:
+    if sink.kind == "postgres":
+        check_dsn(where, sink["dsn"], sink["dsn_env"])
+
+
+def _table(where: str, sink: Section) -> None:
+    if sink.kind in ("postgres", "table"):
+        check_table(where, sink["table"], **({"parts": 3} if sink.kind == "table" else {}))
+
+
+def _url(where: str, sink: Section) -> None:
     if sink.kind == "http":
         check_url(where, sink["url"])
-        if sink["timeout"] is not None and parse_duration(sink["timeout"], f"{where} timeout") <= 0:
-            raise QueryError(f"{where} timeout must be above 0, not {sink['timeout']!r}")
 
 
-def check_ready(job: Job) -> None:
-    """Raise if this machine or the job's engine lacks something that a valid job needs."""
-    if job.engine != "local":
-        _check_spark(job)
-    from skyband.engine.session import make_synopsis
-
-    for query in job.queries.values():
-        make_synopsis(query)
-    sinks = {job.where_sink(name): sink for name, sink in job.sinks.items()}
-    if job.dead_letters is not None:
-        sinks["[dead_letters]"] = job.dead_letters
-    for where, sink in sinks.items():
-        if sink.kind == "files":
-            check_folder(where, *folder_of(where, sink["path"]))
-        if sink.kind == "postgres":
-            dsn_of(where, sink["dsn"], sink["dsn_env"])
-            require_psycopg()
-
-
-def _check_spark(job: Job) -> None:
-    """Raise QueryError for what only a local job can do."""
-    for name, source in job.sources.items():
-        where = f"[sources.{name}]" if name else "[source]"
-        if source.kind == "http":
-            raise QueryError(f"{where} of kind 'http' is for local jobs: use engine = 'local'")
-        if read_by_workers(source) and source["schema"]:
-            _check_schema(where, source)
-    if len(job.queries) > 1 and job.dead_letters is not None:
-        raise QueryError(
-            "[dead_letters] of several queries needs engine = 'local', or a job per query"
-        )
-    some = any(job.changes_of(name) for name in job.queries)
-    if len(job.queries) > 1 and (job.shards or 1) > 1 and some:
-        raise QueryError("changes of several queries need shards = 1")
-    if job.trigger.get("close"):
-        raise QueryError("[trigger] close = true needs engine = 'local'")
-
-
-def _check_schema(where: str, source: Section) -> None:
-    """Raise QueryError for a schema that workers cannot read."""
-    try:
-        types = arrow_schema(where, source["schema"])
-    except QueryError as problem:
-        raise QueryError(f'{problem}. reader = "spark" takes all types of Spark') from None
-    if source.kind != "files" or source["format"] in ("csv", "json"):
-        check_types(where, types)
+def _timeout(where: str, sink: Section) -> None:
+    if sink["timeout"] is not None and parse_duration(sink["timeout"], f"{where} timeout") <= 0:
+        raise QueryError(f"{where} timeout must be above 0, not {sink['timeout']!r}")
 
 
 def _format(where: str, section: Section, known: tuple[str, ...]) -> None:
@@ -259,11 +258,21 @@ def _format(where: str, section: Section, known: tuple[str, ...]) -> None:
         one_of(f"{where} format", section["format"], known)
 
 
-def _counts(where: str, settings: Mapping[str, Any]) -> None:
-    for name in _COUNTS:
-        count(f"{where} {name}", settings.get(name), optional=True)
+def _counted(name: str, where: str, section: Section) -> None:
+    count(f"{where} {name}", section[name], optional=True)
 
 
 def _port(where: str, port: int) -> None:
     if not 1 <= port <= 65_535:
         raise QueryError(f"{where} port must be from 1 to 65535, not {port}")
+
+
+_COUNT_CHECKS = tuple(partial(_counted, name) for name in _COUNTS)
+SOURCE_CHECKS: tuple[SectionCheck, ...] = (
+    *_COUNT_CHECKS,
+    *(_format_in, _values, _source_port, _expressions, _reader, _check_workers, _parse_mode),
+)
+SINK_CHECKS: tuple[SectionCheck, ...] = (
+    *_COUNT_CHECKS,
+    *(_changes, _format_out, _folder, _dsn, _table, _url, _timeout),
+)

@@ -35,6 +35,12 @@ class Keys:
     optional: Mapping[str, type] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
 
+    def good(self, told: Any) -> dict[str, Any]:
+        """The settings that are known and have the right type."""
+        known = {**self.needed, **self.optional}
+        given = told if isinstance(told, Mapping) else {}
+        return {n: value for n, value in given.items() if n in known and _fits(value, known[n])}
+
     def problems(self, where: str, told: Any) -> list[str]:
         """The keys that are missing, unknown or of the wrong type."""
         known = {**self.needed, **self.optional}
@@ -47,9 +53,13 @@ class Keys:
         found += [f"{where} needs {name!r}; its keys are {listed}" for name in missing]
         for name, value in told.items():
             kind = known.get(name, object)
-            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            if not _fits(value, kind):
                 found.append(f"{where} {name} must be {_NAMES[kind]}, not {value!r}")
         return found
+
+
+def _fits(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
 
 
 ENGINES = ("local", "spark")

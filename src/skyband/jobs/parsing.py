@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from skyband.errors import QueryError, SchemaError
-from skyband.jobs.checks import check_job, check_query, check_sink, check_source, check_trigger
+from skyband.errors import QueryError, SchemaError, SkybandError
+from skyband.jobs.checks import (
+    SINK_CHECKS,
+    SOURCE_CHECKS,
+    TRIGGER_CHECKS,
+    check_query,
+    job_checks,
+)
 from skyband.jobs.job import Job, Section
 from skyband.jobs.keys import (
     DEAD_LETTERS,
@@ -23,10 +29,11 @@ from skyband.jobs.keys import (
     TRIGGER,
     Keys,
 )
+from skyband.jobs.lines import Lines
+from skyband.jobs.ready import ready_checks
+from skyband.jobs.settings import Problems, read_query
 from skyband.query import Query
-from skyband.query.base import KINDS
 from skyband.query.checks import count, one_of
-from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
 __all__ = ["Problem", "load_board", "load_job", "parse_job", "problems_of"]
 
@@ -87,12 +94,15 @@ def load_board(path: str | Path) -> Job:
 
 
 def problems_of(path: str | Path, engine: str | None = None) -> list[Problem]:
-    """Everything that is wrong with a job file, in the order of its lines."""
+    """Everything that is wrong with a job file, in the order of its lines.
+
+    That includes what this machine lacks to run it.
+    """
     told, text = _read(Path(path))
     parsing = _Parsing(Path(path).parent)
-    parsing.job(_with_engine(told, engine))
-    lines = text.splitlines()
-    found = {Problem(_line(lines, where, problem), problem) for where, problem in parsing.problems}
+    parsing.job(_with_engine(told, engine), ready=True)
+    lines = Lines(text)
+    found = {Problem(lines.find(where, problem), problem) for where, problem in parsing.problems}
     return sorted(found, key=lambda each: (each.line, each.text))
 
 
@@ -121,55 +131,70 @@ class _Parsing:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self.problems: list[tuple[str, str]] = []
-        """The table of each problem, such as ``source`` or ``queries.busiest``, and its text."""
+        self.problems: Problems = []
 
-    def job(self, told: Mapping[str, Any]) -> Job | None:
-        """The job; None if it cannot be made."""
+    def job(self, told: Mapping[str, Any], ready: bool = False) -> Job | None:
+        """The job; None if it cannot be made.
+
+        ``ready`` also notes what this machine lacks to run it. What is wrong in one place does not
+        keep other places from being checked.
+        """
         self._keys(JOB, "the job", "", told)
         sources = self._sources(told)
         queries, sinks = self._queries(told)
-        for query in queries.values() if sources else ():
-            self.attempt("source", partial(_check_sources, query, sources))
+        self._check_sources(told, queries)
         trigger = told.get("trigger", {})
         if self._keys(TRIGGER, "[trigger]", "trigger", trigger):
-            self.attempt("trigger", lambda: check_trigger(trigger))
+            for check in TRIGGER_CHECKS:
+                self.attempt("trigger", partial(check, trigger))
         if self._keys(SERVE, "[serve]", "serve", told.get("serve", {})):
             kept = told.get("serve", {}).get("history")
             self.attempt("serve", lambda: count("[serve] history", kept, optional=True))
-        self.attempt("", lambda: count("history", told.get("history"), optional=True))
-        if "metrics" in told:
-            self._keys(METRICS, "[metrics]", "metrics", told["metrics"])
+        good = JOB.good(told)
+        for name in ("history", "shards"):
+            self.attempt("", partial(count, name, good.get(name), optional=True))
+        metrics = told.get("metrics", {})
+        whole = "metrics" not in told or self._keys(METRICS, "[metrics]", "metrics", metrics)
         self.attempt("", lambda: one_of("on_bad", told.get("on_bad", "skip"), ("skip", "raise")))
         self.attempt("", lambda: one_of("engine", told.get("engine", "spark"), ENGINES))
         letters = None
         if "dead_letters" in told:
-            letters = self._section("dead_letters", told["dead_letters"], DEAD_LETTERS, check_sink)
-        if self.problems:
-            return None
+            letters = self._section("dead_letters", told["dead_letters"], DEAD_LETTERS, SINK_CHECKS)
         read: dict[str, Any] = {
-            "checkpoint": _path(told["checkpoint"], self.folder),
+            "name": good.get("name", "job"),
+            "checkpoint": _path(good.get("checkpoint", "checkpoint"), self.folder),
             "queries": queries,
             "sources": sources,
             "sinks": sinks,
             "alone": "query" in told,
+            "trigger": trigger if isinstance(trigger, Mapping) else {},
+            "metrics": metrics if whole else {},
             "dead_letters": letters,
-            "spark": {name: str(value) for name, value in _flat(told.get("spark", {}))},
+            "spark": {name: str(value) for name, value in _flat(good.get("spark", {}))},
         }
         hidden = ("source", "query", "sink")
-        job = Job(**({key: told[key] for key in told if key not in hidden} | read))
-        self.attempt("", lambda: check_job(job))
-        for name in queries:
+        job = Job(**({key: good[key] for key in good if key not in hidden} | read))
+        self._check(job, ready)
+        return None if self.problems else job
+
+    def _check(self, job: Job, ready: bool) -> None:
+        """Check what depends on several parts of a job."""
+        checks = job_checks(job)
+        for name in job.queries:
             table = "query" if job.alone else f"queries.{name}"
-            self.attempt(table, partial(check_query, job, name))
-        return job
+            checks.append((table, partial(check_query, job, name)))
+        if ready and job.engine in (None, *ENGINES):
+            checks += ready_checks(job)
+        for table, check in checks:
+            self.attempt(table, check)
 
     def attempt(self, table: str, make: Callable[[], T]) -> T | None:
-        """What ``make`` returns; None, with a problem noted, if it raises QueryError."""
+        """What ``make`` returns; None, with a problem noted, if it raises an error of ours."""
         try:
             return make()
-        except QueryError as problem:
-            self.problems.append((table, str(problem)))
+        except SkybandError as problem:
+            if (table, str(problem)) not in self.problems:
+                self.problems.append((table, str(problem)))
             return None
 
     def _keys(self, keys: Keys, where: str, table: str, told: Any) -> bool:
@@ -186,10 +211,26 @@ class _Parsing:
         sources = {}
         for name, each in given.items() if isinstance(given, Mapping) else ():
             table = f"sources.{name}" if name else "source"
-            section = self._section(table, each, SOURCES, check_source)
+            section = self._section(table, each, SOURCES, SOURCE_CHECKS)
             if section is not None:
                 sources[name] = section
         return sources
+
+    def _check_sources(self, told: Mapping[str, Any], queries: Mapping[str, Query]) -> None:
+        """Note queries that cannot read the sources, and on this engine sources nobody reads."""
+        given = told.get("sources")
+        if ("source" in told) == (given is not None):
+            return
+        names = None if given is None else list(given) if isinstance(given, Mapping) else []
+        local = told.get("engine") == "local"
+        for query in queries.values():
+            self.attempt("source", partial(_check_sources, query, names, local))
+        read = {name for query in queries.values() for name in query.sources}
+        for name in names if names and local and read else ():
+            if name not in read:
+                known = ", ".join(sorted(read))
+                text = f"no query reads [sources.{name}]; they read {known}"
+                self.problems.append((f"sources.{name}", text))
 
     def _queries(self, told: Mapping[str, Any]) -> tuple[dict[str, Query], dict[str, Section]]:
         """The queries of a job and their sinks."""
@@ -212,9 +253,9 @@ class _Parsing:
                 continue
             own = not alone and "sink" in each
             place, sink = (f"{table}.sink", each["sink"]) if own else ("sink", shared)
-            section = self._section(place, sink, SINKS, check_sink)
+            section = self._section(place, sink, SINKS, SINK_CHECKS)
             settings = {key: each[key] for key in each if alone or key != "sink"}
-            query = self.attempt(table, partial(_query, table, settings))
+            query = read_query(table, settings, self.problems)
             if section is not None and query is not None:
                 queries[name], sinks[name] = query, section
         return queries, sinks
@@ -224,7 +265,7 @@ class _Parsing:
         table: str,
         told: Any,
         kinds: Mapping[str, Keys],
-        check: Callable[[str, Section], None],
+        checks: Sequence[Callable[[str, Section], None]],
     ) -> Section | None:
         """A part of a job with a kind; None, with problems noted, if it is wrong."""
         where = f"[{table}]"
@@ -237,70 +278,30 @@ class _Parsing:
         if len(self.problems) > before:
             return None
         settings = {name: value for name, value in told.items() if name != "kind"}
-        if not self._keys(kinds[kind], where, table, settings):
+        whole = self._keys(kinds[kind], where, table, settings)
+        if not set(kinds[kind].needed) <= set(kinds[kind].good(settings)):
             return None
+        settings = kinds[kind].good(settings)
         for name in kinds[kind].paths:
             if name in settings:
                 settings[name] = _path(settings[name], self.folder)
         section = Section(kind, settings)
-        self.attempt(table, lambda: check(where, section))
-        return section
+        before = len(self.problems)
+        for check in checks:
+            self.attempt(table, partial(check, where, section))
+        return section if whole and len(self.problems) == before else None
 
 
-def _check_sources(query: Query, sources: Mapping[str, Section]) -> None:
+def _check_sources(query: Query, sources: list[str] | None, local: bool) -> None:
+    """Raise QueryError unless a query can read the sources; a local one reads those it names."""
     try:
         example = " and ".join(f"[sources.{name}]" for name in query.sources)
-        query.check_sources(None if "" in sources else sources, example=example)
+        own = sources
+        if sources is not None and local and query.sources:
+            own = [name for name in sources if name in query.sources]
+        query.check_sources(own, example=example)
     except SchemaError as problem:
         raise QueryError(f"the job's sources do not fit its query: {problem}") from None
-
-
-def _query(table: str, told: Any) -> Query:
-    if not isinstance(told, Mapping):
-        raise QueryError(f"[{table}] must be a table of settings, not {told!r}")
-    kind = told.get("kind", "")
-    one_of(f"[{table}] kind", kind, tuple(KINDS))
-    cls = KINDS[kind]
-    known = {each.name for each in fields(cls) if each.init}
-    settings = {name: value for name, value in told.items() if name != "kind"}
-    unknown = sorted(set(settings) - known)
-    if unknown:
-        raise QueryError(
-            f"[{table}] has no key {unknown[0]!r}; {kind} has {', '.join(sorted(known))}"
-        )
-    window = _window(f"[{table}.window]", settings.get("window"))
-    try:
-        return cls(**(settings | {"window": window}))
-    except TypeError as problem:
-        told_so = str(problem).rsplit(") ", 1)[-1].replace("__init__", kind)
-        raise QueryError(f"[{table}] {told_so}") from None
-
-
-def _window(where: str, told: Any) -> Window:
-    """A window with a size in time or rows, with a half-life, or since some moment."""
-    if not isinstance(told, Mapping):
-        raise QueryError(f"{where} is missing; give at least its size")
-    kinds: dict[str, Any] = {"half_life": DecayWindow, "since": LandmarkWindow, "size": TimeWindow}
-    if "count" in told:
-        return _count_window(where, told)
-    first = next((name for name in kinds if name in told), "size")
-    names = (first, "slide", "lateness", "offset")
-    wrong = sorted(set(told) - set(names))
-    needed = [name for name in names[: 1 if first == "size" else 2] if name not in told]
-    if wrong or needed:
-        problem = f"has no key {wrong[0]!r}" if wrong else f"needs a {needed[0]}"
-        other = " (or half_life or since in place of size)" if first == "size" else ""
-        raise QueryError(f"{where} {problem}; its keys are {', '.join(names)}{other}")
-    given = {n: None if n == "since" and v == "first" else v for n, v in told.items()}
-    found: Window = kinds[first](**given)
-    return found
-
-
-def _count_window(where: str, told: Mapping[str, Any]) -> Window:
-    wrong = sorted(set(told) - {"count", "slide"})
-    if wrong:
-        raise QueryError(f"{where} has no key {wrong[0]!r}; its keys are count, slide")
-    return CountWindow(told["count"], told.get("slide"))
 
 
 def _path(value: str, folder: Path | None) -> str:
@@ -319,27 +320,3 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
             shown = str(value).lower() if isinstance(value, bool) else value
             found.append((f"{prefix}{name}", shown))
     return found
-
-
-def _line(lines: list[str], table: str, text: str) -> int:
-    """The line that a problem is about: that of a key it names, or of its table."""
-    header, inside = 1, not table
-    for number, line in enumerate(lines, 1):
-        bare = line.strip()
-        if bare.startswith("["):
-            name = bare.strip("[] ").replace('"', "")
-            inside = name == table or (bool(table) and name.startswith(f"{table}."))
-            if name == table:
-                header = number
-        elif inside:
-            key = bare.split("=")[0].strip().strip('"')
-            if key and not bare.startswith("#") and _names(text, key):
-                return number
-        elif table and bare.split("=")[0].strip() == table.rsplit(".", 1)[-1]:
-            header = number  # an inline table
-    return header
-
-
-def _names(text: str, key: str) -> bool:
-    """Whether a message is about a key."""
-    return f" {key} " in f" {text} " or f"'{key}'" in text.split(";", maxsplit=1)[0]

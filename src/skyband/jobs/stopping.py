@@ -47,6 +47,10 @@ class Stop:
         """End the job after so many seconds, as if a signal came then."""
         self._until = None if seconds is None else time.monotonic() + seconds
 
+    def ask(self) -> None:
+        """Ask the job to end, from any thread."""
+        self._asked = True
+
     def asked(self) -> bool:
         """Whether the job should end."""
         return self._asked or (self._until is not None and time.monotonic() >= self._until)

@@ -16,15 +16,17 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from skyband.errors import EngineError
-from skyband.serve.bodies import CONTENT_TYPES, Unreadable, read_body
+from skyband.serve.bodies import CONTENT_TYPES, Unreadable, read_body, same_columns
 from skyband.serve.describe import describe
 from skyband.serve.doors import COOKIE, SESSION_SECONDS, Doors
+from skyband.serve.event_stream import EventStream
 from skyband.serve.history import Event
 from skyband.serve.hub import Hub
+from skyband.serve.journal import Packed
 from skyband.serve.metrics import prometheus
 from skyband.serve.payload import text_of
 from skyband.serve.service import Busy, KeyReused, Refused, Service
@@ -188,9 +190,7 @@ class _Api:
         if self.hub.subscribers >= self.service.limits.subscribers:
             said = "too many pages are open; close one, or try again later"
             raise Problem(503, said, {"Retry-After": "30"})
-        stream = self.hub.stream(request.headers.get("last-event-id"))
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+        return EventStream(self.hub, request.headers.get("last-event-id"))
 
     # Writing -----------------------------------------------------------------------------------
 
@@ -357,8 +357,11 @@ def _read(taker: Service, source: str, form: str, body: bytes, key: str | None) 
     if key is not None:
         digest = hashlib.sha256(f"{source}\0{form}\0".encode() + body).hexdigest()
         taker.check_key(key, digest)
-    table = read_body(form, body, taker.board.schemas[source])
-    return taker.submit(Rows(source, table, len(body), key, digest))
+    schema = taker.board.schemas[source]
+    table, own = read_body(form, body, schema), None
+    if form == "arrow" and same_columns(body, schema):
+        own = Packed.of(body)  # the body can stand in the journal as it is
+    return taker.submit(Rows(source, table, len(body), key, digest, packed=own))
 
 
 def _call(loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:

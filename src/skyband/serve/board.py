@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answer
 from skyband.embedded.monitor import Monitor
+from skyband.embedded.snapshots import Changed
 from skyband.engine.intake import Intake
 from skyband.engine.session import ONLY, make_synopsis
 from skyband.query import Query
@@ -80,18 +81,14 @@ class Board:
 
     # State -------------------------------------------------------------------------------------
 
-    @property
-    def fingerprints(self) -> dict[str, str]:
-        """What each query computes, to recognise a board that was changed."""
-        return {name: query.fingerprint for name, query in self.queries.items()}
-
     def snapshot(self) -> bytes:
         """Everything that is needed to continue."""
         return self._monitor.snapshot()
 
-    def restore(self, blob: bytes) -> None:
-        """Continue from a snapshot of the same board."""
-        self._monitor = Monitor.restore(blob)
+    def resume(self, blob: bytes) -> Changed:
+        """Continue from a snapshot, and say which queries are new since, and which are gone."""
+        self._monitor, changed = Monitor.resume(blob, self.queries, self.on_bad)
+        return changed
 
 
 def _judge(query: Query, schemas: Schemas) -> Intake:

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from skyband.embedded.sources import sound
 
-__all__ = ["CONTENT_TYPES", "Unreadable", "read_body"]
+__all__ = ["CONTENT_TYPES", "Unreadable", "read_body", "same_columns"]
 
 CONTENT_TYPES = {
     "application/x-ndjson": "json",
@@ -344,6 +344,15 @@ def _read_arrow(body: bytes, schema: pa.Schema) -> pa.Table:
             )
             raise Unreadable(reason, column=each.name) from None
     return pa.table(columns, schema=schema)
+
+
+def same_columns(body: bytes, schema: pa.Schema) -> bool:
+    """Whether an Arrow stream has exactly these columns, in any order."""
+    with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
+        found = {each.name: each.type for each in reader.schema}
+        return len(reader.schema) == len(found) and found == dict(
+            zip(schema.names, schema.types, strict=True)
+        )
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

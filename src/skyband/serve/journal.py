@@ -5,9 +5,10 @@
             journal-12        what came since, in order
             answers           the answers that are kept (``history``)
 
-A record is its length and checksum, a JSON header, and the rows as an Arrow stream. Records are
-appended, and several are made durable with one sync. A record that was cut off by a crash was never
-acknowledged, so it is dropped when the journal is opened again.
+A record is its length and checksum, a JSON header, and the rows as an Arrow stream: the body of the
+request itself, if that was one. Records are appended, and several are made durable with one sync. A
+record that was cut off by a crash was never acknowledged, so it is dropped when the journal is
+opened again.
 """
 
 from __future__ import annotations
@@ -20,22 +21,35 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from skyband.data.ipc import table_from, table_to_bytes
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
 from skyband.jobs.durable import sync, write_whole
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "Packed"]
 
 _START = struct.Struct("<4sIII")
-_MAGIC = b"SKYJ"
+_MAGIC = b"SKYK"
+_FIRST = b"SKYJ"
+"""The mark of records whose checksum begins with the header; they are still read."""
 _SNAPSHOT = "snapshot-"
 _JOURNAL = "journal-"
+
+
+class Packed(NamedTuple):
+    """Rows as they stand in the journal. Making one can be left to any thread."""
+
+    rows: memoryview
+    """An Arrow stream."""
+    checksum: int
+
+    @classmethod
+    def of(cls, rows: bytes | memoryview) -> Packed:
+        """Rows with their checksum."""
+        return cls(memoryview(rows), zlib.crc32(rows))
 
 
 class Journal:
@@ -73,15 +87,15 @@ class Journal:
         header, arrays = unpack((self.folder / f"{_SNAPSHOT}{self.number}").read_bytes())
         return header, arrays["board"].tobytes()
 
-    def records(self) -> Iterator[tuple[dict[str, Any], pa.Table]]:
+    def records(self) -> Iterator[tuple[dict[str, Any], bytes]]:
         """The records since the snapshot; afterwards the journal is open for more."""
         path = self.folder / f"{_JOURNAL}{self.number}"
         good = 0
         if path.exists():
             blob = path.read_bytes()
             while (record := _read(blob, good)) is not None:
-                header, table, end = record
-                yield header, table
+                header, rows, end = record
+                yield header, rows
                 good = end
         self._file = path.open("ab")
         self._file.truncate(good)
@@ -91,12 +105,12 @@ class Journal:
 
     # Writing -----------------------------------------------------------------------------------
 
-    def append(self, header: Mapping[str, Any], table: pa.Table) -> None:
+    def append(self, header: Mapping[str, Any], packed: Packed) -> None:
         """Add a record; it is safe after the next ``sync``."""
         assert self._file is not None
         told = json.dumps(header, separators=(",", ":")).encode()
-        rows = table_to_bytes(table)
-        checksum = zlib.crc32(rows, zlib.crc32(told))
+        rows = packed.rows
+        checksum = zlib.crc32(told, packed.checksum)
         self._file.write(_START.pack(_MAGIC, len(told), len(rows), checksum))
         self._file.write(told)
         self._file.write(rows)
@@ -132,19 +146,20 @@ class Journal:
         self._lock.close()
 
 
-def _read(blob: bytes, at: int) -> tuple[dict[str, Any], pa.Table, int] | None:
+def _read(blob: bytes, at: int) -> tuple[dict[str, Any], bytes, int] | None:
     """The record at a place and where it ends; None if there is no whole record."""
     if len(blob) < at + _START.size:
         return None
-    magic, told, rows, checksum = _START.unpack_from(blob, at)
+    magic, told, length, checksum = _START.unpack_from(blob, at)
     start = at + _START.size
-    end = start + told + rows
-    if magic != _MAGIC or len(blob) < end:
+    end = start + told + length
+    if magic not in (_MAGIC, _FIRST) or len(blob) < end:
         return None
-    view = memoryview(blob)[start:end]
-    if zlib.crc32(view) != checksum:
+    head, rows = memoryview(blob)[start : start + told], memoryview(blob)[start + told : end]
+    parts = (rows, head) if magic == _MAGIC else (head, rows)
+    if zlib.crc32(parts[1], zlib.crc32(parts[0])) != checksum:
         return None
-    return json.loads(bytes(view[:told])), table_from(bytes(view[told:])), end
+    return json.loads(bytes(head)), bytes(rows), end
 
 
 def _number(path: Path) -> int | None:

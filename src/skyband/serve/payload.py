@@ -6,14 +6,35 @@ import base64
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-__all__ = ["answer_text", "plain", "text_of"]
+__all__ = ["Answered", "answer_text", "plain", "text_of"]
 
 _EXACT = 1 << 53
 """The greatest integer up to which a JSON number, read as a double, is exact."""
+
+
+class Answered(Protocol):
+    """The answer of one window, from either engine."""
+
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def start(self) -> Any: ...
+    @property
+    def end(self) -> Any: ...
+    @property
+    def table(self) -> pa.Table: ...
+    @property
+    def changes(self) -> pa.Table: ...
+    @property
+    def exact(self) -> bool | None: ...
+    @property
+    def bounds(self) -> Mapping[str, Any]: ...
+    @property
+    def total(self) -> int | float | None: ...
 
 
 def text_of(value: Any) -> str:
@@ -46,7 +67,7 @@ def plain(value: Any) -> Any:
     return plain(value.item()) if hasattr(value, "item") else str(value)
 
 
-def answer_text(answer: Any) -> str:
+def answer_text(answer: Answered) -> str:
     """An answer as JSON: start, end, rows, changes, exact, bounds, total."""
     return text_of(
         {

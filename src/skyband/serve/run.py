@@ -6,6 +6,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +44,18 @@ def serve_job(
     names: tuple[str, ...] = (),
     started: Callable[[str], None] | None = None,
 ) -> None:
-    """Run a job on the local engine and show it."""
+    """Run a job and show it."""
     _ready(host)
     check_ready(job)
-    if job.engine == "spark":
-        raise EngineError(
-            "serve shows jobs of the local engine; run this one with --engine local, or use "
-            "skyband pipeline"
-        )
     from skyband.serve.server import listen
 
+    if job.engine == "spark":
+        from skyband.serve.on_spark import on_spark
+
+        kinds = {name: section.kind for name, section in job.sources.items()}
+        with listen(host, port) as taken, _kept(job) as folder, on_spark(job, folder) as shown:
+            _serve(shown, kinds, job.name, [], taken, host, names, started, "spark")
+        return
     folder = Path(job.checkpoint) / "serve"
     history = job.serve.get("history", job.history)
     with listen(host, port) as taken:
@@ -106,6 +109,16 @@ def serve_answers(
         _serve(shown, dict.fromkeys(schemas, "files"), title, [], taken, host, (), started)
 
 
+@contextmanager
+def _kept(job: Job) -> Iterator[Path]:
+    """Where the answers of a Spark job are kept: in its checkpoint, if that is a local folder."""
+    if "://" not in job.checkpoint:
+        yield Path(job.checkpoint) / "serve"
+        return
+    with tempfile.TemporaryDirectory(prefix="skyband-") as folder:
+        yield Path(folder)
+
+
 def _ready(host: str) -> None:
     require_packages()
     check_host(host, os.environ.get(TOKEN))
@@ -120,12 +133,13 @@ def _serve(
     host: str,
     names: tuple[str, ...],
     started: Callable[[str], None] | None,
+    engine: str = "local",
 ) -> None:
     from skyband.serve.app import make_app
     from skyband.serve.server import run
 
     token = os.environ.get(TOKEN)
-    app = make_app(service, kinds, title, "local", host, token, names)
+    app = make_app(service, kinds, title, engine, host, token, names)
     for feed in feeds:
         feed.start()
     try:

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skyband.errors import EngineError
 from skyband.serve.doors import Doors
+from skyband.serve.event_stream import CONNECTION
 from skyband.serve.service import Limits
 
 __all__ = ["listen", "make_server", "run"]
@@ -28,6 +29,12 @@ def _protocol(seconds: float) -> type[H11Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            inner = self.app
+
+            async def app(scope: Any, receive: Any, send: Any) -> None:
+                await inner({**scope, CONNECTION: transport}, receive, send)
+
+            self.app = app
             self._wait()
 
         def data_received(self, data: bytes) -> None:

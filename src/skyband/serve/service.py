@@ -1,35 +1,44 @@
-"""The service: one engine thread that applies requests, makes them safe, and keeps the answers.
+"""The service: applies requests, makes them safe, and keeps the answers.
+
+    request ──► engine thread: push ──► commit thread: journal, one sync ──► reply, answers shown
 
 A request is applied to the board in memory, appended to the journal, made safe with one sync for
 all requests that were waiting, and only then answered. Its answers are shown after that too, so
-nobody sees an answer that a crash could take back.
+nobody sees an answer that a crash could take back. While one group of requests is made safe, the
+next one is applied.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from skyband.answers.answer import Answer
+from skyband.data.ipc import table_to_bytes
 from skyband.errors import DataError, EngineError, SkybandError
+from skyband.jobs.local.run import changed_lines
 from skyband.query import Query
 from skyband.serve.board import Fault, Schemas
+from skyband.serve.bodies import read_body
 from skyband.serve.history import Event
-from skyband.serve.journal import Journal
+from skyband.serve.journal import Journal, Packed
 from skyband.serve.keys import Applied
 from skyband.serve.shown import Limits, Shown
 
 __all__ = ["Busy", "KeyReused", "Limits", "Refused", "Request", "Service"]
 
 
+log = logging.getLogger("skyband.serve")
 Writer = Callable[[int, list[Answer]], None]
 """Writes the answers of a batch to sinks; a batch that comes again has the same number."""
 
@@ -63,7 +72,22 @@ class Request:
     digest: str = ""
     mark: Any = None
     """How far the reader of a source has come, kept with the rows."""
+    packed: Packed | None = None
+    """The rows as they will stand in the journal, if they were packed already."""
     done: Future[dict[str, Any]] = field(default_factory=Future)
+
+
+@dataclass
+class Group:
+    """Requests that were applied and are to be made safe together."""
+
+    requests: list[Request]
+    replies: list[tuple[Request, dict[str, Any] | Exception]] = field(default_factory=list)
+    records: list[tuple[dict[str, Any], Packed]] = field(default_factory=list)
+    """What is appended to the journal."""
+    answers: list[tuple[int, list[Answer]]] = field(default_factory=list)
+    """The batch of each request that has answers, and these."""
+    stats: dict[str, dict[str, int | float]] = field(default_factory=dict)
 
 
 class Service(Shown):
@@ -94,6 +118,10 @@ class Service(Shown):
         self._waiting_bytes = 0
         self._change = threading.Condition()
         self._closing = False
+        self._taken = 0
+        """How many of the waiting requests the engine has applied."""
+        self._groups: deque[Group | None] = deque()
+        """Groups that wait to be made safe; None ends the commit thread."""
         try:
             self._recover()
         except BaseException:
@@ -101,20 +129,24 @@ class Service(Shown):
             raise
         self.stats = self.board.stats()
         self._thread = threading.Thread(target=self._run, name="skyband-engine", daemon=True)
+        self._committer = threading.Thread(target=self._commits, name="skyband-commit", daemon=True)
         self._thread.start()
+        self._committer.start()
 
     # Requests ----------------------------------------------------------------------------------
 
     def submit(self, request: Request) -> Future[dict[str, Any]]:
         """Hand rows to the engine; the result is the reply, once the rows are safe on disk."""
+        if request.packed is None and not self.full(request.size):
+            request.packed = Packed.of(table_to_bytes(request.table))
         with self._change:
             if self.failure is not None or self._closing:
                 raise EngineError(self.failure or "the service is closing")
-            if self.full(request.size):
+            if request.packed is None or self.full(request.size):
                 raise Busy
             self._waiting.append(request)
             self._waiting_bytes += request.size
-            self._change.notify()
+            self._change.notify_all()
         return request.done
 
     def check_key(self, key: str, digest: str) -> None:
@@ -143,8 +175,9 @@ class Service(Shown):
         """Apply what is waiting, take a snapshot and stop."""
         with self._change:
             self._closing = True
-            self._change.notify()
+            self._change.notify_all()
         self._thread.join()
+        self._committer.join()
         if self.failure is None:
             self._snapshot()
         self.journal.close()
@@ -152,60 +185,115 @@ class Service(Shown):
     # The engine's thread ------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            while (found := self._next()) is not None:
+                group = self._apply(found)
+                with self._change:
+                    self._groups.append(group)
+                    self._change.notify_all()
+                if self.journal.bytes > self.limits.journal_bytes:
+                    self._settle()
+                    self._snapshot()
+        except Exception as problem:  # noqa: BLE001  (the reader of /healthz is told)
+            self._fail(problem)
+        finally:
+            with self._change:
+                self._groups.append(None)
+                self._change.notify_all()
+
+    def _next(self) -> list[Request] | None:
+        """The requests to apply next; None if there will be no more.
+
+        They stay in the queue until they are safe, so that it bounds all memory. No more than one
+        group is applied while another one is made safe.
+        """
+        with self._change:
+            while self.failure is None:
+                if len(self._waiting) > self._taken and len(self._groups) < 2:
+                    found = list(islice(self._waiting, self._taken, None))
+                    self._taken = len(self._waiting)
+                    return found
+                if self._closing and len(self._waiting) == self._taken:
+                    return None
+                self._change.wait()
+        return None
+
+    def _settle(self) -> None:
+        """Wait until everything that was applied is safe."""
+        with self._change:
+            while self._groups and self.failure is None:
+                self._change.wait()
+        if self.failure is not None:
+            raise EngineError(self.failure)
+
+    def _apply(self, requests: list[Request]) -> Group:
+        """Apply requests to the board."""
+        group = Group(requests)
+        for request in requests:
+            try:
+                reply, answers = self._one(request, group)
+            except (Refused, KeyReused) as problem:
+                group.replies.append((request, problem))
+            else:
+                group.replies.append((request, reply))
+                if answers:
+                    group.answers.append((self.batch, answers))
+        group.stats = self.board.stats()
+        return group
+
+    # The commit thread --------------------------------------------------------------------------
+
+    def _commits(self) -> None:
         while True:
             with self._change:
-                while not self._waiting and not self._closing:
+                while not self._groups:
                     self._change.wait()
-                if not self._waiting:
-                    return
-                group = list(self._waiting)
-                # They stay in the queue until they are done, so that it bounds all memory.
+                group = self._groups[0]
+            if group is None or self.failure is not None:
+                return
             try:
-                self._apply(group)
-            except Exception as problem:  # noqa: BLE001  (the reader of /healthz is told)
+                self._commit(group)
+            except Exception as problem:  # noqa: BLE001
                 self._fail(problem)
                 return
 
-    def _apply(self, group: list[Request]) -> None:
-        """Apply requests, make them safe together, then answer them."""
-        replies: list[tuple[Request, dict[str, Any] | Exception]] = []
+    def _commit(self, group: Group) -> None:
+        """Make a group safe with one sync, then answer its requests and show its answers."""
+        for header, packed in group.records:
+            self.journal.append(header, packed)
+        if group.records:
+            self.journal.sync()
         events: list[Event] = []
-        due: list[tuple[int, list[Answer]]] = []
-        for request in group:
-            try:
-                reply, answers = self._one(request)
-            except (Refused, KeyReused) as problem:
-                replies.append((request, problem))
-            else:
-                replies.append((request, reply))
-                events += self._events(answers)
-                due.append((self.batch, answers))
-        self.journal.sync()
-        for batch, answers in due:
+        for batch, answers in group.answers:
             self._sinks(batch, answers)
-        self.stats = self.board.stats()
+            events += self._events(answers)
+        self.stats = group.stats
         self.history.add(events, self.number)
         with self._change:
-            for _ in group:
+            if self.failure is not None:
+                return  # all who wait were told
+            for _ in group.requests:
                 self._waiting_bytes -= self._waiting.popleft().size
-        for request, outcome in replies:
-            if not request.done.set_running_or_notify_cancel():
-                continue
+            self._taken -= len(group.requests)
+            self._groups.popleft()
+            self._change.notify_all()
+        for request, outcome in group.replies:
+            if request.done.done():
+                continue  # it failed in the meantime
             if isinstance(outcome, Exception):
                 request.done.set_exception(outcome)
             else:
                 request.done.set_result(outcome)
         if events:
             self.on_answers()
-        if self.journal.bytes > self.limits.journal_bytes:
-            self._snapshot()
 
     def _sinks(self, batch: int, answers: list[Answer]) -> None:
         """Write answers to the job's sinks, which know the batches that they have."""
         if self._write is not None and answers:
             self._write(batch, answers)
 
-    def _one(self, request: Request) -> tuple[dict[str, Any], list[Answer]]:
+    def _one(self, request: Request, group: Group) -> tuple[dict[str, Any], list[Answer]]:
+        """Apply one request, and note what the journal needs of it."""
         if request.key is not None:
             self.check_key(request.key, request.digest)
             known = self.keys.find(request.key)
@@ -228,7 +316,8 @@ class Service(Shown):
             self.keys.add(request.key, Applied(request.digest, at, reply))
         if request.mark is not None:
             header["mark"] = self.marks[request.source] = request.mark
-        self.journal.append(header, request.table)
+        assert request.packed is not None
+        group.records.append((header, request.packed))
         self.batch += 1
         return reply, answers
 
@@ -256,8 +345,10 @@ class Service(Shown):
     def _fail(self, problem: Exception) -> None:
         """Stop taking rows: memory may be ahead of the disk, so only a restart helps."""
         with self._change:
-            self.failure = f"the engine stopped ({type(problem).__name__}: {problem}); restart it"
+            told = f"the engine stopped ({type(problem).__name__}: {problem}); restart it"
+            self.failure = self.failure or told
             waiting, self._waiting = list(self._waiting), deque()
+            self._change.notify_all()
         for request in waiting:
             if not request.done.done():
                 request.done.set_exception(EngineError(self.failure))
@@ -268,7 +359,6 @@ class Service(Shown):
         self.history.write()
         header = {
             "service": 1,
-            "board": self.board.fingerprints,
             "number": self.number,
             "batch": self.batch,
             "keys": self.keys.save(),
@@ -279,20 +369,16 @@ class Service(Shown):
 
     def _recover(self) -> None:
         """Continue from the snapshot and the journal after it, with the same answers as before."""
-        found = self.journal.snapshot()
+        found, changed = self.journal.snapshot(), None
         if found is not None:
             header, blob = found
-            if header["board"] != self.board.fingerprints:
-                raise EngineError(
-                    f"{self.journal.folder} belongs to other queries than those of the job; give "
-                    "the job another checkpoint, or remove that folder to start afresh"
-                )
-            self.board.restore(blob)
+            changed = self.board.resume(blob)
             self.number, self.batch = header["number"], header["batch"]
             self.keys.load(header["keys"])
             self.marks = dict(header["marks"])
             self.status.load(header["status"])
-        for header, table in self.journal.records():
+        for header, rows in self.journal.records():
+            table = read_body("arrow", rows, self.board.schemas[header["source"]])
             answers = self.board.push(header["source"], table)
             self.status.took(header["source"], table)
             if "key" in header:
@@ -303,6 +389,13 @@ class Service(Shown):
             self.history.add(self._events(answers), self.number)
             self.batch += 1
             self._sinks(self.batch, answers)
-        if found is None:
+        if changed is not None and any(changed):
+            for line in changed_lines(changed):
+                log.warning("%s", line)
+            # Other queries have other answers, so whoever comes back starts afresh.
+            self.number += 1
+            self.history.skip(self.number)
+            self.history.add([], self.number)
+        if found is None or (changed is not None and any(changed)):
             # So that a board that was changed is recognised from now on.
             self._snapshot()

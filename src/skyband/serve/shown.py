@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skyband.answers.answer import Answer
 from skyband.query import Query
 from skyband.serve.board import Board, Schemas
 from skyband.serve.history import Event, History
 from skyband.serve.keys import Keys
-from skyband.serve.payload import answer_text, text_of
+from skyband.serve.payload import Answered, answer_text, text_of
 from skyband.serve.status import Status
 
 __all__ = ["Limits", "Shown"]
@@ -71,7 +70,7 @@ class Shown:
         """Bytes in the journal since the last snapshot."""
         return 0
 
-    def show(self, answers: Iterable[Answer]) -> None:
+    def show(self, answers: Iterable[Answered]) -> None:
         """Keep answers and tell everyone who is watching."""
         events = self._events(list(answers))
         self.history.add(events, self.number)
@@ -81,7 +80,7 @@ class Shown:
     def close(self) -> None:
         """Nothing to write down."""
 
-    def _events(self, answers: list[Answer]) -> list[Event]:
+    def _events(self, answers: Sequence[Answered]) -> list[Event]:
         """Number the answers, and write those that will be kept as JSON."""
         only = next(iter(self.board.queries))  # an answer without a name is of the only query
         named = [(answer.name or only, answer) for answer in answers]

@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.session import ONLY
+from skyband.jobs.report import Report
 from skyband.serve.board import Board
-from skyband.window import TimeWindow
+from skyband.window import SideWindows, TimeWindow
 
-__all__ = ["ROWS", "Status"]
+__all__ = ["ROWS", "ReportedStatus", "Status"]
 
 ROWS = "rows"
 """The public name of the source of a job that has only one."""
@@ -49,7 +50,7 @@ class Status:
         """How times of a source are read; None if no query has a time window."""
         for query in self.board.queries.values():
             reads = source == ONLY or source in query.sources
-            if reads and isinstance(query.window, TimeWindow):
+            if reads and isinstance(query.window, (TimeWindow, SideWindows)):
                 name = query.time_of(source or None)
                 assert name is not None
                 kind = self.board.schemas[source].field(name).type
@@ -133,11 +134,7 @@ class Status:
 
     def trouble(self) -> list[str]:
         """What is wrong, in plain words."""
-        now, said = time.monotonic(), list(self.troubles)
-        last = max(self.heard.values(), default=self._began)
-        if now - last > _QUIET:
-            started = "since the start" if not self.heard else f"for {now - last:.0f} s"
-            said.append(f"no rows {started}")
+        said = [*self.troubles, *self._silence()]
         if len(self.board.schemas) > 1 and self.seen:
             missing = [name for name in self.board.schemas if name not in self.seen]
             said += [f"source {n} has sent nothing yet and holds the others back" for n in missing]
@@ -147,3 +144,36 @@ class Status:
             if not missing and axis is not None and not axis.integer and gap > 10_000_000:
                 said.append(f"source {slowest} holds the others back by {gap / 1e6:,.0f} s")
         return said
+
+    def _silence(self) -> list[str]:
+        now = time.monotonic()
+        last = max(self.heard.values(), default=self._began)
+        if now - last <= _QUIET:
+            return []
+        return [f"no rows {f'for {now - last:.0f} s' if self.heard else 'since the start'}"]
+
+
+class ReportedStatus(Status):
+    """The status of a job that runs elsewhere and reports after each batch."""
+
+    def __init__(self, board: Board) -> None:
+        super().__init__(board)
+        self.rows = {ONLY: 0}  # a report adds up the rows of all sources
+        self._watermark: float | None = None
+
+    def reported(self, report: Report) -> None:
+        """Note a report."""
+        if report.rows > self.rows[ONLY]:
+            self.counted(ONLY, report.rows)
+        self._watermark = report.watermark
+
+    def watermark(self) -> int | None:
+        """The time up to which windows are answered, in ticks."""
+        axis = next((axis for axis in self._axes.values() if axis is not None), None)
+        if self._watermark is None or axis is None or self._watermark <= 0:
+            return None
+        return round(self._watermark * (1_000 if axis.integer else 1_000_000))
+
+    def trouble(self) -> list[str]:
+        """What is wrong, in plain words."""
+        return [*self.troubles, *self._silence()]

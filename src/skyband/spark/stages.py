@@ -23,13 +23,14 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def unpacker(schema: pa.Schema, column: str = "payload") -> Callable[[Batches], Batches]:
-    """Unpack answers (or dead letters) into rows."""
+    """Unpack answers (or dead letters) into rows of these columns."""
 
     def run(batches: Batches) -> Batches:
         for batch in batches:
             for blob in batch.column(column):
                 if blob.is_valid:
-                    yield from table_from(blob.as_py()).cast(schema).to_batches()
+                    found = table_from(blob.as_py()).select(schema.names)
+                    yield from found.cast(schema).to_batches()
 
     return run
 

@@ -58,7 +58,12 @@ class Checkpoint:
                 "path, or use engine = 'spark'"
             )
         self.folder = Path(folder)
-        self.identity = {"engine": "local", "version": _VERSION, "job": job, "queries": queries}
+        self.identity: dict[str, Any] = {
+            "engine": "local",
+            "version": _VERSION,
+            "job": job,
+            "queries": queries,
+        }
         self.run = uuid.uuid4().hex[:16]
         self._claim()
 
@@ -69,7 +74,7 @@ class Checkpoint:
         if not mark.exists():
             self._check_empty()
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(mark, json.dumps({"run": self.run, **self.identity}, indent=1).encode())
+            self._write()
             return
         try:
             found = json.loads(mark.read_text(encoding="utf-8"))
@@ -80,6 +85,12 @@ class Checkpoint:
             ) from problem
         self._check_identity(found)
         self.run = str(found["run"])
+        if found["queries"] != dict(self.identity["queries"]):
+            self._write()
+
+    def _write(self) -> None:
+        told = {"run": self.run, **self.identity}
+        write_whole(self.folder / _MARK, json.dumps(told, indent=1).encode())
 
     def _check_empty(self) -> None:
         if self.folder.is_dir() and any(self.folder.iterdir()):
@@ -101,14 +112,19 @@ class Checkpoint:
                 f"Skyband reads version {_VERSION}; use the Skyband version that wrote it"
             )
         there, here = told.get("queries", {}), self.identity["queries"]
-        assert isinstance(here, Mapping)
-        if there == dict(here):
-            return
-        changed = sorted(n for n in {*there, *here} if there.get(n) != here.get(n))
-        raise EngineError(
-            f"the checkpoint {str(self.folder)!r} belongs to other queries: {', '.join(changed)} "
-            "changed since; give a new folder: the job then reads its source from the start"
-        )
+        shared = sorted(set(there) & set(here))
+        changed = [name for name in shared if there[name] != here[name]]
+        if changed:
+            raise EngineError(
+                f"the checkpoint {str(self.folder)!r} belongs to other queries: "
+                f"{', '.join(changed)} changed since; give a query that changed another name, or "
+                "the job a new folder: it then reads its source from the start"
+            )
+        if not shared:
+            raise EngineError(
+                f"the checkpoint {str(self.folder)!r} belongs to other queries: it has none of "
+                f"its queries in common with this job ({', '.join(there)}); give a new folder"
+            )
 
     # Batches and snapshots -----------------------------------------------------------------------
 

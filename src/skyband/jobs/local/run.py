@@ -5,10 +5,12 @@ take a batch ─► enter it in the checkpoint ─► push ─► each sink ─�
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +18,8 @@ import pyarrow as pa
 from skyband.answers.answer import Answer
 from skyband.answers.changes import Kinds
 from skyband.embedded.monitor import Monitor
+from skyband.embedded.snapshots import Changed
+from skyband.errors import EngineError
 from skyband.jobs.job import Job
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
 from skyband.jobs.local.letters import Letters
@@ -26,9 +30,11 @@ from skyband.jobs.rows import Sink, TableRows, written
 from skyband.jobs.sinks import make_sink
 from skyband.jobs.stopping import Stop
 from skyband.spark.letters import refuse
-from skyband.window import parse_duration
+from skyband.window import CountWindow, parse_duration
 
-__all__ = ["LocalJob", "Progress", "rows_for", "run_local"]
+__all__ = ["LocalJob", "Progress", "changed_lines", "rows_for", "run_local"]
+
+log = logging.getLogger("skyband.jobs")
 
 _SAVE_EVERY = 10.0
 """Seconds between snapshots."""
@@ -106,6 +112,8 @@ class LocalJob:
         self.batch = -1
         self.monitor = Monitor(job.asked, on_bad=job.on_bad)
         self._saved, self._cost = time.monotonic(), 0.0
+        for name, source in self.sources.items():
+            source.asked(partial(self._needed, name), self._time(name))
         self._resume()
 
     # Running -----------------------------------------------------------------------------------
@@ -198,6 +206,22 @@ class LocalJob:
 
     # Rows --------------------------------------------------------------------------------------
 
+    def _needed(self, source: str, schema: pa.Schema) -> list[str] | None:
+        """The columns that the queries need of a source; dead letters need all of them."""
+        if self.job.dead_letters is not None:
+            return None
+        wanted = self.monitor.board.needed(source, schema)
+        return [name for name in schema.names if name in wanted]
+
+    def _time(self, source: str) -> str | None:
+        """The column of time, if all queries of a source have the same."""
+        found = {
+            None if isinstance(query.window, CountWindow) else query.time_of(source or None)
+            for query in self.job.queries.values()
+            if not source or source in query.sources
+        }
+        return next(iter(found)) if len(found) == 1 else None
+
     def _bad(self) -> dict[str, int]:
         """Bad rows so far, by query."""
         stats = self.monitor.stats()
@@ -227,10 +251,19 @@ class LocalJob:
 
     def _resume(self) -> None:
         saved = self.checkpoint.load()
-        if saved is not None:
-            self.batch, places, blob = saved
-            self.places |= places
-            self.monitor = Monitor.restore(blob)
+        if saved is None:
+            return
+        self.batch, places, blob = saved
+        for name in self.sources:
+            if name not in places:
+                raise EngineError(
+                    f"source {name!r} is new, but the checkpoint {self.job.checkpoint!r} is kept; "
+                    "give the job a new checkpoint to read another source"
+                )
+        self.places |= places
+        self.monitor, changed = Monitor.resume(blob, self.job.asked, self.job.on_bad)
+        for line in changed_lines(changed):
+            log.warning("%s: %s", self.job.name, line)
 
     def _due(self) -> bool:
         waited = time.monotonic() - self._saved
@@ -244,6 +277,17 @@ class LocalJob:
         self._cost = self._saved - began
         self.progress.saves += 1
         self.progress.saving += self._cost
+
+
+def changed_lines(changed: Changed) -> list[str]:
+    """What is said about queries that were added to a running board, or removed."""
+    lines = []
+    for name, start in changed.added.items():
+        begins = f"answers first the window from {start}" if start is not None else ""
+        lines.append(f"query {name!r} is new: it {begins or 'starts with the next rows'}")
+    return lines + [
+        f"query {name!r} was removed, and its state with it" for name in changed.removed
+    ]
 
 
 def rows_for(job: Job, query: str, answers: list[Answer]) -> TableRows:

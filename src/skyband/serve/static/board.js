@@ -6,6 +6,7 @@
 const $ = (id) => document.getElementById(id);
 const SVG = document.querySelector("svg").namespaceURI;
 const BUMPS = 30; // windows in the chart of ranks
+const LISTED = 1000; // milliseconds for which a list of all ends is good enough
 const SPARKS = 60; // windows in the small chart of totals
 const PAUSE = 220; // milliseconds between two pictures, at least
 const ROW = 32; // height of a row, as in the style sheet
@@ -345,7 +346,8 @@ class Card {
 
   header(answer, shown, rows) {
     write(this.total, number(answer.total));
-    this.total.title = `${number(answer.total, true)} ${this.query.spec.weight || "rows"} in the window`;
+    this.total.title = answer.total === null ? "not known on this engine"
+      : `${number(answer.total, true)} ${this.query.spec.weight || "rows"} in the window`;
     const [kind, words] = promise(answer);
     const facts = [words, `${rows.length} ${rows.length === 1 ? "row" : "rows"}`, `${whole.format(this.visible().length)} windows kept`];
     if (!this.facts.firstChild) this.facts.append(...facts.map(() => make("span")));
@@ -355,7 +357,7 @@ class Card {
     write(this.time, `${start}${clock(answer.end)}`);
     this.time.title = clock(answer.end, true);
     this.time.dateTime = String(answer.end);
-    const totals = shown.slice(-SPARKS).map((each) => Number(each.total));
+    const totals = shown.slice(-SPARKS).filter((each) => each.total !== null).map((each) => Number(each.total));
     const most = Math.max(...totals, 1e-9);
     const at = (value, i) => `${((i / Math.max(1, totals.length - 1)) * 96).toFixed(1)},${(20 - (value / most) * 17).toFixed(1)}`;
     const line = totals.map(at).join("L");
@@ -719,8 +721,20 @@ function timeline() {
   return [...chosen].sort(([a], [b]) => a - b).map(([, end]) => end);
 }
 
+// The list of all ends is long. While the newest answers are shown, it may be some moments old.
+let listed = [], listedAt = -Infinity, due = 0;
+function someEnds() {
+  const old = performance.now() - listedAt;
+  if (view.end === null && old < LISTED) {
+    due ||= setTimeout(() => { due = 0; refresh(); }, LISTED - old);
+    return listed;
+  }
+  listedAt = performance.now();
+  return (listed = timeline());
+}
+
 function travelBar() {
-  const ends = timeline();
+  const ends = someEnds();
   const past = view.end !== null;
   $("travel").hidden = !ends.length;
   $("travel").classList.toggle("past", past);

@@ -1,0 +1,225 @@
+"""A job on Spark as a page shows it: answers from its ``foreachBatch``, status from its reports.
+
+    Spark ──► foreachBatch ──► sinks ──► ``wrote`` ──► history ──► page
+         └──► listener ──► report ──► ``reported`` ──► status line
+
+A batch that Spark repeats is shown once: the windows of a query end in order, so those up to the
+newest one that is kept were shown before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.answers.changes import changes
+from skyband.data.ipc import table_from, table_to_bytes
+from skyband.errors import EngineError, QueryError, SkybandError
+from skyband.jobs import Job
+from skyband.jobs.durable import write_whole
+from skyband.jobs.report import Report
+from skyband.jobs.stopping import Stop
+from skyband.query import Query
+from skyband.serve.board import Schemas
+from skyband.serve.shown import Shown
+from skyband.serve.status import ReportedStatus
+from skyband.spark.plan import Plan
+from skyband.spark.promises import PROMISE
+from skyband.spark.requirements import require_packages
+
+__all__ = ["SparkShown", "check_shown", "on_spark"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """The answer of one window, read from the rows that Spark wrote."""
+
+    name: str
+    query: Query
+    table: pa.Table
+    before: pa.Table | None
+    exact: bool | None
+    bounds: Mapping[str, float]
+    total: None = None
+    """Spark's rows do not say how many rows a window had."""
+
+    @property
+    def start(self) -> Any:
+        """The first moment of the window."""
+        return self.table["window_start"][0].as_py()
+
+    @property
+    def end(self) -> Any:
+        """The first moment after the window."""
+        return self.table["window_end"][0].as_py()
+
+    @property
+    def changes(self) -> pa.Table:
+        """What entered, left or moved since the previous answer."""
+        return changes(self.before, self.table, self.query, None)
+
+
+class SparkShown(Shown):
+    """The answers and the status of a job on Spark."""
+
+    status: ReportedStatus
+
+    def __init__(self, job: Job, schemas: Schemas, folder: Path) -> None:
+        history = job.serve.get("history", job.history)
+        super().__init__(job.queries, schemas, folder, job.on_bad, history)
+        self.title = job.name
+        self.folder = folder
+        self.number = self.history.last
+        self.status = ReportedStatus(self.board)
+        self.stats = {job.name: _counts(Report(-1, 0))}
+        self._last = {name: self._load(name) for name in job.queries}
+        """The last answer of each query, in which what moved since is looked up."""
+
+    def wrote(self, query: str, table: pa.Table) -> None:
+        """Show the windows of a batch that were not shown before."""
+        found = list(self._windows(query, table))
+        if found:
+            self.show(found)
+            self.history.write()
+            self._last[query] = found[-1].table
+            write_whole(self._path(query), table_to_bytes(found[-1].table))
+
+    def reported(self, report: Report) -> None:
+        """Show what a job has told after a batch."""
+        self.stats = {self.title: _counts(report)}
+        self.status.reported(report)
+
+    def _windows(self, name: str, table: pa.Table) -> Iterator[Window]:
+        query = self.board.queries[name]
+        by = ["window_end", *query.groups, *(["rank"] if query.ranked else [])]
+        order = pc.sort_indices(table, [(column, "ascending") for column in by])
+        table = table.take(order)
+        before = self._last[name]
+        promised = set(PROMISE.names) <= set(table.column_names)
+        for end in table["window_end"].unique():
+            if before is not None and end.as_py() <= before["window_end"][0].as_py():
+                continue
+            rows = table.filter(pc.equal(table["window_end"], end))
+            exact, bounds = None, {}
+            if promised:
+                exact = pc.all(rows["exact"]).as_py()
+                bounds = _greatest(rows["bounds"])
+                rows = rows.drop_columns(PROMISE.names)
+            yield Window(name, query, rows, before, exact, bounds)
+            before = rows
+
+    def _path(self, query: str) -> Path:
+        return self.folder / f"last-{list(self.board.queries).index(query)}"
+
+    def _load(self, query: str) -> pa.Table | None:
+        path = self._path(query)
+        found = table_from(path.read_bytes()) if path.exists() else None
+        names = self.board.columns(query).names
+        return found if found is not None and found.column_names == names else None
+
+
+def _greatest(bounds: pa.ChunkedArray) -> dict[str, float]:
+    """The greatest of each bound over the groups of a window."""
+    found: dict[str, float] = {}
+    for each in bounds.to_pylist():
+        for name, value in each:
+            found[name] = max(value, found.get(name, -np.inf))
+    return found
+
+
+def _counts(report: Report) -> dict[str, int | float]:
+    return {
+        "rows_in": report.rows,
+        "rows_late": report.late or 0,
+        "rows_bad": report.bad or 0,
+        "windows_out": report.windows,
+        "state_bytes": report.state_bytes or 0,
+    }
+
+
+# Running ------------------------------------------------------------------------------------------
+
+
+def check_shown(job: Job) -> None:
+    """Raise QueryError for a job on Spark whose answers cannot be shown."""
+    for name in job.queries:
+        if job.changes_of(name):
+            raise QueryError(
+                f"{job.where_sink(name)} takes changes, so that Spark sends no whole answers to "
+                "show; leave out changes, or use --engine local"
+            )
+
+
+class _Following:
+    """Makes what is shown as soon as the columns of the sources are known."""
+
+    def __init__(self, job: Job, folder: Path) -> None:
+        self.job, self.folder = job, folder
+        self.shown: SparkShown | None = None
+        self.failure: BaseException | None = None
+        self.known = threading.Event()
+        """Set once there is something to show, or a failure."""
+
+    def started(self, plans: Mapping[str, Plan]) -> None:
+        if self.shown is None:
+            schemas: dict[str, dict[str, pa.Field]] = {}
+            for plan in plans.values():
+                for source, schema in plan.schemas.items():
+                    schemas.setdefault(source, {}).update({each.name: each for each in schema})
+            whole = {source: pa.schema(list(each.values())) for source, each in schemas.items()}
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.shown = SparkShown(self.job, whole, self.folder)
+            self.known.set()
+
+    def wrote(self, query: str, table: pa.Table) -> None:
+        assert self.shown is not None
+        self.shown.wrote(query, table)
+
+    def reported(self, report: Report) -> None:
+        assert self.shown is not None
+        self.shown.reported(report)
+
+    def run(self, session: Any, stop: Stop) -> None:
+        """Run the job; what ends it is shown too."""
+        from skyband.jobs.run import run
+
+        try:
+            run(self.job, session, self.reported, None, False, self, stop)
+        except Exception as problem:  # noqa: BLE001  (the reader of the page is told)
+            self.failure = problem
+            if self.shown is not None:
+                self.shown.failure = str(problem)
+        else:
+            if self.shown is not None:
+                self.shown.status.troubles.append("the job has ended")
+        finally:
+            self.known.set()
+
+
+@contextmanager
+def on_spark(job: Job, folder: Path, session: Any = None) -> Iterator[SparkShown]:
+    """Run a job on Spark in a thread, and give what is shown of it; stops the job at the end."""
+    require_packages()
+    check_shown(job)
+    following, stop = _Following(job, folder), Stop()
+    thread = threading.Thread(target=following.run, args=(session, stop), name="skyband-job")
+    thread.start()
+    try:
+        following.known.wait()
+        if following.shown is None:
+            problem = following.failure
+            if isinstance(problem, SkybandError):
+                raise problem
+            raise EngineError(f"the job {job.name!r} could not be started: {problem}")
+        yield following.shown
+    finally:
+        stop.ask()
+        thread.join()

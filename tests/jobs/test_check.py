@@ -1,0 +1,185 @@
+"""``skyband check``: everything that is wrong with a job file at once, with line numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skyband.jobs import problems_of
+from skyband.jobs.lines import Lines
+from support import command_line
+
+FAULTY = """\
+name = " "                                           # 1 empty
+checkpoint = "state"
+engine = "local"
+on_bad = "ignore"                                    # 4 not a choice
+shards = 0                                           # 5 too few
+colour = "red"                                       # 6 unknown
+
+[source]
+kind = "files"
+path = "in"
+format = "xls"                                       # 11 unknown format
+rows_per_batch = -1                                  # 12 too few
+reader = "me"                                        # 13 unknown reader
+topic = "x"                                          # 14 not of this kind
+
+[queries.busiest]                                    # 16 needs score
+kind = "TopK"
+k = 0                                                # 18 too few
+id = 5                                               # 19 no column
+distinct = "worst"                                   # 20 not a choice
+time = "ts"
+colour = "red"                                       # 22 unknown
+size = 3                                             # 23 unknown
+window = { size = "an hour", slide = "0 s", hop = 3 }    # 24 three things
+sink = { kind = "files", path = "out", format = "xls", rows = 3 }    # 25 two things
+
+[queries.talkers]
+kind = "HeavyHitters"
+k = 3
+item = "host"
+algorithm = "quick"                                  # 31 unknown
+time = "ts"
+window = { size = "10 minutes", lateness = "soon" }  # 33 not a duration
+
+[queries.talkers.sink]
+kind = "postgres"                                    # 35 no dsn
+table = "a; b"                                       # 37 no name
+
+[queries.others]
+kind = "BestOf"                                      # 40 unknown
+window = "long"                                      # 41 no table
+
+[dead_letters]
+kind = "files"
+path = "bad"
+format = "xls"                                       # 46 unknown
+
+[trigger]
+every = "never"                                      # 49 not a duration
+close = true                                         # 50 without once
+
+[metrics]
+port = 0                                             # 53 no port
+
+[serve]
+history = 0                                          # 56 too few
+"""
+
+
+def test_a_file_of_many_faults(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(FAULTY)
+    found = [(each.line, each.text) for each in problems_of(tmp_path / "job.toml")]
+    wanted = [
+        (1, "name is empty"),
+        (4, "on_bad must be one of skip, raise"),
+        (5, "shards must be a whole number of at least 1"),
+        (6, "the job has no key 'colour'"),
+        (11, "[source] format must be one of"),
+        (12, "[source] rows_per_batch must be a whole number of at least 1"),
+        (13, "[source] reader must be one of"),
+        (14, "[source] has no key 'topic'"),
+        (16, "[queries.busiest] needs 'score'"),
+        (18, "[queries.busiest] k must be a whole number of at least 1"),
+        (19, "[queries.busiest] id must be"),
+        (20, "[queries.busiest] distinct must be"),
+        (22, "[queries.busiest] has no key 'colour'"),
+        (23, "[queries.busiest] has no key 'size'"),
+        (24, "[queries.busiest.window] has no key 'hop'"),
+        (24, "[queries.busiest.window] size"),
+        (24, "[queries.busiest.window] slide"),
+        (25, "[queries.busiest.sink] format must be one of"),
+        (25, "[queries.busiest.sink] has no key 'rows'"),
+        (31, "[queries.talkers] "),
+        (33, "[queries.talkers.window] lateness"),
+        (35, "[queries.talkers.sink] needs either dsn"),
+        (37, "[queries.talkers.sink] table must be a plain name"),
+        (40, "[queries.others] kind must be one of"),
+        (41, "[queries.others.window] is missing"),
+        (46, "[dead_letters] format must be one of"),
+        (49, "[trigger] every"),
+        (50, "[trigger] close = true closes a finite job"),
+        (53, "[metrics] port must be from 1"),
+        (56, "[serve] history must be"),
+    ]
+    told = "\n".join(f"{line}: {text}" for line, text in found)
+    assert len(found) == len(wanted), told
+    for (line, text), (where, start) in zip(found, wanted, strict=True):
+        assert line == where, told
+        assert text.startswith(start), told
+
+
+def test_what_this_machine_lacks_is_said_with_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NOWHERE_DSN", raising=False)
+    (tmp_path / "job.toml").write_text(
+        """name = "best"
+checkpoint = "state"
+engine = "spark"
+[source]
+kind = "http"
+schema = "n bigint, x double"
+[queries.best]
+kind = "TopK"
+k = 1
+score = "x"
+time = "n"
+window = { size = 3 }
+sink = { kind = "postgres", table = "t", dsn_env = "NOWHERE_DSN" }
+[queries.worst]
+kind = "TopK"
+k = 0
+score = "x"
+time = "n"
+window = { size = 3 }
+[trigger]
+once = true
+close = true
+"""
+    )
+    found = [(each.line, each.text) for each in problems_of(tmp_path / "job.toml")]
+    assert [line for line, _ in found][:3] == [5, 13, 16]
+    assert "for local jobs" in found[0][1]
+    assert "NOWHERE_DSN" in found[1][1]
+    result = command_line.run("check", tmp_path / "job.toml", "--engine", "local")
+    assert result.exit_code == 2
+    assert [line.split(":")[1] for line in result.stdout.splitlines()] == ["13", "16"]
+
+
+def test_lines_of_tables_and_keys() -> None:
+    lines = Lines(
+        """a = 1 # b = 2
+"quoted.not" = 3
+text = '''
+k = 3
+'''
+[one.two]
+k = { inner = "x = y, z = 1", other = 2 }
+x.y = 3
+[[many]]
+k = 1
+"""
+    )
+    assert lines.places == {
+        "a": 1,
+        "quoted": 2,
+        "quoted.not": 2,
+        "text": 3,
+        "one": 6,
+        "one.two": 6,
+        "one.two.k": 7,
+        "one.two.k.inner": 7,
+        "one.two.k.other": 7,
+        "one.two.x": 8,
+        "one.two.x.y": 8,
+        "many": 9,
+        "many.k": 10,
+    }
+    assert lines.find("one.two", "k must be") == 7
+    assert lines.find("one.two.k", "other is wrong") == 7
+    assert lines.find("one.three", "something is missing") == 6
+    assert lines.find("", "nothing fits") == 1

@@ -1,0 +1,78 @@
+"""Any query verb takes ``--serve``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("typer")
+
+from skyband.cli.fields import verb_of
+from skyband.query import KINDS, Query
+from skyband.serve import run
+from skyband.serve.shown import Shown
+from support import command_line, served
+
+ROWS = pa.table(
+    {
+        "n": pa.array(range(20), pa.int64()),
+        "id": [f"id-{i}" for i in range(20)],
+        "x": [float(i * 7 % 5) for i in range(20)],
+        "p": [(i % 9 + 1) / 10 for i in range(20)],
+        "s": [f"r{i % 2 + 1}" for i in range(20)],
+    }
+)
+OTHER = pa.table({"n": ROWS["n"], "id": ROWS["id"], "y": ROWS["p"]})
+WORDS: dict[str, tuple[object, ...]] = {
+    "topk": ("-k", 2, "--score", "x", "--id", "id"),
+    "heavy-hitters": ("-k", 2, "--item", "id"),
+    "uncertain": ("-k", 2, "--score", "x", "--probability", "p", "--id", "id"),
+    "fused": ("-k", 2, "--id", "id", "--stream", "s", "--value", "p", "--streams", "r1,r2"),
+    "skyline": ("--prefer", "x=min,p=max", "--id", "id"),
+    "skyline-join": (
+        *("--left", "a", "--right", "b", "--on", "id", "--prefer"),
+        "x=min,p=max,y=min",
+    ),
+}
+
+
+def test_the_list_is_complete() -> None:
+    mine = {verb_of(kind) for kind in KINDS.values() if kind.__module__.startswith("skyband.")}
+    assert mine <= set(WORDS)
+
+
+@pytest.mark.parametrize("verb", WORDS)
+def test_a_verb_serves(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(ROWS, tmp_path / "a.parquet")
+    pq.write_table(OTHER, tmp_path / "b.parquet")
+    found: dict[str, Any] = {}
+
+    def read(
+        title: str, query: Query, schemas: Mapping[str, pa.Schema], work: Callable[[Shown], None],
+        port: int, started: object,
+    ) -> None:  # fmt: skip
+        """Reads what is served instead of waiting for a signal."""
+        shown = Shown({title: query}, schemas, tmp_path)
+        work(shown)
+        with served.serving(shown) as client:
+            found["answers"] = client.answers(title)
+            found["told"] = client.get("/api/board").json["queries"][0]
+            found["metrics"] = client.get("/metrics").body.decode()
+
+    monkeypatch.setattr(run, "serve_answers", read)
+    sides = [f"{side}={tmp_path / side}.parquet" for side in "ab"]
+    sources = sides if verb == "skyline-join" else [tmp_path / "a.parquet"]
+    words = [*sources, *WORDS[verb], "--time", "n", "--window", 4, "--slide", 2]
+    command_line.good(verb, *words, "--serve", "--pace", 0)
+    assert [each["end"] for each in found["answers"]] == list(range(2, 22, 2))
+    for each in found["answers"]:
+        assert each["rows"]
+        assert all(list(row) == found["told"]["columns"] for row in each["rows"])
+    assert f'skyband_windows_out_total{{query="{verb}"}} 10' in found["metrics"]
