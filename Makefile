@@ -5,6 +5,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS  ?=
 FUZZ_ARGS   ?=
 MUTANT_ARGS ?=
+GENERATOR   ?= zensical
 
 VENV   := .venv
 LOWEST := .venv-lowest
@@ -19,7 +20,7 @@ SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-nojit test-spark \
-        slow-nojit docs-test slow cluster fuzz mutants lowest wheel check format clean
+        slow-nojit docs docs-test slow spark-versions cluster fuzz mutants lowest dist dist-spark check format clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +51,10 @@ $(VENV)/.stamp-dev: pyproject.toml | $(BIN)/python
 $(VENV)/.stamp-spark: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev,spark]'
 	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo $(VENV)/.stamp-board $(VENV)/.stamp-spark-demo
+
+$(VENV)/.stamp-docs: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[dev,docs]'
+	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo $(VENV)/.stamp-board
 
 setup: $(VENV)/.stamp-dev  ## Make .venv with all that development needs, Spark excepted
 setup-demo: $(VENV)/.stamp-demo  ## Make .venv with the command line only
@@ -83,6 +88,11 @@ screenshots: setup  ## Make the pictures of the board in docs/serve, with the sy
 bench: setup  ## Measure beside numpy and DuckDB; choose with BENCH_ARGS="topk ..."
 	$(BIN)/python -m skyband bench $(BENCH_ARGS)
 
+# The examples first: a page whose example fails is an error, like a broken link or a missing page.
+docs: $(VENV)/.stamp-docs  ## Build the site in build/site, strictly; GENERATOR=mkdocs builds it with MkDocs
+	$(PYTEST) --quiet README.md docs $(PYTEST_ARGS)
+	$(BIN)/python -m lab.site --generator $(GENERATOR)
+
 # --- tests --------------------------------------------------------------------------------------
 
 CORE := -m "not slow and not cluster and not spark"
@@ -102,7 +112,7 @@ test-core: setup  ## Run the same, but neither on Spark nor without JIT
 # Two at a time: many of these tests wait for other processes. Only folders with tests on Spark are
 # read (tests/test_project.py checks that no other folder has one). The time limit is long, because
 # a test that is interrupted leaves a session that no other test can use.
-SPARK  := -m "spark and not slow and not cluster" --dist worksteal --timeout=1800 tests/cli tests/jobs tests/spark
+SPARK  := -m "spark and not slow and not cluster" --dist worksteal --timeout=1800 tests/cli tests/jobs tests/serve tests/skyline tests/spark
 
 test-spark: setup-spark  ## Run the tests on Spark, but for the slow and the cluster tests
 	$(PYTEST) $(TWO) $(SPARK) $(PYTEST_ARGS)
@@ -120,8 +130,9 @@ slow-nojit: setup  ## Run every test that can do without numba's compiler; takes
 docs-test: setup  ## Run the examples in README, docs and docstrings
 	$(PYTEST) README.md docs src $(PYTEST_ARGS)
 
-slow: setup-test  ## Run the slow tests
+slow: setup-test  ## Run the slow tests, and those of every supported version of Spark
 	$(PYTEST) -m "slow and not cluster" --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+	@if $(BIN)/python -c "import pyspark" 2>/dev/null; then $(SUBMAKE) spark-versions; fi
 
 cluster: setup-spark  ## Run the tests that need a Spark cluster of several processes
 	$(PYTEST) -m cluster --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
@@ -140,12 +151,40 @@ LOWEST_EXTRAS := dev bench cli plots postgres serve
 lowest: $(LOWEST)/.stamp  ## Run the core tests with the lowest versions that pyproject.toml allows
 	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest $(TWO) $(CORE) tests $(PYTEST_ARGS)
 
-wheel: | $(BIN)/python  ## Build the wheel, install it elsewhere and run README's examples with it
-	rm -rf dist
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+# Versions of Spark that are supported beside the one in .venv. They share all other packages.
+SPARKS := 4.0.2 4.1.1
+
+.venv-spark-%/.stamp: pyproject.toml | setup-spark
+	rm -rf .venv-spark-$*
+	$(PIP) --no-deps --no-compile --target .venv-spark-$* 'pyspark==$*' 'py4j==0.10.9.9'
+	@touch $@
+
+spark-versions: $(SPARKS:%=.venv-spark-%/.stamp)  ## Run a short test on every supported version of Spark
+	@for version in $(SPARKS); do \
+	  echo "==> Spark $$version"; \
+	  PYTHONPATH=$(CURDIR)/.venv-spark-$$version $(PYTEST) tests/spark/test_versions.py --timeout=1800 || exit 1; \
+	done
+	$(PYTEST) tests/spark/test_versions.py --timeout=1800
+
+$(VENV)/.stamp-release: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[release]'
+	@touch $@
+
+# The demo and the examples of README need no Spark, the job does; it is left out without Java.
+dist: $(VENV)/.stamp-release  ## Build and check wheel and sdist, and try the wheel in a clean environment
+	$(BIN)/python .ci/dist.py
 	$(PYTHON) -m venv --clear $(TRIAL)
 	$(TRIAL)/bin/python $(INSTALL) "$$(echo dist/*.whl)[cli]"
-	cd $(TRIAL) && bin/skyband --version && bin/python -m doctest ../README.md
+	cd $(TRIAL) && bin/skyband --version && bin/skyband demo --seconds 0 && bin/python -m doctest ../README.md
+	@if java -version >/dev/null 2>&1; then $(SUBMAKE) dist-spark; \
+	else echo "No Java found: the job on Spark is left out."; fi
+
+dist-spark:
+	$(TRIAL)/bin/python $(INSTALL) "$$(echo dist/*.whl)[cli,spark]"
+	rm -rf $(TRIAL)/job && mkdir -p $(TRIAL)/job/flows && cp examples/wheel_job.toml $(TRIAL)/job/job.toml
+	cd $(TRIAL)/job && ../bin/skyband demo --save flows/flows.parquet && ../bin/skyband pipeline job.toml
+	cd $(TRIAL)/job && ../bin/python -c "import pyarrow.parquet as pq; rows = pq.read_table('answers').num_rows; \
+	  assert rows, 'the job gave no answers'; print(rows, 'rows from the job on Spark')"
 
 # --- looking for what tests miss ------------------------------------------------------------------
 

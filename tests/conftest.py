@@ -49,8 +49,8 @@ def spark() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def dsn() -> Iterator[str]:
-    """The address of a PostgreSQL server; skips the test if there is none."""
+def postgres() -> Iterator[postgres_server.Server]:
+    """A PostgreSQL server; skips the test if there is none."""
     pytest.importorskip("psycopg", reason="the PostgreSQL sink needs psycopg")
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     initdb = str(found[-1]) if found else shutil.which("initdb")
@@ -59,10 +59,16 @@ def dsn() -> Iterator[str]:
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         server = postgres_server.Server(Path(folder), Path(initdb).resolve().parent)
         try:
-            address = server.start()
+            server.start()
         except (subprocess.CalledProcessError, PermissionError, LookupError) as problem:
             pytest.skip(f"PostgreSQL could not be started: {problem}")
         try:
-            yield address
+            yield server
         finally:
             server.stop()
+
+
+@pytest.fixture(scope="session")
+def dsn(postgres: postgres_server.Server) -> str:
+    """The address of a PostgreSQL server; skips the test if there is none."""
+    return postgres.address

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from lab.bench.figures import FIGURES, write_figures
 from lab.bench.report import (
     busy,
     columns_of,
@@ -22,8 +23,9 @@ from lab.bench.report import (
     text_of,
     write_section,
 )
+from lab.experiments.verdicts import FOLDER, overview
 from skyband.cli.explain import say
-from skyband.cli.lab import load
+from skyband.cli.lab import checkout, load
 from skyband.errors import EngineError
 
 __all__ = ["measure", "reproduce"]
@@ -54,21 +56,38 @@ def measure(names: Iterable[str], scale: float, path: Path) -> None:
             text.append(f"![ratios of {each}](benchmarks/{each}.png)")
         write_section(path, each, "\n\n".join([*text, markdown(rows)]))
         say(f"{each}: {time.perf_counter() - began:.0f} s, written to {path}")
+    _show_again(path)
 
 
-def reproduce(names: Iterable[str], scale: float, out: Path) -> None:
-    """Run experiments; each writes its report into ``out``."""
+def reproduce(names: Iterable[str], scale: float | None, out: Path) -> None:
+    """Run experiments; each writes its report into ``out``, then all verdicts are listed there.
+
+    A scale of 1 means the paper's own sizes. Without a scale, an experiment runs at the one that it
+    sets as ``SCALE``, otherwise at 1.
+    """
     for each in names:
         with _telling(each) as progress:
             try:
                 experiment = load("experiments", "reproduce", each)
                 out.mkdir(parents=True, exist_ok=True)
-                experiment.reproduce(scale, out, progress)
+                own = getattr(experiment, "SCALE", 1.0) if scale is None else scale
+                experiment.reproduce(own, out, progress)
             except ImportError as missing:
                 raise EngineError(
                     f"the experiment {each} needs {missing.name}: pip install 'skyband[plots]'"
                 ) from missing
+        if (out / FOLDER).is_dir():
+            overview(out)
         say(f"{each}: written to {out}")
+    _show_again(out)
+
+
+def _show_again(written: Path) -> None:
+    """Figures in prose are cells of these tables, so they are written again, too."""
+    root = checkout()
+    if (root / FIGURES).is_file() and written.resolve().is_relative_to(root / "docs"):
+        for page in write_figures(root):
+            say(f"{page}: figures brought up to date")
 
 
 @contextmanager

@@ -9,6 +9,9 @@ from typing import Any
 __all__ = ["Progress", "Report"]
 
 Progress = Callable[[str], None]
+_NUMERIC = ("", "-", "−", "+", ">", "×")
+"""How a cell with a number may begin, if not with a digit."""
+_SHORT = 32
 
 
 class Report:
@@ -17,6 +20,8 @@ class Report:
     def __init__(self, title: str) -> None:
         self._lines = [f"# {title}", ""]
         self._plots: list[tuple[str, Any]] = []
+        self._colours: dict[str, int] = {}
+        """By label, so that a label has the same colour in every plot."""
 
     def heading(self, text: str) -> None:
         self._lines += [f"## {text}", ""]
@@ -28,24 +33,47 @@ class Report:
         self._lines += [*(f"- {' '.join(item.split())}" for item in items), ""]
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Add a table. The first column and those with words are aligned to the left."""
+        shown = [[_shown(cell) for cell in row] for row in rows]
+        words = [any(_is_text(row[i]) for row in shown) for i in range(len(header))]
         self._lines.append("| " + " | ".join(header) + " |")
-        self._lines.append("|" + "|".join(["---", *["---:"] * (len(header) - 1)]) + "|")
-        self._lines += ["| " + " | ".join(_shown(cell) for cell in row) + " |" for row in rows]
+        lines = ["---" if left or not i else "---:" for i, left in enumerate(words)]
+        self._lines.append("|" + "|".join(lines) + "|")
+        self._lines += ["| " + " | ".join(row) + " |" for row in shown]
         self._lines.append("")
 
     def plot(
-        self, name: str, title: str, series: Mapping[str, Sequence[float]], x: str, y: str
+        self,
+        name: str,
+        title: str,
+        series: Mapping[str, Sequence[float]],
+        x: str,
+        y: str,
+        ticks: Sequence[str] = (),
+        log: bool = False,
     ) -> None:
-        """Draw each series as a line over the positions of its values."""
+        """Draw each series as a line over the positions of its values.
+
+        ``ticks`` are what the positions stand for, and mark the values with dots. ``log`` draws a
+        logarithmic axis.
+        """
         import matplotlib as mpl
 
         mpl.use("Agg")
         from matplotlib import pyplot as plt
 
         figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
-        for label, values in series.items():
-            axes.plot(range(len(values)), values, label=label, linewidth=1)
+        for number, (label, values) in enumerate(series.items()):
+            colour = self._colours.setdefault(label, len(self._colours))
+            axes.plot(
+                range(len(values)), values, label=label, linewidth=1, marker="o" if ticks else "",
+                markersize=3, color=f"C{colour % 10}", linestyle="-" if number < 10 else "--",
+            )  # fmt: skip
         axes.set(title=title, xlabel=x, ylabel=y)
+        if ticks:
+            axes.set_xticks(range(len(ticks)), ticks)
+        if log:
+            axes.set_yscale("log")
         axes.legend(fontsize="small", ncols=3)
         plt.close(figure)  # pyplot warns if a long report keeps too many figures open
         self._plots.append((name, figure))
@@ -63,3 +91,7 @@ def _shown(cell: Any) -> str:
     if isinstance(cell, float):
         return f"{cell:,.2f}"
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+def _is_text(cell: str) -> bool:
+    return len(cell) > _SHORT or not (cell[:1] in _NUMERIC or cell[:1].isdigit())

@@ -1,20 +1,30 @@
-"""Single measurements of the uncertain synopses: rows kept, largest compact set, time per row."""
+"""Single measurements of the uncertain synopses: rows kept, compact sets, time per row."""
 
 from __future__ import annotations
 
 import bisect
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 import skyband as sb
+from skyband.arrays import Ints
+from skyband.kernels.uncertain import queue
 from skyband.kernels.uncertain.types import KEEP
+from skyband.uncertain.scsq import BufferedQueue
 from skyband.uncertain.semantics import Semantics
 
-__all__ = ["ALGORITHMS", "Point", "Stream", "measure", "needed", "semantics_of"]
+__all__ = [
+    "ALGORITHMS", "OURS", "PRINTED", "Point", "Stream", "as_printed", "measure", "needed",
+    "query_of", "semantics_of",
+]  # fmt: skip
 
 ALGORITHMS = {
     "BS": "bs",
@@ -23,6 +33,8 @@ ALGORITHMS = {
     "SCSQ": "scsq",
     "SCSQ-Buffer": "scsq-buffer",
 }
+PRINTED, OURS = "SCSQ-Buffer", "SCSQ-Buffer, in batches"
+"""As the paper has it, emptied whenever it has kH rows; and as ours is, once per batch."""
 FAST = ("bs", "scsq-buffer")
 THRESHOLD = 0.3
 WARM_UP = 25
@@ -44,6 +56,14 @@ class Point:
     retained: int
     largest: int
     micros: float
+    rows: int = 1
+    """Rows that were timed."""
+    sets: int = 0
+    """Compact sets at the end."""
+    updates: float = 0.0
+    """Compact sets updated per row."""
+    emptied: int = 0
+    """How often the buffer was emptied."""
 
     @property
     def space(self) -> int:
@@ -93,36 +113,76 @@ def needed(
     return np.array(found[::-1], np.int64)
 
 
-def measure(stream: Stream, kind: str, algorithm: str, k: int, size: int, seconds: float) -> Point:
+@contextmanager
+def as_printed() -> Iterator[None]:
+    """Let SCSQ-Buffer empty its buffer as soon as it has kH rows, as algorithm 2 does.
+
+    Ours takes all rows of a batch that no window needs before, and empties the buffer once.
+    """
+    take = BufferedQueue._take  # noqa: SLF001  what the paper does is no option of ours
+
+    def in_pieces(self: BufferedQueue, offsets: Ints, gone: Ints) -> None:
+        panes, start = len(offsets) - 1, 0
+        while True:
+            num = self._queue.num
+            free = max(1, int(num[queue.ROOM] - (num[queue.HIGH] - num[queue.FRESH])))
+            end = min(panes, int(np.searchsorted(offsets, offsets[start] + free)))
+            take(self, offsets[start : end + 1], gone[start : end + 1])
+            if end == panes:
+                return
+            start = end
+
+    with patch.object(BufferedQueue, "_take", in_pieces):
+        yield
+
+
+def query_of(kind: str, algorithm: str, k: int, window: Any, time: str | None) -> sb.UncertainTopK:
+    """The query as used in all measurements."""
+    return sb.UncertainTopK(
+        k=k, score="score", probability="p", window=window, time=time, semantics=kind,
+        threshold=THRESHOLD if kind == "pt-k" else None, algorithm=algorithm,
+    )  # fmt: skip
+
+
+def measure(stream: Stream, kind: str, label: str, k: int, size: int, seconds: float) -> Point:
     """Fill the window, then time rows for about ``seconds``.
 
     The slow queues are filled only with what they would hold of the first window: the other rows
     would leave no trace. These queues use time windows, one time unit per row, so that rows keep
     their positions in the window.
     """
+    algorithm = ALGORITHMS[PRINTED if label == OURS else label]
+    with as_printed() if label == PRINTED else nullcontext():
+        return _measure(stream, kind, algorithm, k, size, seconds)
+
+
+def _measure(stream: Stream, kind: str, algorithm: str, k: int, size: int, seconds: float) -> Point:
     fast = algorithm in FAST
     window = sb.CountWindow(size, slide=1) if fast else sb.TimeWindow(size, slide=1)
-    query = sb.UncertainTopK(
-        k=k, score="score", probability="p", window=window, time=None if fast else "seq",
-        semantics=kind, threshold=THRESHOLD if kind == "pt-k" else None, algorithm=algorithm,
-    )  # fmt: skip
+    monitor = sb.Monitor(query_of(kind, algorithm, k, window, None if fast else "seq"))
     table = stream.table
-    monitor = sb.Monitor(query)
     first = table.slice(0, size)
-    monitor.push(first if fast else first.take(pa.array(stream.needed(kind, k, size))))
-    monitor.push(table.slice(size, WARM_UP))
+    # A session computes answers without making a Python object for each.
+    monitor.session.push(first if fast else first.take(pa.array(stream.needed(kind, k, size))))
+    monitor.session.push(table.slice(size, WARM_UP))
     start, rows, spent = size + WARM_UP, 0, 0.0
     batch = 5_000 if fast else 25
+    before = monitor.stats()
     while spent < seconds and start + rows < table.num_rows:
         some = table.slice(start + rows, batch)
         started = time.process_time()
-        monitor.session.push(some)  # computes answers without a Python object for each
+        monitor.session.push(some)
         spent += time.process_time() - started
         rows += some.num_rows
         batch *= 2
     stats = monitor.stats()
     largest = int(stats.get("largest_compact_set", 0)) or _compact_set(stream, kind, k, size)
-    return Point(k, size, int(stats["retained"]), largest, spent * 1e6 / rows)
+    done = {name: stats.get(name, 0) - before.get(name, 0) for name in stats}
+    return Point(
+        k, size, int(stats["retained"]), largest, spent * 1e6 / rows, rows,
+        int(stats.get("compact_sets", 0)), done.get("compact_sets_updated", 0) / rows,
+        int(done.get("buffers_emptied", 0)),
+    )  # fmt: skip
 
 
 def _compact_set(stream: Stream, kind: str, k: int, size: int) -> int:

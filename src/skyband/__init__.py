@@ -80,6 +80,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_ENGINES[name]), name)
         globals()[name] = value
         return value
+    if (
+        name == "plot"
+    ):  # a module of an extra, like skyband.spark: found without an import of its own
+        return import_module("skyband.plot")
     raise AttributeError(f"module 'skyband' has no attribute {name!r}")
 
 

@@ -13,7 +13,7 @@ whole number of panes. Code outside this module works with pane numbers, not wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from skyband.arrays import Ints
 
-__all__ = ["NO_START", "DecayPanes", "LandmarkPanes", "Panes"]
+__all__ = ["NO_START", "DecayPanes", "LandmarkPanes", "Panes", "SidePanes"]
 
 _FAR = 1 << 62
 NO_START = -(1 << 63)
@@ -44,6 +44,15 @@ class Panes:
     """Whether windows have a size, so that rows leave them again."""
     since: ClassVar[int | None] = None
     """The time before which rows are in no window, if there is one."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of all windows that end together: one, unless each source has its own."""
+        return (self.size,)
+
+    def of(self, source: str) -> Panes:
+        """The same panes, for the window of one source."""
+        return self
 
     @property
     def rest(self) -> int:
@@ -164,3 +173,64 @@ class LandmarkPanes(Panes):
 
     def last_window_of(self, pane: Any) -> Any:
         return np.full_like(pane, _FAR)
+
+
+@dataclass(frozen=True, slots=True)
+class SidePanes(Panes):
+    """Panes of windows that end together, one per source, each with its own size.
+
+        sizes 10 and 7, slide 4: ends, ends - 2 (10 mod 4) and ends - 3 (7 mod 4) are cuts
+        panes ├0┼1┼  2  ┼3┼4┼  5  ┤
+              0 1 2     4 5 6     8
+
+    ``size`` is the greatest of the sizes, so that the arithmetic is that of the longest window;
+    ``of`` gives that of a source.
+    """
+
+    sides: tuple[tuple[str, int], ...] = ()
+    """Each source and the size of its window."""
+    cuts: tuple[int, ...] = field(init=False, default=())
+    """Where a slide is cut, from its beginning."""
+
+    def __post_init__(self) -> None:
+        cuts = {-size % self.slide for _, size in self.sides}
+        object.__setattr__(self, "cuts", tuple(sorted({0} | cuts)))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(size for _, size in self.sides)
+
+    def of(self, source: str) -> Panes:
+        return replace(self, size=dict(self.sides)[source])
+
+    @property
+    def per_slide(self) -> int:
+        return len(self.cuts)
+
+    @property
+    def per_window(self) -> int:
+        whole, rest = divmod(self.size, self.slide)
+        return whole * len(self.cuts) + sum(cut >= self.slide - rest for cut in self.cuts)
+
+    def pane_of(self, position: Any) -> Any:
+        shifted = position - self.offset
+        slides = shifted // self.slide
+        within = np.searchsorted(self.cuts, shifted - slides * self.slide, side="right")
+        return len(self.cuts) * slides + within - 1
+
+    def pane_start(self, pane: Any) -> Any:
+        slides, place = pane // len(self.cuts), pane % len(self.cuts)
+        return self.offset + slides * self.slide + np.asarray(self.cuts)[place]
+
+    def used(self, pane: Ints) -> npt.NDArray[np.bool_]:
+        if not self.gaps:
+            return np.ones(len(pane), np.bool_)
+        return np.asarray(pane % len(self.cuts) >= len(self.cuts) - self.per_window)
+
+    def first_of(self, source: str, end: Any) -> Any:
+        """The first pane of a source's window, or of a shorter one, that ends with this pane.
+
+        Between two ends the window cannot begin everywhere: it begins with the first cut.
+        """
+        start = self.pane_start(end) - dict(self.sides)[source]
+        return self.pane_of(start - 1) + 1

@@ -6,7 +6,7 @@ time column. A window's panes (``panes.py``) do the arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, ClassVar
@@ -15,11 +15,11 @@ import numpy as np
 
 from skyband.durations import Duration, duration_text, parse_duration
 from skyband.errors import QueryError
-from skyband.panes import DecayPanes, LandmarkPanes, Panes
+from skyband.panes import DecayPanes, LandmarkPanes, Panes, SidePanes
 
 __all__ = [
     "CountWindow", "DecayWindow", "Duration", "EventWindow", "LandmarkWindow", "Panes",
-    "TimeWindow", "Window", "duration_text", "parse_duration",
+    "SideWindows", "TimeWindow", "Window", "duration_text", "parse_duration",
 ]  # fmt: skip
 
 _DAY = 86_400_000_000
@@ -119,6 +119,63 @@ class TimeWindow(EventWindow):
         ticks, integer = _ticks(given, {"lateness": self.lateness, "offset": self.offset})
         slide = ticks.get("slide", ticks["size"])
         self._set(Panes(ticks["size"], slide, ticks["offset"] % slide), ticks["lateness"], integer)
+
+
+class SideWindows(EventWindow, Mapping[str, TimeWindow]):
+    """One TimeWindow per source: windows of different sizes that end together.
+
+    At an end ``e``, a source with a window of size ``s`` has its rows of ``[e - s, e)``. An answer
+    starts where the longest window does.
+
+    >>> SideWindows({"trades": TimeWindow(10, slide=5), "risks": TimeWindow(20, slide=5)}).sizes
+    {'trades': 10, 'risks': 20}
+    """
+
+    sort: ClassVar[str] = "sized"
+
+    def __init__(self, sides: Mapping[str, TimeWindow]) -> None:
+        self.sides = dict(sides)
+        for name, window in self.sides.items():
+            if not isinstance(window, TimeWindow):
+                raise QueryError(f"the window of {name!r} must be a TimeWindow, not {window!r}")
+        (first, one), *others = self.sides.items()
+        for name, other in others:
+            if other.integer != one.integer:
+                raise QueryError(
+                    f"the windows of {first!r} and {name!r} must both be given in durations or "
+                    "both in integers"
+                )
+            for part, mine, theirs in (
+                ("slide", one.panes.slide, other.panes.slide),
+                ("offset", one.panes.offset, other.panes.offset),
+                ("lateness", one.lateness_ticks, other.lateness_ticks),
+            ):
+                if mine != theirs:
+                    raise QueryError(
+                        f"the windows of {first!r} and {name!r} have different {part}; only their "
+                        f"sizes may differ, because they end together: give both the same {part}="
+                    )
+        panes = one.panes
+        sizes = tuple(self.sizes.items())
+        cut = SidePanes(max(self.sizes.values()), panes.slide, panes.offset, sizes)
+        self._set(cut, one.lateness_ticks, one.integer)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The size of each source's window, in ticks."""
+        return {name: window.panes.size for name, window in self.sides.items()}
+
+    def __getitem__(self, source: str) -> TimeWindow:
+        return self.sides[source]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sides)
+
+    def __len__(self) -> int:
+        return len(self.sides)
+
+    def __repr__(self) -> str:
+        return repr(self.sides)
 
 
 @dataclass(frozen=True)
@@ -248,4 +305,4 @@ class CountWindow:
         return int(value)  # type: ignore[arg-type]
 
 
-Window = TimeWindow | CountWindow | DecayWindow | LandmarkWindow
+Window = TimeWindow | CountWindow | DecayWindow | LandmarkWindow | SideWindows

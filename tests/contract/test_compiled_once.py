@@ -54,7 +54,7 @@ def kernels() -> Iterator[tuple[str, Any]]:
         if name.startswith("skyband.kernels."):
             for value in vars(module).values():
                 kernel = getattr(value, "__wrapped__", value)
-                if hasattr(kernel, "signatures"):
+                if hasattr(kernel, "signatures") and not isinstance(kernel, type):
                     yield f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}", kernel
 
 

@@ -20,7 +20,7 @@ ROWS = 8_000
 
 MEANING = {
     "TopK": {"id", "time", "by", "largest", "distinct", "keep", "ties", "where"},
-    "HeavyHitters": {"time", "weight", "by", "keep", "ties", "where"},
+    "HeavyHitters": {"time", "weight", "by", "keep", "ties", "proof", "where"},
     "UncertainTopK": {"id", "time", "by", "semantics", "threshold", "keep", "largest", "where"},
     "FusedTopK": {"stream", "combine", "bounds", "time", "by", "recurrences", "where"},
     "Skyline": {"id", "time", "by", "where"},

@@ -6,13 +6,16 @@ import os
 import threading
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import skyband as sb
 from skyband.contract.rows import Rows
 from skyband.engine.workers import Workers, cores, thread_count
 from skyband.frequency.exact import Exact
+from skyband.topk.skyband import SkybandTopK
 from support import streams
 
 TABLE = streams.stream(11, 600, step=2).table
@@ -35,8 +38,8 @@ def stripped(stats: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_threads_change_no_bit_of_an_answer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skyband.engine.intake.CHUNK_ROWS", 47)
-    monkeypatch.setattr("skyband.engine.intake._SMALL_CHUNK", 1)
+    monkeypatch.setattr("skyband.engine.chunks.CHUNK_ROWS", 47)
+    monkeypatch.setattr("skyband.engine.chunks._SMALL_CHUNK", 1)
     query = QUERIES[name]
     one = sb.rank(TABLE, query, threads=1)
     assert one.num_rows
@@ -51,8 +54,8 @@ def test_threads_change_no_bit_of_an_answer(name: str, monkeypatch: pytest.Monke
 
 
 def test_chunks_are_summarised_in_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skyband.engine.intake.CHUNK_ROWS", 100)
-    monkeypatch.setattr("skyband.engine.intake._SMALL_CHUNK", 1)
+    monkeypatch.setattr("skyband.engine.chunks.CHUNK_ROWS", 100)
+    monkeypatch.setattr("skyband.engine.chunks._SMALL_CHUNK", 1)
     seen: list[int] = []
     summarise = Exact.summarise
 
@@ -102,3 +105,32 @@ def test_restore_takes_threads() -> None:
     assert pa.concat_tables([a.table for a in got]).equals(
         pa.concat_tables([a.table for a in want])
     )
+
+
+@pytest.mark.parametrize(("slide", "longest"), [(20, 4_000), (400, 1_000)])
+def test_top_k_over_many_panes_gets_longer_chunks(
+    slide: int, longest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows near an edge of a chunk cannot be left out early, so a chunk holds several windows."""
+    monkeypatch.setattr("skyband.engine.chunks.CHUNK_ROWS", 1_000)
+    monkeypatch.setattr("skyband.engine.chunks._SMALL_CHUNK", 1)
+    sizes: list[int] = []
+    kept: list[int] = []
+    summarise = SkybandTopK.summarise
+
+    def spy(self: SkybandTopK, rows: Rows) -> Any:
+        runs = summarise(self, rows)
+        sizes.append(len(rows))
+        kept.append(len(runs.parts["rows"]))
+        return runs
+
+    monkeypatch.setattr(SkybandTopK, "summarise", spy)
+    score = np.random.default_rng(4).random(8_000)
+    query = sb.TopK(k=2, score="x", window=sb.CountWindow(800, slide=slide))
+    answers = sb.rank(pa.table({"x": score}), query)
+    assert max(sizes) == longest
+    if slide == 20:
+        assert sum(kept) < 8_000 // slide  # below k per pane: half of it, at least, was left out
+    for end in range(800, 8_001, 800):
+        rows = answers.filter(pc.equal(answers["window_end"], end))
+        assert rows["x"].to_pylist() == sorted(score[end - 800 : end].tolist())[:-3:-1]

@@ -74,6 +74,7 @@ def check_promises(
         for row in rows:
             true = counts.get((*(row[name] for name in query.by), row["item"]), 0)
             assert row["count"] - row["error"] <= true <= row["count"], (row, true)
+        check_what_is_left_out(query, got, rows, counts)
         if query.algorithm in RANKED_BY_COUNT:
             order = [
                 (*(row[n] for n in query.by), -row["count"], row["error"], row["item"])
@@ -83,8 +84,28 @@ def check_promises(
         assert got.total == want.total
         if got.exact:
             proven += 1
+            rows = [{n: row[n] for n in row if n != "proven"} for row in rows]
             assert oracle.difference(rows, want.table, ("count",)) is None
     return proven
+
+
+def check_what_is_left_out(
+    query: sb.HeavyHitters, got: sb.Answer, rows: list[dict[str, Any]], counts: dict[Any, Any]
+) -> None:
+    """No item that the answer lacks counts more than ``mu``, nor more than a proven row does."""
+    shown = {(*(row[name] for name in query.by), row["item"]) for row in rows}
+    left_out = {key: count for key, count in counts.items() if key not in shown}
+    mu = got.bounds["mu"]
+    assert max(left_out.values(), default=0) <= mu
+    for row in rows if query.proof else ():
+        group = tuple(row[name] for name in query.by)
+        others = [count for key, count in left_out.items() if key[:-1] == group]
+        true = counts.get((*group, row["item"]), 0)
+        if row["proven"]:
+            assert true >= max(others, default=0), (row, others)
+        if not query.by:
+            assert row["proven"] is (row["count"] - row["error"] >= mu)
+        assert row["proven"] or not got.exact
 
 
 def small(algorithm: str, k: int, capacity: int, window: Any, table: pa.Table, **more: Any) -> Any:
@@ -115,6 +136,7 @@ def test_bounds_hold_over_time_windows(algorithm: str, data: st.DataObject) -> N
     if data.draw(st.booleans()):
         more["by"] = ("g",)
     more["options"] = {"raw_rows": data.draw(st.sampled_from((2, 5, 100)))}
+    more["proof"] = data.draw(st.booleans())
     query = small(
         algorithm, data.draw(st.integers(1, capacity)), capacity, window, stream.table, **more
     )
@@ -131,6 +153,7 @@ def test_bounds_hold_over_count_windows(algorithm: str, data: st.DataObject) -> 
     capacity = data.draw(st.integers(1, 4))
     more: dict[str, Any] = {"by": ("g",)} if data.draw(st.booleans()) else {}
     more["options"] = {"raw_rows": data.draw(st.sampled_from((2, 5, 100)))}
+    more["proof"] = data.draw(st.booleans())
     query = small(algorithm, 1, capacity, window, stream.table, **more)
     check_promises(query, window, stream, data.draw(st.booleans()))
 
@@ -179,7 +202,7 @@ def test_adversarial_streams(algorithm: str, name: str, raw_rows: int) -> None:
     stream, window = STREAMS[name], oracle.TimeWindow(40, 10)
     more = {"weight": "weight"} if name == "weights" and algorithm != "fsw-f" else {}
     options = {"raw_rows": raw_rows}
-    query = small(algorithm, 5, 12, window, stream.table, options=options, **more)
+    query = small(algorithm, 5, 12, window, stream.table, options=options, proof=True, **more)
     proven = check_promises(query, window, stream)
     if name == "one item" and algorithm != "fsw-f":
         assert proven
@@ -256,7 +279,7 @@ def test_summaries_made_apart_keep_true_bounds(algorithm: str, name: str) -> Non
     more: dict[str, Any] = {} if algorithm == "exact" else {"options": {"raw_rows": 30}}
     if name == "weights" and algorithm != "fsw-f":
         more["weight"] = "weight"
-    query = small(algorithm, 5, 12, window, stream.table, **more)
+    query = small(algorithm, 5, 12, window, stream.table, proof=True, **more)
     want, every = answers_to(query, window, stream)
     counts = {a.end: {row["item"]: row["count"] for row in a.table} for a in every}
     tables = {a.end: a.table for a in want}
@@ -266,7 +289,11 @@ def test_summaries_made_apart_keep_true_bounds(algorithm: str, name: str) -> Non
             for row in rows:
                 true = counts[answer.end].get(row["item"], 0)
                 assert row["count"] - row["error"] <= true <= row["count"], (row, true)
+            check_what_is_left_out(
+                query, answer, rows, {(item,): n for item, n in counts[answer.end].items()}
+            )
             if answer.exact:
+                rows = [{n: row[n] for n in row if n != "proven"} for row in rows]
                 assert oracle.difference(rows, tables[answer.end], ("count",)) is None
             if algorithm == "exact":
                 assert answer.exact

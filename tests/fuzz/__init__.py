@@ -4,6 +4,7 @@ An input is one thing that is handed to the interface and whose outcome is check
 
     batches      a batch pushed to a Monitor: the answers that are due are the oracle's
     tables       a source given to rank or watch: all answers are the oracle's
+    boards       a batch pushed to a board: each of its queries answers as it does alone
     specs        a query, window, column or batch that may make no sense: it works or is refused
     snapshots    a snapshot, damaged or not, given to restore
     files        a file, damaged or not, given to rank
@@ -24,7 +25,9 @@ reading them gives a wrong answer. This is slower, and finds what compiled kerne
     values.py      names, types, times and columns, including odd ones
     queries.py     random queries of each kind
     streams.py     a random query with a stream that it can read
+    asks.py        what a query may ask besides: filters, kept columns, shared ranks
     answers.py     such a query through Monitor, rank and watch
+    boards.py      several such queries over one stream
     checks.py      its answers compared with the oracle's
     specs.py       settings and column types that may make no sense
     snapshots.py   damaged snapshots
@@ -38,13 +41,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from fuzz import answers, commands, files, snapshots, specs
+from fuzz import answers, boards, commands, files, snapshots, specs
 
 Case = Callable[[random.Random], Iterator[str]]
 """Yields the kind of each input after its outcome was checked."""
 
 CASES: dict[str, tuple[Case, int]] = {
     "answers": (answers.case, 1200),
+    "boards": (boards.case, 200),
     "specs": (specs.case, 1100),
     "snapshots": (snapshots.case, 350),
     "files": (files.case, 250),
@@ -53,7 +57,7 @@ CASES: dict[str, tuple[Case, int]] = {
 }
 """Every kind of case, with its share of the cases."""
 
-INPUTS = ("batches", "tables", "specs", "snapshots", "files", "commands", "processes")
+INPUTS = ("batches", "tables", "boards", "specs", "snapshots", "files", "commands", "processes")
 """The kinds of input that cases make."""
 
 

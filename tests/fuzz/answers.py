@@ -14,6 +14,7 @@ import skyband as sb
 from fuzz import checks, streams
 from fuzz.checks import Rows
 from skyband import registry
+from support.conformance import marked_rows
 
 Edges = tuple[int, int]
 Batches = Sequence[Mapping[str, Edges]]
@@ -100,7 +101,8 @@ def _peek(rng: random.Random, monitor: sb.Monitor, truth: checks.Truth, pushes: 
     """Compare what ``peek`` shows, sometimes of a shorter window."""
     query, window = truth.drawn.query, truth.drawn.window
     model = registry.load(query.kind, registry.choose(query))
-    last = rng.randint(1, window.size) if rng.random() < 0.5 else None
+    sized = isinstance(window, oracle.TimeWindow | oracle.CountWindow)
+    last = rng.randint(1, window.size) if sized and rng.random() < 0.5 else None
     plain = isinstance(window, oracle.CountWindow) or query.window.integer  # type: ignore[union-attr]
     asked = last if last is None or plain else streams.duration(rng, last)
     shorter = last is not None and last < window.size
@@ -161,7 +163,8 @@ def _marked(drawn: streams.Drawn, name: str, with_bad: bool) -> list[oracle.Row 
     column = time if isinstance(time, str) else time[name]
     moves = with_bad and not isinstance(drawn.window, oracle.CountWindow)
     found: list[oracle.Row | None] = []
-    rows: Rows = checks.oracle_rows(stream.table())
+    keep = drawn.settings.get("keep", ())
+    rows: Rows = marked_rows(checks.oracle_rows(stream.table()), stream.table(), keep)
     for row, good in zip(rows, stream.good, strict=True):
         timed = moves and row[column] != streams.LAST_NULL
         found.append(row if good else row | {oracle.BAD: True} if timed else None)

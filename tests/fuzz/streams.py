@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import random
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 import oracle
 import skyband as sb
-from fuzz import queries, values
+from fuzz import asks, queries, values
 from fuzz.values import Column
 from skyband import registry
 
@@ -69,6 +70,13 @@ class Stream:
     def whole(self) -> pa.Table:
         return self._made(self.rows)
 
+    def leave_out(self, settings: dict[str, Any], time: str) -> None:
+        """A row that ``where`` leaves out is not judged, unless its time cannot be read."""
+        self.good = [
+            good or (not asks.counts(row, settings) and row.get(time, 0) is not None)
+            for row, good in zip(self.rows, self.good, strict=True)
+        ]
+
     def sort(self, name: str) -> None:
         """Sort all rows, which must be good, by a column."""
         self.rows.sort(key=lambda row: row[name])
@@ -86,7 +94,8 @@ class Drawn:
     """A query, and what it reads."""
 
     kind: str
-    window: oracle.TimeWindow | oracle.CountWindow
+    window: Any
+    """One of the oracle's windows."""
     settings: dict[str, Any]
     query: sb.Query
     sources: dict[str, Stream]
@@ -133,11 +142,10 @@ def engine_window(rng: random.Random, window: Any, integer: bool) -> Any:
     """The engine's window, with durations written in a random one of the accepted forms."""
     if isinstance(window, oracle.CountWindow):
         return sb.CountWindow(window.size, window.slide)
-    names = ("size", "slide", "lateness", "offset")
-    given = {name: getattr(window, name) for name in names}
+    given = dataclasses.asdict(window)
     if not integer:
         given = {n: v if v is None else duration(rng, v) for n, v in given.items()}
-    return sb.TimeWindow(**given)
+    return getattr(sb, type(window).__name__)(**given)
 
 
 def duration(rng: random.Random, ticks: int) -> Any:
@@ -148,13 +156,15 @@ def duration(rng: random.Random, ticks: int) -> Any:
     return f"{ticks // size} {name}"
 
 
-def moments(rng: random.Random, n: int, kind: pa.DataType, step: int, late: int) -> list[int]:
+def moments(
+    rng: random.Random, n: int, kind: pa.DataType, step: int, late: int, gaps: bool = True
+) -> list[int]:
     """Times in order of arrival, mostly ascending; some are behind by up to about twice `late`."""
     now = rng.choice(STARTS) // step * step
     if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
         least = 1 << 52 if kind == pa.timestamp("ns") else 1 << 60  # what the type can hold
         now = now if abs(now) < least else 0
-    far = 10**6 * step if rng.random() < 0.2 else 40 * step
+    far = 10**6 * step if gaps and rng.random() < 0.2 else 40 * step
     found = []
     for _ in range(n):
         now += rng.choice(
@@ -184,6 +194,13 @@ def draw(rng: random.Random, bad: float = 0.0) -> Drawn:
     names = {"time": values.name(rng, taken)}
     columns = {names["time"]: Column(time_kind, lambda rng: 0, (None,))}
     settings, shapes = queries.SHAPES[kind](rng, columns, taken, several)
+    integer = pa.types.is_integer(time_kind)
+    free = None in queries.CHOICES[kind]  # else it is about the named algorithms alone
+    if free and kind in asks.UNSIZED and not count and rng.random() < 0.15:
+        window = asks.unsized_window(rng, kind, step, integer)
+        asks.fit(rng, window, settings, columns)
+    if free and not isinstance(window, oracle.DecayWindow):
+        asks.add(rng, kind, settings, shapes, taken)
     if not count:
         settings["time"] = names["time"]
     elif rng.random() < 0.5:
@@ -197,10 +214,12 @@ def draw(rng: random.Random, bad: float = 0.0) -> Drawn:
         name: _rows(rng, shape, names["time"], time_kind, step, window, bad)
         for name, shape in shapes.items()
     }
-    if kind == "FusedTopK" and settings["recurrences"] != "estimate":
+    for stream in sources.values():
+        stream.leave_out(settings, names["time"])
+    limited = settings.get("repeats", "sum") == "sum" or settings["recurrences"] != 1
+    if kind == "FusedTopK" and limited and settings["recurrences"] != "estimate":
         _thin(sources, settings, window, names["time"])
     build = getattr(sb, kind)
-    integer = pa.types.is_integer(time_kind)
     query = build(window=engine_window(rng, window, integer), **settings)
     return Drawn(kind, window, settings, query, sources)
 
@@ -215,7 +234,8 @@ def _rows(
     bad: float,
 ) -> Stream:
     n = rng.choice((0, 1, 2, 5, 9, 9, 14, 25))
-    at = moments(rng, n, kind, step, getattr(window, "lateness", 0))
+    gaps = not isinstance(window, oracle.LandmarkWindow)  # which answers every slide in between
+    at = moments(rng, n, kind, step, getattr(window, "lateness", 0), gaps)
     rows, good = [], []
     spoilable = [name for name, column in columns.items() if column.bad]
     for moment in at:

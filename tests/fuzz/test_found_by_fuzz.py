@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import subprocess
 import sys
@@ -276,3 +277,47 @@ def test_a_snapshot_does_not_depend_on_the_last_answer(algorithm: str) -> None:
     monitor.peek()
     blob = monitor.snapshot()
     assert sb.Monitor.restore(blob).snapshot() == blob
+
+
+def test_a_parquet_file_whose_names_are_damaged_is_refused(tmp_path: Path) -> None:
+    """Each place in a file that names the first column, damaged by itself."""
+    table = pa.table({"first": [1, 2], "t": [1, 2], "x": [1.0, 3.0]})
+    pq.write_table(table, tmp_path / "good.parquet")
+    whole = (tmp_path / "good.parquet").read_bytes()
+    query = sb.TopK(k=1, score="x", time="t", window=sb.TimeWindow(10))
+    at, answered = whole.find(b"first"), []
+    while at >= 0:
+        (tmp_path / "bad.parquet").write_bytes(whole[:at] + b"\xca" + whole[at + 1 :])
+        with contextlib.suppress(sb.SkybandError):
+            answered.append(sb.rank(tmp_path, query)["x"].to_pylist())
+        at = whole.find(b"first", at + 1)
+    assert answered.count([3.0]) == len(answered)
+
+
+def test_halves_can_be_filtered() -> None:
+    halves = pa.array(np.array([0.5, 0.1, -0.0, np.nan], np.float16))
+    table = pa.table({"x": [4, 3, 2, 1], "h": halves})
+    for wanted, shown in (([0.5], [4]), ([0.1, 0.0], [3, 2]), ([float("nan")], [])):
+        query = sb.TopK(k=4, score="x", window=COUNT, where={"h": wanted})
+        monitor = sb.Monitor(query)
+        monitor.push(table)
+        assert monitor.stats()["rows_filtered"] == 4 - len(shown)
+
+
+def test_a_day_that_python_cannot_show_is_named() -> None:
+    days = pa.array([0, 2**31 - 1], pa.int32()).cast(pa.date32())
+    table = pa.table({"day": days, "x": [1, 2]})
+    query = sb.TopK(k=1, score="x", time="day", window=sb.TimeWindow("1 d"))
+    with pytest.raises(sb.DataError, match="2147483647"):
+        sb.rank(table, query)
+
+
+@pytest.mark.parametrize("kind", [pa.time32("s"), pa.time64("us"), pa.time64("ns")], ids=str)
+def test_times_of_day_can_be_filtered(kind: pa.DataType) -> None:
+    times = pa.array([dt.time(12), dt.time(13, 30)], pa.time64("us")).cast(kind)
+    table = pa.table({"x": [1, 2], "at": times})
+    query = sb.TopK(k=1, score="x", window=sb.CountWindow(1), where={"at": "12:00"})
+    assert sb.rank(table, query)["x"].to_pylist() == [1]
+    wrong = sb.TopK(k=1, score="x", window=sb.CountWindow(1), where={"at": "noon"})
+    with pytest.raises(sb.SchemaError, match="'at'"):
+        sb.rank(table, wrong)

@@ -46,10 +46,10 @@ dsn_env = "SKYBAND_TEST_DSN"
 once = true
 
 [spark]
-"spark.sql.shuffle.partitions" = 2
+"spark.sql.shuffle.partitions" = 1
+"spark.python.daemon.module" = "skyband.spark.daemon"
 "spark.ui.enabled" = false
 "spark.python.authenticate.socketTimeout" = "120s"
-"spark.python.daemon.module" = "support.warm_daemon"
 """
 
 
@@ -96,7 +96,7 @@ def after_writing(dsn: str, table: str) -> Callable[[], kills.Ready]:
 @pytest.mark.parametrize(
     ("shards", "changes", "times", "batches"),
     [
-        (2, False, 2, 6),
+        (2, False, 2, 4),
         pytest.param(1, False, 20, 90, marks=pytest.mark.slow),
         pytest.param(2, True, 20, 90, marks=pytest.mark.slow),
     ],

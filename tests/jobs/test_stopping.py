@@ -34,6 +34,7 @@ kind = "files"
 path = "out"
 [spark]
 "spark.ui.enabled" = false
+"spark.python.daemon.module" = "skyband.spark.daemon"
 "spark.sql.shuffle.partitions" = 1
 """
 

@@ -43,14 +43,14 @@ def test_a_cell_keeps_the_greatest_of_its_fine_counters() -> None:
     s.hist[:] = [10, 20]
     s.fine[:] = [1, 5, 2, 0, 3, 9]
     fsw._close(s, 7)
-    assert s.cell_hist[:, 7 % 4].tolist() == [5, 9]
+    assert s.cell_hist[0, :, 7 % 4].tolist() == [5, 9]
     assert s.hist.tolist() == [15, 29]
     assert s.marks[7 % 4].tolist() == [1, 1]
     assert not s.fine.any()
     s.fine[:] = [0, 0, 0, 4, 0, 0]
-    s.cell_hist[:, 0] = 0
+    s.cell_hist[0, :, 0] = 0
     fsw._close(s, 8)
-    assert s.cell_hist[:, 0].tolist() == [0, 4]
+    assert s.cell_hist[0, :, 0].tolist() == [0, 4]
     assert s.marks[0].tolist() == [0, 1]
     assert s.hist.tolist() == [15, 33]
     assert s.held.tolist() == [8, NEVER, NEVER, 7]
@@ -60,8 +60,8 @@ def test_counts_of_a_pane_become_a_bucket() -> None:
     s = sketch(errors=True)
     s.base[:3], s.ecur[:3] = [1, 1, 1], [3, 0, 1]
     fsw._close(s, 7)
-    assert s.item_hist[:3, 3].tolist() == [5, 0, 2]
-    assert s.item_err[:3, 3].tolist() == [3, 0, 1]
+    assert s.item_hist[0, :3, 3].tolist() == [5, 0, 2]
+    assert s.item_err[0, :3, 3].tolist() == [3, 0, 1]
     assert s.base[:3].tolist() == [6, 1, 3]
     assert s.seen[:3].tolist() == [7, NEVER, 7], "b did not occur"
     assert not s.cur.any()
@@ -90,13 +90,13 @@ def test_a_pane_that_expires_leaves_all_sums(errors: bool) -> None:
     fsw._close(s, 7)
     s.err[:3] = [3, 0, 2]
     if errors:
-        s.item_err[:3, 2] = [3, 0, 2]
+        s.item_err[0, :3, 2] = [3, 0, 2]
     s.control[UPDATES] = 0
     fsw._drop_before(s, 7, True)
     assert s.held.tolist() == [NEVER, NEVER, NEVER, 7]
     assert s.base[:2].tolist() == [1, 2]
     assert s.err[:2].tolist() == [0, 0], "no error is left of the count, or of its pane"
-    assert s.item_hist[:2].tolist() == [[0, 0, 0, 1], [0, 0, 0, 2]]
+    assert s.item_hist[0, :2].tolist() == [[0, 0, 0, 1], [0, 0, 0, 2]]
     assert s.hist.tolist() == [0, 8]
     assert s.control[UPDATES] == 2, "a and c had something in that pane"
     assert (s.control[SIZE], s.control[REMOVALS]) == (2, 1)
@@ -134,4 +134,4 @@ def test_when_an_answer_is_proven_exact(spoil: Any, proven: bool) -> None:
     s = sketch()
     s.control[LOST] = NEVER
     spoil(s)
-    assert fsw._proven(s, 7) is proven
+    assert fsw._proven(s, 7, s.hist.max()) is proven

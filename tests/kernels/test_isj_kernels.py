@@ -173,29 +173,34 @@ class Join:
     def compared_results(
         self, before: list[Pair], parts: tuple[list[Pair], list[Pair]]
     ) -> tuple[int, list[Pair]]:
-        """Comparisons on the way to the new results, and these results."""
+        """Comparisons on the way to the new results, and these results.
+
+        What an earlier result dominates is left out before the others are sorted; the result that
+        dominated last is tried first.
+        """
         known, fresh, own = list(before), list[Pair](), np.zeros(1, np.int64)
         compared = 0
         listed = self.found()
         for part in parts:
-            runs: dict[tuple[int, int], list[Pair]] = {}
+            rest, last = [], 0
             for pair in part:
+                tried = [*known[last : last + 1], *known[:last], *known[last + 1 :]]
+                for other in tried:
+                    if self.segment(other) == self.segment(pair):
+                        compared += 1
+                        if beats(self.point(other), self.point(pair)):
+                            last = known.index(other)
+                            break
+                else:
+                    rest.append(pair)
+            runs: dict[tuple[int, int], list[Pair]] = {}
+            for pair in rest:
                 runs.setdefault(self.segment(pair), []).append(pair)
             points = [self.point(pair) for run in runs.values() for pair in run]
             offsets = np.cumsum([0, *map(len, runs.values())])
             if points:
                 skyline_runs(np.array(points, np.int64), offsets, own)
-            added = []
-            for pair in part:
-                if self.dominated(pair, part):
-                    continue
-                for other in known:
-                    if self.segment(other) == self.segment(pair):
-                        compared += 1
-                        if beats(self.point(other), self.point(pair)):
-                            break
-                else:
-                    added.append(pair)
+            added = [pair for pair in rest if not self.dominated(pair, rest)]
             fresh += added
             # In the order in which the kernel has listed them, for what comes after.
             known += sorted(added, key=lambda pair: listed.index(pair) if pair in listed else -1)

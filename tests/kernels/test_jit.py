@@ -16,7 +16,7 @@ import skyband
 from skyband.kernels.core import jit as jit_module
 from skyband.kernels.core import patient as patience
 from skyband.kernels.core.borrow import borrowed
-from skyband.kernels.core.jit import first_usable, jit
+from skyband.kernels.core.jit import first_usable, for_python, jit
 from skyband.kernels.core.patient import patient
 
 PACKAGE = Path(skyband.__file__).parent
@@ -186,6 +186,30 @@ def test_a_cached_kernel_is_renewed_when_a_kernel_it_calls_changes(tmp_path: Pat
     assert run(code, env, PACKAGE.parent) == "20"
 
 
+def test_a_cache_serves_another_copy_of_the_package(tmp_path: Path) -> None:
+    """Neither the place nor the times of files count, so images and fresh checkouts can share."""
+    code = (
+        "import numpy as np\n"
+        "from skyband.kernels.core import scan\n"
+        "kernel = scan.is_sorted.__wrapped__\n"
+        "print(kernel(np.arange(9)), len(kernel.stats.cache_hits))"
+    )
+    env = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for name, printed in (("one", "True 0"), ("two", "True 1")):
+        copy = tmp_path / name / "skyband"
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(PACKAGE / "kernels", copy / "kernels", ignore=ignore)
+        (copy / "__init__.py").touch()
+        shutil.copy(PACKAGE / "arrays.py", copy)
+        for path in copy.rglob("*.py"):
+            path.touch()
+        assert run(code, env, copy.parent) == printed
+    (damaged,) = (tmp_path / "cache").rglob("*.nbi")
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    assert run(code, env, tmp_path / "one") == "True 0"
+    assert run(code, env, tmp_path / "one") == "True 1"
+
+
 def test_importing_the_kernels_package_does_not_import_numba() -> None:
     code = "import sys, skyband.kernels; print('numba' in sys.modules)"
     assert run(code, {}, PACKAGE.parent) == "False"
@@ -211,7 +235,7 @@ class TestPatient:
     def total(self, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(jit_module, "cache_folder", lambda: None)
         monkeypatch.setitem(patience._told, "hurry", False)  # a command may have set it
-        return jit(_sum_of_triples)
+        return for_python(_sum_of_triples)
 
     def test_small_calls_are_interpreted_and_large_ones_compiled(self, total: Any) -> None:
         compiled, total = total, patient(total)
@@ -242,15 +266,17 @@ class TestPatient:
     def test_a_kernel_that_was_compiled_before_is_not_interpreted(self, tmp_path: Path) -> None:
         code = (
             "import numpy as np\n"
-            "from skyband.kernels.core import patient, scan\n"
+            "from skyband.kernels.core import patient, arrange\n"
             "def refuse(kernel): raise AssertionError('interpreted')\n"
             "if {again}: patient.interpreted = refuse\n"
-            "print(scan.is_sorted(np.arange({rows})), len(scan.is_sorted.__wrapped__.signatures))"
+            "kernel = arrange.arrival_numbers\n"
+            "found = kernel(np.zeros({rows}, np.int32), np.zeros(1, np.int64))\n"
+            "print(found.max(), len(kernel.__wrapped__.signatures))"
         )
         env = {"NUMBA_CACHE_DIR": str(tmp_path)}
-        assert run(code.format(again=0, rows=10), env, PACKAGE.parent) == "True 0"
-        assert run(code.format(again=0, rows=100_000), env, PACKAGE.parent) == "True 1"
-        assert run(code.format(again=1, rows=10), env, PACKAGE.parent) == "True 1"
+        assert run(code.format(again=0, rows=10), env, PACKAGE.parent) == "9 0"
+        assert run(code.format(again=0, rows=10_000), env, PACKAGE.parent) == "9999 1"
+        assert run(code.format(again=1, rows=10), env, PACKAGE.parent) == "9 1"
 
     def test_the_first_answer_compiles_nothing(self, tmp_path: Path) -> None:
         code = (

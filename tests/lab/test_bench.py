@@ -125,6 +125,7 @@ def test_reproduce(small_checkout: Path) -> None:
     folder = small_checkout / "lab" / "experiments"
     (folder / "report.py").write_text("def table(rows): ...\n")
     (folder / "tiny.py").write_text(
+        "SCALE = 0.25\n"
         "def reproduce(scale, out, progress):\n"
         "    progress('drawing')\n"
         "    (out / 'tiny.md').write_text(f'scale {scale}')\n"
@@ -134,6 +135,16 @@ def test_reproduce(small_checkout: Path) -> None:
     assert result.exit_code == 0, result.output
     assert (out / "tiny.md").read_text() == "scale 0.5"
     assert "tiny: drawing" in result.stderr
+    assert not (out / "README.md").exists()  # there are no verdicts
+
+    for extra, scale in ((["--full"], "1.0"), ([], "0.25")):
+        result = CliRunner().invoke(app, ["reproduce", "tiny", *extra, "--out", str(out)])
+        assert result.exit_code == 0, result.output
+        assert (out / "tiny.md").read_text() == f"scale {scale}"
+
+    (out / "verdicts").mkdir()
+    CliRunner().invoke(app, ["reproduce", "tiny", "--out", str(out)])
+    assert "## All verdicts" in (out / "README.md").read_text()
 
     result = CliRunner().invoke(app, ["reproduce", "nothing"])
     assert result.exit_code == 2

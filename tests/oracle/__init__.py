@@ -11,16 +11,20 @@ rows, times are integers (timestamps are microseconds since the epoch).
     unsized.py     the same for windows without a size: decay and landmark
     topk.py  frequency.py  uncertain.py  fused.py  skyline.py     live rows -> answer
     changes.py     what changed from one answer to the next
+    one_window.py  live rows -> answer, for all kinds of queries and windows
     driver.py      batches in, every answer out
+    peeking.py     what `peek` shows between pushes
     compare.py     equality, up to the last digits of floating sums
 """
 
 from oracle.changes import changes
 from oracle.compare import SUMS, difference
-from oracle.driver import Answer, Run, answers, interleave, peeks
+from oracle.driver import Run, answers, interleave
 from oracle.frequency import heavy_hitters
 from oracle.fused import fused
+from oracle.one_window import Answer
 from oracle.order import KEPT, in_row_order
+from oracle.peeking import peeks
 from oracle.skyline import dominates, join, skyline, skyline_join
 from oracle.topk import topk
 from oracle.uncertain import uncertain, uncertain_by_worlds
@@ -33,6 +37,7 @@ from oracle.windows import (
     Live,
     Push,
     Row,
+    SideWindows,
     TimeWindow,
     count_windows,
     cut_from,
@@ -58,6 +63,7 @@ __all__ = [
     "Push",
     "Row",
     "Run",
+    "SideWindows",
     "TimeWindow",
     "answers",
     "changes",

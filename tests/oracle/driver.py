@@ -6,24 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from oracle.changes import changes
 from oracle.expressions import with_columns
-from oracle.frequency import heavy_hitters
-from oracle.fused import fused
-from oracle.skyline import skyline, skyline_join
-from oracle.topk import topk
-from oracle.uncertain import uncertain
+from oracle.one_window import ARRIVAL, PUSH, SOURCE, Answer, Settings, answer
 from oracle.unsized import (
     DecayWindow,
     LandmarkWindow,
-    decayed_hitters,
-    decayed_topk,
-    live_rows,
     unsized_windows,
-    weight_at,
 )
 from oracle.where import counts
 from oracle.windows import (
+    BAD,
     FILTERED,
     Batch,
     CountWindow,
@@ -32,43 +24,17 @@ from oracle.windows import (
     Row,
     TimeWindow,
     count_windows,
-    cut_from,
-    cut_up_to,
-    first_end_after,
     groups,
     is_unused,
     late_rows,
     time_windows,
 )
 
-# Marks that this module puts on rows.
-ARRIVAL = "#arrival"  # its number among the arrivals of its group
-SOURCE = "#source"
-PUSH = "#push"
-
-Settings = dict[str, Any]
-
 # These settings choose how an algorithm works, not what the answer is.
 ONLY_FOR_ALGORITHMS = (
     *("algorithm", "options", "epsilon", "delta"),
     *("capacity", "cells", "ratio", "filter_bits", "returns", "layers"),
 )
-
-
-@dataclass
-class Answer:
-    start: int | None
-    """None for a window that has no start."""
-    end: int
-    table: list[Row]
-    """Columns start with window_start, window_end, the `by` columns and, except skylines, rank."""
-    changes: list[Row]
-    total: Any
-    """Number of rows, or sum of weights, in the window."""
-    push: int | None
-    """The push (from 0) after which the answer comes; None: it comes at the end of the input."""
-    group: tuple[Any, ...] = ()
-    """Of a count window: the group whose window it is."""
 
 
 @dataclass
@@ -113,8 +79,10 @@ def prepared(batches: Iterable[Batch], settings: Settings) -> list[Batch]:
     texts += settings.get("prefer", ())
 
     def mark(rows: Sequence[Row]) -> list[Row]:
-        wide = [with_columns(row, texts) for row in rows]
-        return [row if counts(row, where) else row | {FILTERED: True} for row in wide]
+        judged = [row if counts(row, where) else row | {FILTERED: True} for row in rows]
+        return [
+            row if row.get(BAD) or row.get(FILTERED) else with_columns(row, texts) for row in judged
+        ]
 
     return [
         {source: mark(rows) for source, rows in batch.items()}
@@ -122,106 +90,6 @@ def prepared(batches: Iterable[Batch], settings: Settings) -> list[Batch]:
         else mark(batch)
         for batch in batches
     ]
-
-
-def peeks(
-    kind: str,
-    window: TimeWindow | CountWindow,
-    batches: Sequence[Batch],
-    lasts: Sequence[int | None],
-    run: Run | None = None,
-    **settings: Any,
-) -> list[Answer | None]:
-    """What `peek` shows after each push, and after the end of the input.
-
-    It answers over [start, end): `end` is the end of the last sealed pane, `start` the first cut
-    between panes at or after end - size, or end - last. `lasts` has the `last` of each peek. Rows
-    that no window covers are in no answer. A peek is None if no pane is sealed yet because a source
-    is still unseen. `run` is what `answers` gives for the same input, where that is known already.
-
-    Each group of a count window has its own edges, which the table shows. The answer as a whole
-    then goes from the least start to the greatest end of the groups with a sealed pane.
-    """
-    settings = {name: value for name, value in settings.items() if name not in ONLY_FOR_ALGORITHMS}
-    peek: Any = peek_counted if isinstance(window, CountWindow) else peek_timed
-    if not lasts:
-        return []
-    run = run or answers(kind, window, batches, **settings)
-    batches = prepared(batches, settings)
-    return [
-        peek(kind, window, batches[: number + 1], number == len(batches), last, run, settings)
-        for number, last in enumerate(lasts)
-    ]
-
-
-def peek_timed(
-    kind: str,
-    window: TimeWindow,
-    batches: Sequence[Batch],
-    ended: bool,
-    last: int | None,
-    run: Run,
-    settings: Settings,
-) -> Answer | None:
-    shape = (window.size, window.step, window.offset)
-    pushes = split_rows(kind, window, batches, settings)
-    watermark = pushes[-1].watermark if pushes else None
-    seen = [event["time"] for event in events_of(pushes, settings, with_late=True)]
-    seen += [event["time"] for event in events_of(pushes, settings, left_out=True)]
-    if ended and seen:
-        final = first_end_after(max(seen), window.step, window.offset)
-        watermark = final if watermark is None else max(watermark, final)
-    if watermark is None:
-        return None
-    end = cut_up_to(watermark, *shape)
-    given = [a for a in run.answers if ended or (a.push is not None and a.push < len(batches))]
-    before = given[-1].table if given else []
-    if isinstance(window, (DecayWindow, LandmarkWindow)):
-        inside = live_rows(events_of(pushes, settings), window, end)
-        rows = [event["row"] for event in inside]
-        return answer(kind, Live(window.since, end, rows), before, None, settings, window)
-    start = cut_from(end - (window.size if last is None else last), *shape)
-    rows = [
-        event["row"] | {SOURCE: event["source"]}
-        for event in events_of(pushes, settings)
-        if start <= event["time"] < end and not is_unused(event["time"], *shape)
-    ]
-    return answer(kind, Live(start, end, rows), before, None, settings)
-
-
-def peek_counted(
-    kind: str,
-    window: CountWindow,
-    batches: Sequence[Any],
-    ended: bool,
-    last: int | None,
-    run: Run,
-    settings: Settings,
-) -> Answer:
-    shape = (window.size, window.step)
-    by = settings.get("by", ())
-    weight = settings.get("weight")
-    edges, table, before, total = [], [], [], 0
-    for group, rows in groups(arrivals_of(batches)[0], by):
-        end = cut_up_to(len(rows), *shape)
-        start = cut_from(max(0, end - (window.size if last is None else last)), *shape)
-        live = [
-            row | {ARRIVAL: n}
-            for n, row in enumerate(rows)
-            if start <= n < end and not is_unused(n, *shape)
-        ]
-        edges += [(start, end)] if end else []
-        table += evaluate(kind, Live(start, end, live), settings)
-        total += sum(1 if weight is None else row[weight] for row in live)
-        own = [
-            answer.table
-            for answer in run.answers
-            if answer.push < len(batches) and answer.group == group  # type: ignore[operator]
-        ]
-        before += own[-1] if own else []
-    log = changes(before, table, by, key_columns(kind, settings, [*before, *table]))
-    start = min((start for start, _ in edges), default=0)
-    return Answer(start, max((end for _, end in edges), default=0), table, log, total, None)
 
 
 def over_time_windows(
@@ -319,103 +187,6 @@ def arrivals_of(batches: Sequence[Any]) -> tuple[list[Row], int]:
     rows = [row | {PUSH: number} for number, batch in enumerate(batches) for row in batch]
     arrivals = [row for row in rows if not row.get(FILTERED)]
     return arrivals, len(rows) - len(arrivals)
-
-
-def evaluate(kind: str, live: Live, settings: Settings, window: Any = None) -> list[Row]:
-    """The answer's table for one window: the definition, group by group."""
-    by = settings.get("by", ())
-    edges = {"window_start": live.start, "window_end": live.end}
-    has_ranks = kind not in ("Skyline", "SkylineJoin")
-    table = []
-    asked = {name: value for name, value in settings.items() if name != "ties"}
-    tied_by = settings.get("score", "count") if settings.get("ties") == "share" else None
-    for group, rows in groups(live.rows, by):
-        if isinstance(window, DecayWindow):
-            answer = decayed(kind, rows, live.end, window, asked)
-            tied_by = tied_by and ("count" if kind == "HeavyHitters" else "decayed")
-        else:
-            answer = definition(kind, rows, asked)
-        rank, before = 0, None
-        for place, row in enumerate(answer, 1):
-            if tied_by is None or place == 1 or row[tied_by] != before:
-                rank, before = place, None if tied_by is None else row[tied_by]
-            ranked = {"rank": rank} if has_ranks else {}
-            table.append(edges | dict(zip(by, group, strict=True)) | ranked | row)
-    return table
-
-
-def decayed(
-    kind: str, rows: list[Row], end: int, window: DecayWindow, settings: Settings
-) -> list[Row]:
-    """From one group's rows to its answer at an end of a decay window."""
-    names = ("k", "item", "time", "weight", "score", "id", "distinct", "keep")
-    asked: dict[str, Any] = {n: settings[n] for n in names if n in settings}
-    if kind == "HeavyHitters":
-        return decayed_hitters(rows, end, window, **asked)
-    return decayed_topk(rows, end, window.half_life, **asked)
-
-
-def definition(kind: str, rows: list[Row], settings: Settings) -> list[Row]:
-    """From one group's rows in one window to its answer."""
-    asked = {name: value for name, value in settings.items() if name != "by"}
-    if kind in ("TopK", "UncertainTopK"):
-        define = topk if kind == "TopK" else uncertain
-        return define(rows, **asked, later=ARRIVAL if ARRIVAL in rows[0] else None)
-    time = asked.pop("time", None)
-    if kind == "HeavyHitters":
-        later = ARRIVAL if ARRIVAL in rows[0] else time
-        return heavy_hitters(rows, **asked, later=later)
-    if kind == "FusedTopK":  # from several sources, the stream is the source
-        later = ARRIVAL if ARRIVAL in rows[0] else time
-        marked = [{settings["stream"]: row.get(SOURCE)} | row for row in rows]
-        return fused(marked, **asked, later=later)
-    if kind == "Skyline":
-        return skyline([plain(row) for row in rows], settings["prefer"])
-    if kind == "SkylineJoin":
-        left, right = (
-            [plain(row) for row in rows if row[SOURCE] == asked[side]] for side in ("left", "right")
-        )
-        return skyline_join(left, right, **asked)
-    raise ValueError(f"unknown query {kind!r}")
-
-
-def plain(row: Row) -> Row:
-    """The row's own columns, without the marks that this module puts on it."""
-    return {column: value for column, value in row.items() if not column.startswith("#")}
-
-
-def answer(
-    kind: str,
-    live: Live,
-    before: list[Row],
-    push: int | None,
-    settings: Settings,
-    window: Any = None,
-) -> Answer:
-    """The answer for one window; `before` is the table of the previous answer."""
-    table = evaluate(kind, live, settings, window)
-    keys = key_columns(kind, settings, [*before, *table])
-    log = changes(before, table, settings.get("by", ()), keys)
-    weight = settings.get("weight")
-    weights = [1 if weight is None else row[weight] for row in live.rows]
-    if isinstance(window, DecayWindow):
-        times = [row[settings["time"]] for row in live.rows]
-        faded = [weight_at(live.end, time, window.half_life) for time in times]
-        weights = [one * other for one, other in zip(weights, faded, strict=True)]
-    return Answer(live.start, live.end, table, log, sum(weights), push)
-
-
-def key_columns(kind: str, settings: Settings, table: list[Row]) -> list[str]:
-    """What identifies a row: the id or item, else all columns of the input except `keep`."""
-    if kind == "HeavyHitters":
-        item = settings["item"]
-        return [item] if isinstance(item, str) else list(item)
-    if settings.get("id") is not None:
-        return [settings["id"]]
-    computed = ("window_start", "window_end", "rank", "topk_probability", "decayed")
-    computed += tuple(settings.get("keep", ()))
-    columns = list(table[0]) if table else []
-    return [column for column in columns if column not in (*computed, *settings.get("by", ()))]
 
 
 def reaches(push: Push, end: int) -> bool:

@@ -16,9 +16,11 @@ def heavy_hitters(
     weight: str | None = None,
     keep: Sequence[str] = (),
     later: str | None = None,
+    proof: bool = False,
 ) -> list[Row]:
     """Largest count first, then the smaller item. The counts are exact, so the error is 0.
 
+    With `proof`, each row says that its place is proven: nothing left out has a greater count.
     `keep` are columns of the item's latest row; `later` is the column that says which is later.
     """
     columns = [item] if isinstance(item, str) else list(item)
@@ -34,6 +36,7 @@ def heavy_hitters(
     return [
         dict(zip(columns, key, strict=True))
         | {"count": counts[key], "error": 0}
+        | ({"proven": True} if proof else {})
         | {column: latest[key][column] for column in keep}
         for key in best
     ]

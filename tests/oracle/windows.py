@@ -37,6 +37,38 @@ class CountWindow:
         return self.size if self.slide is None else self.slide
 
 
+@dataclass(frozen=True)
+class SideWindows:
+    """A time window for each source: they end together, but each has its own size."""
+
+    sizes: tuple[tuple[str, int], ...]
+    slide: int
+    lateness: int = 0
+    offset: int = 0
+
+    @property
+    def size(self) -> dict[str, int]:
+        """The size of each source's window: wherever a size is wanted, it may be such a mapping."""
+        return dict(self.sizes)
+
+    @property
+    def step(self) -> int:
+        return self.slide
+
+
+Size = int | Mapping[Any, int]
+"""The size of a window, or of each source's window."""
+
+
+def size_for(size: Size, source: Any) -> int:
+    """The size of the window of a source."""
+    return size[source] if isinstance(size, Mapping) else size
+
+
+def longest(size: Size) -> int:
+    return max(size.values()) if isinstance(size, Mapping) else size
+
+
 class Live(NamedTuple):
     """A window that is answered, and the rows in it."""
 
@@ -64,7 +96,7 @@ def is_unused(time: int, size: int, slide: int, offset: int = 0) -> bool:
 def time_windows(
     rows: Sequence[Row],
     time: str,
-    size: int,
+    size: Size,
     slide: int,
     offset: int = 0,
     others: Sequence[int] = (),
@@ -73,17 +105,19 @@ def time_windows(
 
     These are the windows with rows and, after each run of them, the first empty one, up to the
     first end after the last row. A row that no window covers still counts as the last row, and so
-    does a bad row: `others` are the times of those.
+    does a bad row: `others` are the times of those. If each source has its own window, the column
+    "source" says whose row it is.
     """
     live: dict[int, list[Row]] = {}
     for row in rows:
-        for end in range(first_end_after(row[time], slide, offset), row[time] + size + 1, slide):
+        until = row[time] + size_for(size, row.get("source"))
+        for end in range(first_end_after(row[time], slide, offset), until + 1, slide):
             live.setdefault(end, []).append(row)
     times = [*(row[time] for row in rows), *others]
     last = max((first_end_after(at, slide, offset) for at in times), default=0)
     first_empty = {end + slide for end in live} - set(live)
     ends = sorted(end for end in first_empty.union(live) if end <= last)
-    return [Live(end - size, end, live.get(end, [])) for end in ends]
+    return [Live(end - longest(size), end, live.get(end, [])) for end in ends]
 
 
 def count_windows(rows: Sequence[Row], size: int, slide: int) -> list[Live]:
@@ -100,21 +134,27 @@ def groups(rows: Iterable[Row], by: Sequence[str]) -> list[tuple[tuple[Any, ...]
     return sorted(found.items(), key=lambda group_and_rows: group_and_rows[0])
 
 
-def pane_end(time: int, size: int, slide: int, offset: int = 0) -> int:
-    """The first cut after `time`: a window end, or a window end minus size mod slide."""
+def cuts_around(time: int, size: Size, slide: int, offset: int = 0) -> list[int]:
+    """The cuts from the last window end at or before `time` to the next one.
+
+    They are these ends and, for each window, the later end minus size mod slide.
+    """
     end = first_end_after(time, slide, offset)
-    inner_cut = end - size % slide
-    return inner_cut if time < inner_cut else end
+    sizes = size.values() if isinstance(size, Mapping) else [size]
+    return sorted({end - slide, end, *(end - each % slide for each in sizes)})
 
 
-def cut_up_to(time: int, size: int, slide: int, offset: int = 0) -> int:
+def pane_end(time: int, size: Size, slide: int, offset: int = 0) -> int:
+    """The first cut after `time`."""
+    return min(cut for cut in cuts_around(time, size, slide, offset) if cut > time)
+
+
+def cut_up_to(time: int, size: Size, slide: int, offset: int = 0) -> int:
     """The last cut at or before `time`: the end of the last pane that this watermark seals."""
-    end = first_end_after(time, slide, offset)
-    inner_cut = end - size % slide
-    return inner_cut if inner_cut <= time else end - slide
+    return max(cut for cut in cuts_around(time, size, slide, offset) if cut <= time)
 
 
-def cut_from(time: int, size: int, slide: int, offset: int = 0) -> int:
+def cut_from(time: int, size: Size, slide: int, offset: int = 0) -> int:
     """The first cut at or after `time`."""
     return pane_end(time - 1, size, slide, offset)
 
@@ -143,7 +183,7 @@ class Push:
 def late_rows(
     batches: Iterable[Batch],
     time: str | Mapping[str, str],
-    size: int,
+    size: Size,
     slide: int,
     offset: int = 0,
     *,
@@ -166,7 +206,7 @@ def late_rows(
             for row in rows:
                 at = row[column]
                 sealed = watermark is not None and pane_end(at, size, slide, offset) <= watermark
-                unused = is_unused(at, size, slide, offset)
+                unused = is_unused(at, size_for(size, source), slide, offset)
                 fate = push.unused if unused else push.late if sealed else push.taken
                 fate = push.bad if row.get(BAD) else fate
                 fate = push.filtered if row.get(FILTERED) else fate

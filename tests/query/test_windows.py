@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -195,3 +196,18 @@ def test_other_durations_in_the_ticks_of_a_window() -> None:
     with pytest.raises(sb.QueryError, match="integer"):
         sb.TimeWindow(10).ticks("1 s", "last")
     assert parse_duration(timedelta(days=1, microseconds=3)) == 86_400 * SECOND + 3
+
+
+@pytest.mark.parametrize(
+    ("slide", "since"), [(5, "2026-01-01"), (5, 2.5), ("1 minute", 5), ("1 minute", 0)]
+)
+def test_a_landmark_is_an_integer_where_slide_is_one(slide: Any, since: Any) -> None:
+    with pytest.raises(sb.QueryError, match="since must be a moment"):
+        sb.LandmarkWindow(slide=slide, since=since)
+
+
+def test_a_landmark_keeps_its_moment() -> None:
+    assert sb.LandmarkWindow(slide=5, since=7).since == 7
+    moment = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    for since in ("2026-01-01 12:00", "2026-01-01T13:00:00+01:00", moment):
+        assert sb.LandmarkWindow(slide="1 minute", since=since).since == moment

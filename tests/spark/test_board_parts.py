@@ -17,6 +17,7 @@ pytest.importorskip("pyspark")
 from skyband.data.ipc import table_from
 from skyband.spark.board_plan import BoardPlan, answer_rows, typed_rows
 from skyband.spark.board_stages import board_summariser
+from skyband.spark.letters import RAW, UNREAD, Carried
 from skyband.spark.plan import SHIFT_MS
 from skyband.spark.steps import step
 
@@ -123,6 +124,26 @@ BOARD: dict[str, sb.Query] = {
     "often": sb.HeavyHitters(k=2, item="id", time="t", window=window(40, 20, 30)),
     "front": sb.Skyline(prefer={"x": "max", "t": "min"}, time="t", window=window(9, 9, 0)),
 }
+
+
+def test_bad_records_are_one_letter_with_the_reasons_of_all_queries() -> None:
+    times = [1_001, None, 1_002, None]
+    given = {"t": times, "id": ["a", None, None, None], "g": ["g", None, "g", None]}
+    table = pa.table(given | {"x": [1.0, None, float("nan"), None]})
+    table = table.append_column(UNREAD, pa.array([False, True, False, True]))
+    table = table.append_column(RAW, pa.array([None, b"{oops", None, b"\xff"], pa.binary()))
+    carried = Carried("not JSON of the schema", {}, ("t", "id", "g", "x"), letters=True)
+    plans = {n: spark_simulator.plan_of(q, {"": rows(0)}, on_bad="skip") for n, q in BOARD.items()}
+    run = board_summariser(BoardPlan(plans), "", carried)
+    packed = [row for batch in run(iter(table.to_batches())) for row in batch.to_pylist()]
+    letters = pa.concat_tables(table_from(row["letters"]) for row in packed if row["letters"])
+    told = {row["record"]: row["reason"] for row in letters.to_pylist()}
+    assert letters.num_rows == len(told) == 3
+    assert told["{oops"] == "not JSON of the schema"
+    (reason,) = (reason for record, reason in told.items() if "1002" in str(record))
+    assert [part.split(":")[0] for part in reason.split("; ")] == ["best", "often", "front"]
+    assert sum(row["rows_in"] for row in packed) == 4
+    assert sum(row["rows_bad"] for row in packed) == 2 + 3  # unread once, the other by each query
 
 
 @pytest.mark.parametrize("seed", range(4))

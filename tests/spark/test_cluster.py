@@ -6,19 +6,24 @@ process, with the package that is installed.
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from skyband import registry
-from support import on_cluster, spark_session
+from support import faulty, kills, on_cluster, spark_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,8 +45,28 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     raise AssertionError("Spark did not come up")
 
 
+@dataclass
+class Cluster:
+    """A standalone cluster; its workers can be killed and replaced."""
+
+    address: str
+    start_worker: Callable[[], subprocess.Popen[bytes]]
+    workers: list[subprocess.Popen[bytes]]
+
+    def replace_worker(self, number: int) -> None:
+        """Kill a worker, whose executors then end too, and start another one."""
+        self.workers[number].kill()
+        self.workers[number].wait()
+        self.workers[number] = self.start_worker()
+
+
 @pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def master(cluster: Cluster) -> str:
+    return cluster.address
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     reason = spark_session.missing()
     if reason:
         pytest.skip(reason)
@@ -76,10 +101,14 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         address = f"spark://127.0.0.1:{port}"
         web = ("--webui-port", "0")
         wait_for(port, launch("Master", "--port", str(port), *web))
-        for _ in range(2):
+
+        def worker() -> subprocess.Popen[bytes]:
             own = free_port()
-            wait_for(own, launch("Worker", "-c", "1", "-m", "1g", "-p", str(own), *web, address))
-        yield address
+            process = launch("Worker", "-c", "1", "-m", "1g", "-p", str(own), *web, address)
+            wait_for(own, process)
+            return process
+
+        yield Cluster(address, worker, [worker(), worker()])
     finally:
         for process in reversed(started):
             process.terminate()
@@ -128,6 +157,53 @@ def test_all_queries_with_the_package_shipped(master: str, archive: Path, tmp_pa
     told = run(os.environ | {"PYTHONPATH": path}, master, str(tmp_path), str(archive))
     assert len(told) == len(registry.kinds()) + 1
     assert told[-1] == "TopK, streaming: equal"
+
+
+@pytest.mark.slow
+def test_killed_workers_of_a_standalone_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """A worker with its executor is killed in the middle of a batch, twenty times."""
+    times, batches, name = 20, 60, "shards"
+    faulty.write_inputs(tmp_path, [name], batches)
+    checkpoint = tmp_path / "checkpoint" / name
+    settings = {"SKYBAND_TEST_MASTER": cluster.address, "SPARK_LOCAL_IP": "127.0.0.1"}
+    rng = random.Random(times)
+
+    def start() -> subprocess.Popen[bytes]:
+        return kills.launch(tmp_path / "log", faulty.__file__, str(tmp_path), name, **settings)
+
+    process, killed = start(), 0
+    try:
+        while killed < times:
+            known = kills.commits(checkpoint)
+            if not kills.wait_until(process, lambda: kills.commits(checkpoint) > known):  # noqa: B023
+                assert kills.commits(checkpoint) < batches, "it was done before all kills"
+                process = start()  # Spark gave up; the next start goes on
+                continue
+            time.sleep(rng.uniform(0, 1))
+            cluster.replace_worker(killed % 2)
+            killed += 1
+        while process.wait() and kills.commits(checkpoint) < 2 * batches:
+            process = start()
+    finally:
+        kills.kill(process)
+    made = faulty.batches_run(checkpoint, faulty.pushes(faulty.SHAPES[name], batches))
+    want, _ = spark_session.embedded(faulty.SHAPES[name].query, made)
+    files = sorted((tmp_path / "out" / name).glob("*.parquet"))
+    got = pa.concat_tables(
+        pq.read_table(file) for file in committed(tmp_path / "out" / name, files)
+    )
+    assert spark_session.rows(got) == spark_session.rows(want)
+
+
+def committed(folder: Path, files: list[Path]) -> list[Path]:
+    """The files that Spark's file sink lists; tasks that were lost leave others behind."""
+    logs = [path for path in (folder / "_spark_metadata").iterdir() if path.name[0].isdigit()]
+    listed = {
+        json.loads(line)["path"].rsplit("/", 1)[-1]
+        for path in logs
+        for line in path.read_text().splitlines()[1:]
+    }
+    return [file for file in files if file.name in listed]
 
 
 def test_two_executors(tmp_path: Path) -> None:

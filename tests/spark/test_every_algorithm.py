@@ -1,10 +1,11 @@
 """Every registered query and algorithm on Spark, against the embedded engine on the same batches.
 
 Exact algorithms give equal tables; approximate ones keep the bounds that their answers carry
-(``approximate``). Starting a stateful query takes Spark seconds, so algorithms that read the same
-stream run side by side in one query, each with its own output column. One setting of each algorithm
-always runs; ``make slow`` runs all of them. ``tests/spark/test_spark_parts.py`` compares far more
-streams, without Spark.
+(``approximate``). Starting a stateful query takes Spark seconds, and so does each state operator of
+a batch. So the short form, which runs one setting of each algorithm, asks a board of all that read
+the same stream and have as many shards. ``make slow`` runs all settings, side by side in one Spark
+query, each with its own operator and output column. ``tests/spark/test_spark_parts.py`` compares
+far more streams, without Spark.
 """
 
 from __future__ import annotations
@@ -104,10 +105,10 @@ def short_form() -> list[Case]:
 def runs() -> Iterator[Any]:
     short = short_form()
     rest = [case for case in all_cases() if case not in short and possible(case)]
-    for cases, marks in ((short, []), (rest, [pytest.mark.slow])):
+    for cases, marks, most in ((short, [], len(short)), (rest, [pytest.mark.slow], SIDE_BY_SIDE)):
         for key, alike in by_stream(cases).items():
-            for start in range(0, len(alike), SIDE_BY_SIDE):
-                some = alike[start : start + SIDE_BY_SIDE]
+            for start in range(0, len(alike), most):
+                some = alike[start : start + most]
                 name = f"{key[0]}-{'+'.join(f'{case.name}:{case.number}' for case in some)}"
                 yield pytest.param(some, id=name, marks=marks)
 
@@ -136,11 +137,14 @@ def test_streaming(spark: Any, tmp_path: Path, cases: list[Case]) -> None:
     }
     given = frames if set(frames) != {""} else frames[""]
     queries = [case.query(stream) for case in cases]
-    answers = []
-    for case, query in zip(cases, queries, strict=True):
-        assert query is not None
-        answers.append(rank(given, query, shards=case.shards, bounds=True))
-    got, progress = spark_session.collect_all(answers, tmp_path)
+    if set(cases) <= set(short_form()):
+        got, progress = on_boards(given, cases, queries, tmp_path)
+    else:
+        answers = []
+        for case, query in zip(cases, queries, strict=True):
+            assert query is not None
+            answers.append(rank(given, query, shards=case.shards, bounds=True))
+        got, progress = spark_session.collect_all(answers, tmp_path)
     late = 0
     for case, query, mine in zip(cases, queries, got, strict=True):
         assert query is not None
@@ -159,6 +163,27 @@ def test_streaming(spark: Any, tmp_path: Path, cases: list[Case]) -> None:
             approximate.check(kind, query, mine, pushes)
     assert late > 0
     assert rows_late(progress) == late
+
+
+def on_boards(
+    given: Any, cases: list[Case], queries: Sequence[Any], folder: Path
+) -> tuple[list[pa.Table], list[Any]]:
+    """The answers of all cases, from one board for each number of shards."""
+    from skyband.spark import rank
+    from skyband.spark.board_plan import schema_from_text, typed_rows
+
+    boards: dict[int | None, dict[str, sb.Query]] = {}
+    for case, query in zip(cases, queries, strict=True):
+        boards.setdefault(case.shards, {})[case.name] = query
+    answers = [rank(given, board, shards=n, bounds=True) for n, board in boards.items()]
+    tables, progress = spark_session.collect_all(answers, folder)
+    found = {}
+    for answer, table, board in zip(answers, tables, boards.values(), strict=True):
+        for name in board:
+            schema = schema_from_text(answer.schema["answer"].metadata[name])
+            own = table.filter(pa.compute.equal(table["query"], name)).combine_chunks()
+            found[name] = pa.Table.from_batches(typed_rows(schema)(iter(own.to_batches())), schema)
+    return [found[case.name] for case in cases], progress
 
 
 def rows_late(progress: Sequence[Any]) -> int:

@@ -174,6 +174,36 @@ class TestState:
                 runs, _ = unpack_runs(blob, plan.groups())
                 assert not runs.ordered().repeats.any()
 
+    @pytest.mark.parametrize("forgetful", [False, True])
+    def test_a_batch_writes_what_it_adds(self, forgetful: bool) -> None:
+        """Forty batches of one pane: each writes its own rows, and sealing joins them."""
+        query = sb.HeavyHitters(k=3, item="id", time="ts", window=sb.TimeWindow(100, slide=50))
+        names = [f"item {n:06}" for n in range(40)]
+        tables = [pa.table({"ts": [1_000 + n] * 40, "id": names}) for n in range(40)]
+        plan = spark_simulator.plan_of(query, {"": tables[0]})
+        job = spark_simulator.Job(plan, forgetful=forgetful)
+        monitor, sizes = sb.Monitor(query), []
+        for table in tables:
+            before = dict(job.stores[0, 0].kept) if job.stores else {}
+            job.push({"": table})
+            monitor.push(table)
+            kept = job.stores[0, 0].kept
+            sizes.append(sum(len(b) for key, b in kept.items() if before.get(key) is not b))
+        # All items are in every batch, so the joined pane is as large as one of them.
+        assert max(sizes) < 1.5 * sizes[0]
+        assert 1 < len(job.stores[0, 0].kept) < 34
+        late = pa.table({"ts": [1_060], "id": ["z"]})
+        (want,) = monitor.push(late)
+        assert job.push({"": late}).to_pylist() == want.table.to_pylist()
+        assert sorted(job.stores[0, 0].kept) == [1_000 // 50, 1_060 // 50]
+        assert Bucket(plan, job.stores[0, 0]).head["pieces"] == {}
+
+    def test_a_state_of_the_version_before_is_read(self) -> None:
+        plan = spark_simulator.plan_of(topk(), {"": some_rows()})
+        plan.check_identity(plan.identity | {"version": 1})
+        with pytest.raises(sb.EngineError, match="different: query"):
+            plan.check_identity(plan.identity | {"version": 1, "query": "another"})
+
     def test_expired_panes_leave_the_store(self) -> None:
         table = some_rows()
         job = spark_simulator.Job(spark_simulator.plan_of(topk(), {"": table}))

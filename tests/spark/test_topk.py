@@ -22,14 +22,16 @@ def topk(**settings: Any) -> sb.TopK:
     return sb.TopK(**(given | settings))
 
 
-def flows(seed: int = 7, lateness: int = 5, time_type: pa.DataType = MOMENT) -> streams.Stream:
+def flows(
+    seed: int = 7, lateness: int = 5, time_type: pa.DataType = MOMENT, batches: int = 5
+) -> streams.Stream:
     return streams.stream(
         seed,
         240,
         lateness=lateness,
         step=3,
         gap=60,
-        batches=5,
+        batches=batches,
         groups=5,
         time_type=time_type,
         unit=1_000 if pa.types.is_timestamp(time_type) else 1,
@@ -67,13 +69,20 @@ def test_a_batch_with_its_promise(spark: Any, changes: bool) -> None:
     assert all(dict(bounds) == promise for bounds in found["bounds"].to_pylist())
 
 
-def test_streaming_is_monitor(spark: Any, tmp_path: Path) -> None:
+EVERY = list(product(((), ("g",)), (None, 3), (False, True)))
+PAIRS = [((), None, True), (("g",), None, False), ((), 3, False), (("g",), 3, True)]
+"""Every two settings meet in one of these."""
+
+
+@pytest.mark.parametrize(
+    ("cases", "batches"), [(PAIRS, 3), pytest.param(EVERY, 5, marks=pytest.mark.slow)]
+)
+def test_streaming_is_monitor(spark: Any, tmp_path: Path, cases: Any, batches: int) -> None:
     """With and without groups, one shard and three, tables and changes: all in one query."""
     from skyband.spark import rank
 
-    stream = flows(lateness=12)  # more than the window's, so some rows are late
+    stream = flows(lateness=12, batches=batches)  # more than the window's: some rows are late
     frame = spark_session.stream_of(spark, tmp_path / "in", stream.batches, parts=2)
-    cases = list(product(((), ("g",)), (None, 3), (False, True)))
     answers = [
         rank(frame, topk(by=by), shards=shards, changes=changes, bounds=changes)
         for by, shards, changes in cases

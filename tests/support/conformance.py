@@ -88,6 +88,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "sla": {"kmax": 3},
     "eaa": {"kmax": 3, "slack": 0},
     "eaa-approx": {"kmax": 3, "slack": 0},
+    "eaa-repeats": {"slack": 0},
     "lsj": {"share_from": 0},
 }
 
@@ -95,6 +96,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 NEEDED: dict[str, dict[str, Any]] = {
     "skyband-distinct": {"distinct": "best", "id": "price"},
     "latest": {"distinct": "latest", "id": "price"},
+    "eaa-repeats": {"repeats": "max"},
 }
 
 Sent = streams.Stream | Mapping[str, streams.Stream]
@@ -183,6 +185,10 @@ def window_of(window: Any, table: pa.Table) -> Any:
     """The engine's window for the oracle's."""
     if isinstance(window, oracle.CountWindow):
         return sb.CountWindow(window.size, window.slide)
+    if isinstance(window, oracle.SideWindows):
+        rest = (window.slide, window.lateness, window.offset)
+        sides = {name: oracle.TimeWindow(size, *rest) for name, size in window.sizes}
+        return {name: window_of(each, table) for name, each in sides.items()}
     given = {each.name: getattr(window, each.name) for each in fields(window)}
     since = given.pop("since", None)
     if pa.types.is_timestamp(table.schema.field("ts").type):

@@ -7,6 +7,7 @@ hits all of them.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -127,7 +128,13 @@ def start(session: Any, folder: Path, name: str) -> Any:
 
 def main(folder: Path, shapes: list[str]) -> None:
     # A task that lost its worker is retried, as on a cluster.
-    session = spark_session.local_session(master="local[2,4]")
+    master = os.environ.get("SKYBAND_TEST_MASTER", "local[2,4]")
+    cluster = {
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.task.maxFailures": "20",
+    }
+    session = spark_session.local_session(master, **({} if master.startswith("local") else cluster))
     alone = Lock()
 
     def begun(name: str) -> Any:

@@ -104,8 +104,13 @@ class Broker:
             check=True,
             capture_output=True,
         )
-        with (self.folder / "broker.log").open("wb") as log:
-            command = [*java, "kafka.Kafka", str(config)]
+        return self.resume()
+
+    def resume(self) -> str:
+        """Start it, again if it was stopped."""
+        java = ["java", "-Xmx512m", "-cp", self.path]
+        with (self.folder / "broker.log").open("ab") as log:
+            command = [*java, "kafka.Kafka", str(self.folder / "server.properties")]
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         host, port = self.address.split(":")
         for _ in range(600):

@@ -31,10 +31,20 @@ class Server:
                 shutil.chown(path, self.user)
                 path.chmod(0o700)
         self.call("initdb", "-D", str(data), "-U", "skyband", "--auth=trust", "-N")
+        return self.resume()
+
+    def resume(self) -> str:
+        """Start it, again if it was stopped."""
+        data = self.folder / "data"
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {data} -c fsync=off"
         log = str(data / "log")
         self.call("pg_ctl", "-D", str(data), "-w", "-l", log, "-o", options, "start")
+        return self.address
+
+    @property
+    def address(self) -> str:
         return f"host=127.0.0.1 port={self.port} user=skyband dbname=postgres"
 
     def stop(self) -> None:
+        """Stop it at once, as a crash would."""
         self.call("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "stop")

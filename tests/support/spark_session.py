@@ -20,7 +20,7 @@ import skyband as sb
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the JVM: only its quick compiler, as tests end before the other one would pay off."""
-WARM = {"spark.python.daemon.module": "support.warm_daemon"}
+WARM = {"spark.python.daemon.module": "skyband.spark.daemon"}
 """The daemon that forks Python workers has imported what they need."""
 SETTINGS = {
     "spark.ui.enabled": "false",

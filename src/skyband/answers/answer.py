@@ -37,6 +37,8 @@ class Promises:
     """For each bound, one value for all runs or an array with one value per run."""
     empty: bool
     """Whether the answer of a group without rows is exact."""
+    nothing: Mapping[str, Any] = field(default_factory=dict)
+    """The bounds of a group without rows; minus infinity for those that are not named."""
 
 
 NOTHING = Promises(np.zeros(0, np.int64), np.zeros(0, np.bool_), {}, empty=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from skyband.answers.plain_text import plain
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
@@ -26,7 +27,7 @@ def answer_text(answer: Answer) -> str:
     table, numeric = _shown(answer.table), _numeric(answer.table)
     if not table.num_rows:
         return head
-    cells = [[name, *map(_plain, table[name].to_pylist())] for name in table.column_names]
+    cells = [[name, *map(plain, table[name].to_pylist())] for name in table.column_names]
     widths = [max(map(len, column)) for column in cells]
     lines = []
     for row in zip(*cells, strict=True):
@@ -64,7 +65,7 @@ def _cell(name: str, value: Any, numeric: bool, ranked: bool, most: float) -> st
     if ranked and most and isinstance(value, (int, float)) and math.isfinite(value):
         share = min(100.0, 100 * abs(value) / most)
         style += f";background:linear-gradient(90deg,{_BAR} {share:.1f}%,transparent {share:.1f}%)"
-    return f'<td style="{style}">{escape(_plain(value))}</td>'
+    return f'<td style="{style}">{escape(plain(value))}</td>'
 
 
 def _side(numeric: bool) -> str:
@@ -97,31 +98,17 @@ def _name(answer: Answer) -> str:
 
 
 def _span(answer: Answer) -> str:
-    start = "…" if answer.start is None else _plain(answer.start)
-    return f"[{start}, {_plain(answer.end)})"
+    start = "…" if answer.start is None else plain(answer.start)
+    return f"[{start}, {plain(answer.end)})"
 
 
 def _rows(answer: Answer) -> str:
     rows = answer.table.num_rows
-    return f"{rows:,} row{'s' if rows != 1 else ''} of {_plain(answer.total)}"
+    return f"{rows:,} row{'s' if rows != 1 else ''} of {plain(answer.total)}"
 
 
 def _promise(answer: Answer) -> str:
     if answer.exact:
         return ""
-    told = ", ".join(f"{name} {_plain(value)}" for name, value in answer.bounds.items())
+    told = ", ".join(f"{name} {plain(value)}" for name, value in answer.bounds.items())
     return f", approximate ({told})" if told else ", approximate"
-
-
-def _plain(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.6g}"
-    if isinstance(value, datetime):
-        return value.isoformat(" ")
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

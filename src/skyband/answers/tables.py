@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,18 @@ class Shape:
     synopsis: Synopsis[Any]
     groups: GroupTable
 
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """``answer_schema``, once the columns of the only source are known."""
+        return _schema(self)
+
 
 def answer_schema(shape: Shape) -> pa.Schema:
     """Columns of an answer: the window, the group, the rank, then those that the query shows."""
+    return _schema(shape) if shape.query.sources else shape.schema
+
+
+def _schema(shape: Shape) -> pa.Schema:
     query, groups, synopsis = shape.query, shape.groups, shape.synopsis
     axes = synopsis.axes
     first = [axes[source] for source in (*query.sources, "") if source in axes]
@@ -74,8 +84,11 @@ def answers_of(
         exact = _every(told, first, last, synopsis.exact)
         proven = np.full(len(finished), synopsis.exact) if told is None else told.astype(np.bool_)
         own = under(finished.scalars, "bound:")
-        promises = Promises(rows.lengths, proven, bounds | own, told is not None or synopsis.exact)
-        bounds |= {name: _greatest(values, first, last) for name, values in own.items()}
+        empty = told is not None or synopsis.exact
+        promises = Promises(rows.lengths, proven, bounds | own, empty, dict(bounds))
+        bounds |= {
+            name: _greatest(values, first, last, bounds.get(name)) for name, values in own.items()
+        }
     rows_of = (query, table, starts, ends, offsets)
     return Answers(*rows_of, exact, bounds, totals, windows.group, before, promises)
 
@@ -127,8 +140,10 @@ def _every(
     return np.asarray(wrong[last] == wrong[first])
 
 
-def _greatest(values: npt.NDArray[Any], first: Ints, last: Ints) -> npt.NDArray[Any]:
-    nothing = -np.inf if values.dtype.kind == "f" else 0  # a window without rows missed nothing
+def _greatest(values: npt.NDArray[Any], first: Ints, last: Ints, nothing: Any) -> npt.NDArray[Any]:
+    """The greatest bound of each window's groups; ``nothing`` for a window without rows."""
+    if nothing is None:
+        nothing = -np.inf if values.dtype.kind == "f" else 0  # it missed nothing
     found = np.full(len(first), nothing, values.dtype)
     some = last > first
     if some.any():

@@ -8,6 +8,8 @@ Everything follows from the type of the field, so a new field or query needs no 
     Mapping to several        name=value,value             --where service=web,dns
     unions of those           any of their forms           --time ts   --time left=ts,right=at
     pairs                     low:high                     --bounds 0:1   --bounds r1=0:1,r2=0:5
+
+A window may be given for each source, too:                --window 'trades=1 hour,risks=1 day'
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ HELP = {
     "left": "Name of the left source.",
     "on": "Column or columns to join on.",
     "prefer": "Columns or expressions and what to prefer in each: min, max or diff.",
+    "proof": "Whether to show if each item certainly belongs into the answer.",
     "probability": "Column with the probability that a row exists.",
     "recurrences": "Most live reports of one object in one stream, or 'estimate'.",
     "repeats": "How several live reports of an object in one stream count: sum, max, latest, mean.",
@@ -86,7 +89,7 @@ def field_parameters(kind: type[Query]) -> list[inspect.Parameter]:
     return [_parameter(f, hints[f.name]) for f in ordered]
 
 
-def query_of(kind: type[Query], window: Window, given: Mapping[str, Any], **common: Any) -> Query:
+def query_of(kind: type[Query], window: Any, given: Mapping[str, Any], **common: Any) -> Query:
     """The query that the options of a command describe."""
     hints = get_type_hints(kind)
     values = {}
@@ -107,8 +110,8 @@ def window_of(
     offset: str | None,
     half_life: str | None = None,
     since: str | None = None,
-) -> Window:
-    """The window that the options of a command describe."""
+) -> Window | dict[str, TimeWindow]:
+    """The window that the options of a command describe, or the window of each source."""
     if [size, count, half_life, since].count(None) != 3:
         raise QueryError(
             "give the window: either --window '10 minutes' (of time) or --count 100000 (of rows); "
@@ -133,7 +136,10 @@ def window_of(
             return LandmarkWindow(_slide(step), _since(since), **given)
     assert size is not None
     with _named("--window"):
-        return TimeWindow(_duration(size), slide=step, **given)
+        if "=" not in size:
+            return TimeWindow(_duration(size), slide=step, **given)
+        sizes = {name: str(each) for name, each in mapping_of("--window", size.split(",")).items()}
+        return {n: TimeWindow(_duration(each), slide=step, **given) for n, each in sizes.items()}
 
 
 def _slide(step: int | str | None) -> int | str:

@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from skyband.cli.view import plain, span
+from skyband.answers.plain_text import plain
+from skyband.cli.view import span
 from skyband.jobs import Job
 from skyband.jobs.report import Report, Tell, report_line
 

@@ -41,13 +41,14 @@ def source_parameter() -> inspect.Parameter:
 
 def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
     """Options that every query has."""
-    text, number = str | None, int | None
+    text, number, sides = str | None, int | None, "left" in kind.__annotations__
     window = {"rich_help_panel": _WINDOW, "show_default": False}
     run = {"rich_help_panel": _RUN}
     out = {"rich_help_panel": _OUTPUT}
     return [
         _option("window", text, None, "--window", "-w", **window,
-                help="Length of time, such as '10 minutes'; an integer for an integer column."),
+                help="Length of time, such as '10 minutes'; an integer for an integer column."
+                     + (" Or one per side: 'trades=1 hour,risks=1 day'." if sides else "")),
         _option("count", number, None, "--count", "-c", **window,
                 help="Length in rows, instead of --window."),
         _option("half_life", text, None, "--half-life", **window,
@@ -72,6 +73,10 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
                 help="Show answers in a browser, at the address that is printed."),
         _option("serve_port", int, 8470, "--serve-port", **out, min=0, max=65_535,
                 help="Port of --serve; 0 takes a free one."),
+        _option("plot", Path | None, None, "--plot", **out, show_default=False, metavar="FILE",
+                help="Draw the answers into this PNG, SVG or PDF file, too."),
+        _option("plot_as", text, None, "--plot-as", **out, show_default=False, metavar="PICTURE",
+                help="bump, bars, totals, skyline or timeline. Default: the one for the query."),
         _option("changes", bool, False, "--changes", **out, show_default=False,
                 help="Show what entered, left or moved, instead of the answers."),
         _option("alerts", list[str] | None, None, *_alert_flags(kind), **out, metavar="WORDS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from skyband.answers.answer import Answer
     from skyband.cli.output import Writer
+    from skyband.cli.pictures import Picture
     from skyband.engine.session import Session
 
 __all__ = ["add_verb"]
@@ -57,6 +58,7 @@ def add_verb(app: typer.Typer, kind: type[Query]) -> None:
 
 def _run(kind: type[Query], given: dict[str, Any]) -> None:
     from skyband.cli.output import format_of
+    from skyband.cli.pictures import Picture, refuse_with_serve
 
     parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since")
     window = window_of(*(given[name] for name in parts))
@@ -65,16 +67,19 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
     given["alerts"] = _kinds(given["alerts"] or ())
     source = _source(query, given["sources"])
     shape = format_of(given["format"], given["output"])
+    given["picture"] = Picture(query, given["plot"], given["plot_as"], verb_of(kind))
     if given["engine"] is Engine.spark:
         _run_spark(query, source, given, shape)
     elif given["serve"]:
         from skyband.cli.serving import serve_verb
 
+        refuse_with_serve(given["plot"])
         serve_verb(verb_of(kind), query, source, given)
     elif given["watch"]:
         _run_watch(query, source, given, shape)
     else:
         _run_rank(query, source, given, shape)
+    given["picture"].close()
 
 
 def _kinds(words: Sequence[str]) -> tuple[str, ...] | None:
@@ -133,7 +138,7 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     narrowed = given["changes"] or given["alerts"] or given["limit"]
     if _flows(query, source, shape) and not narrowed:
         with writer(shape, given["output"]) as out:
-            _write_all(session, source, out)
+            _write_all(session, source, out, given["picture"])
         _report(session, time.perf_counter() - began, out, given["output"])
         return
     with _progress(source) as progress:
@@ -141,6 +146,7 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
             table = _collected(session, source, progress, given)
         else:
             table = rank_with(session, source, progress)
+            given["picture"].take(table)
     took = time.perf_counter() - began
     with writer(shape, given["output"]) as out:
         out.write(table)
@@ -156,12 +162,13 @@ def _flows(query: Query, source: Any, shape: Format) -> bool:
     return isinstance(source, Stdin) and shape in (Format.json, Format.csv) and not mixed
 
 
-def _write_all(session: Session, source: Any, out: Writer) -> None:
+def _write_all(session: Session, source: Any, out: Writer, picture: Picture) -> None:
     from skyband.embedded.run import tables_with
 
     with _progress(source) as progress:
         for table in tables_with(session, source, progress):
             out.write(table)
+            picture.take(table)
     if not out.rows:
         out.write(session.schema.empty_table())
 
@@ -177,7 +184,10 @@ def _collected(
 
     shown = given["changes"] or given["alerts"]
     answers = islice(watch_with(session, source, progress, given["alerts"]), given["limit"])
-    tables = [_changes(answer) if shown else answer.table for answer in answers]
+    tables = []
+    for answer in answers:
+        given["picture"].take(answer)
+        tables.append(_changes(answer) if shown else answer.table)
     if tables:
         return pa.concat_tables([table.cast(tables[0].schema) for table in tables])
     schema = rank_with(session, []).schema
@@ -212,7 +222,8 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
             "--watch writes answers as they come, which Parquet does not allow; use --format json"
         )
     session = new_session(query, given["on_bad"].value, None, given["threads"])
-    answers = islice(watch_with(session, source, only=given["alerts"]), given["limit"])
+    found = islice(watch_with(session, source, only=given["alerts"]), given["limit"])
+    answers = _taken(found, given["picture"])
     shown = bool(given["changes"] or given["alerts"])
     began = time.perf_counter()
     if shape is Format.table and given["output"] is None:
@@ -226,6 +237,12 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
     _report(session, took)
 
 
+def _taken(answers: Iterable[Answer], picture: Picture) -> Iterator[Answer]:
+    for answer in answers:
+        picture.take(answer)
+        yield answer
+
+
 def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
     from skyband.cli.output import writer
     from skyband.cli.with_spark import rank_on_spark
@@ -237,9 +254,12 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
             "--watch, --serve and --limit need --engine local; on Spark, leave them out"
         )
     changes = given["alerts"] or given["changes"]
+    if changes and given["plot"] is not None:
+        raise EngineError("on Spark, --plot draws answers, not changes; leave out one of them")
     table = rank_on_spark(
         query, source, given["master"], on_bad=given["on_bad"].value, changes=changes
     )
+    given["picture"].take(table)
     with writer(shape, given["output"]) as out:
         out.write(table)
     if given["output"] is not None:

@@ -14,10 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from skyband.answers.answer import Answer
-from skyband.answers.json_text import escaped_text
+from skyband.answers.plain_text import clock, moment_text, plain
 from skyband.query import Query
 
-__all__ = ["answer_line", "answer_table", "change_lines", "measure_of", "plain", "span"]
+__all__ = ["answer_line", "answer_table", "change_lines", "measure_of", "span"]
 
 _BAR = 12
 _BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -30,21 +30,6 @@ def measure_of(query: Query) -> str | None:
     return query.extra_columns[0] if query.extra_columns else getattr(query, "score", None)
 
 
-def plain(value: Any) -> str:
-    """One value as text for people."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, (float, Decimal)):
-        return _number(float(value))
-    if isinstance(value, datetime):
-        return _moment(value)
-    return escaped_text(value) if isinstance(value, bytes) else str(value)
-
-
 def span(start: Any, end: Any) -> str:
     """A window as text; the date is shown once if both ends share it."""
     if start is None:
@@ -52,8 +37,8 @@ def span(start: Any, end: Any) -> str:
     if not isinstance(start, datetime):
         return f"[{start:,}, {end:,})"
     if start.date() == end.date():
-        return f"{start:%Y-%m-%d} {_clock(start)} – {_clock(end)}"
-    return f"{_moment(start)} – {_moment(end)}"
+        return f"{start:%Y-%m-%d} {clock(start)} – {clock(end)}"
+    return f"{moment_text(start)} – {moment_text(end)}"
 
 
 def answer_table(
@@ -228,15 +213,6 @@ def _bar(value: Any, top: float) -> str:
     return "█" * (eighths // 8) + _BLOCKS[eighths % 8].strip()
 
 
-def _number(value: float) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    size = abs(value)
-    if size >= 1000:
-        return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
-    return f"{value:.4g}" if size >= 1e-4 or not size else f"{value:.2e}"
-
-
 def _near(value: Any, answer: Answer) -> str:
     """A value as text; only the time of day if the whole window is on the same day."""
     if isinstance(value, datetime) and isinstance(answer.start, datetime):
@@ -244,11 +220,3 @@ def _near(value: Any, answer: Answer) -> str:
         if len(days) == 1:
             return f"{value:%H:%M:%S}"
     return plain(value)
-
-
-def _clock(moment: datetime) -> str:
-    return f"{moment:%H:%M:%S}" + (f".{moment.microsecond:06d}".rstrip("0").rstrip("."))
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d} {_clock(moment)}"

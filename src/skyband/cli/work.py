@@ -42,7 +42,15 @@ def bench(
 
 def reproduce(
     name: Annotated[str, typer.Argument(help="An experiment, or all.")],
-    scale: Scale = 1.0,
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            help="Fraction of the paper's sizes; 0.01 is quick.",
+            min=0,
+            show_default="what takes a few minutes",
+        ),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="The paper's own sizes (scale 1).")] = False,
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("docs/reproduction"),
 ) -> None:
     """Reproduce the tables and figures of a paper, with a verdict on its claims."""
@@ -51,4 +59,4 @@ def reproduce(
 
     hurry()
     names = list(modules("experiments", "reproduce")) if name == _ALL else [name]
-    command.reproduce(names, scale, out)
+    command.reproduce(names, 1.0 if full else scale, out)

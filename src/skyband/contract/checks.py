@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.arrays import Mask
+from skyband.arrays import Array, Mask
 from skyband.contract.rows import Faults, shown
-from skyband.data.columns import plain, to_numpy
+from skyband.data.columns import output_type, plain, to_numpy
 from skyband.data.keys import is_key_type
 from skyband.data.memo import once
 from skyband.errors import QueryError, SchemaError
 
 __all__ = [
-    "Test", "check_names", "faults", "integer_option", "named", "nan_mask", "null_mask",
-    "null_tests", "number_tests", "numeric", "plain_key",
+    "QuickTests", "Test", "check_names", "faults", "integer_option", "named", "nan_mask",
+    "no_nan", "null_mask", "null_tests", "number_tests", "numeric", "plain_key", "within",
 ]  # fmt: skip
 
+QuickTests = dict[str, Callable[[Any], bool]]
+"""Tests by column, for ``Synopsis.quick_tests``."""
 Test = tuple[str, str, Any]
 """A column, what is wrong with its bad rows, and the mask of those; None means no bad rows."""
 
@@ -108,6 +111,21 @@ def faults(batch: pa.RecordBatch, tests: Sequence[Test]) -> Faults | None:
             found.tests.append((name, problem, fresh))
         found.mask |= mask
     return found if found is not None and found.mask.any() else None
+
+
+def no_nan(schema: pa.Schema, *names: str) -> QuickTests:
+    """The quick tests that columns of floats hold no NaN; other columns need none."""
+    kinds = {name: output_type(schema.field(name).type) for name in names}
+    return {name: _no_nan for name, kind in kinds.items() if pa.types.is_floating(kind)}
+
+
+def _no_nan(values: Array) -> bool:
+    return not math.isnan(values.max())
+
+
+def within(low: float, high: float) -> Callable[[Array], bool]:
+    """The quick test that numbers are from ``low`` to ``high``; NaN is not."""
+    return lambda values: bool(values.min().item() >= low and values.max().item() <= high)
 
 
 def null_mask(column: pa.Array) -> Mask | None:

@@ -174,4 +174,5 @@ def shown(column: Any, row: int) -> str:
     try:
         return repr(column[row].as_py())
     except (ValueError, OverflowError):
-        return str(column.cast(pa.int64())[row])
+        days = pa.types.is_date32(column.type)
+        return str(column.cast(pa.int32() if days else pa.int64())[row])

@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Codes, Hashes, Ints, Saved, State
-from skyband.contract.checks import check_names
+from skyband.contract.checks import QuickTests, check_names
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Runs
 from skyband.data.arrow_store import check_keepable
@@ -63,6 +63,8 @@ class Synopsis(ABC, Generic[Q]):
     """``fold`` with ``final=True`` returns finished answers, more cheaply than ``finish``."""
     parallel: bool = True
     """``summarise`` reads nothing that it changes, so several threads may call it at once."""
+    long_chunks: bool = False
+    """``summarise`` does less work per row if it gets several windows of rows at once."""
     accumulates: bool = False
     """The state outlives its panes, so it cannot be rebuilt from those that windows still cover;
     see ``changed`` and ``resume``."""
@@ -78,6 +80,11 @@ class Synopsis(ABC, Generic[Q]):
     """Attributes that hold an array or an integer, each saved under its own name."""
     saved_parts: ClassVar[Parts] = ()
     """Attributes that have a state of their own, each with a prefix for its names."""
+
+    @classmethod
+    def remark(cls, query: Any) -> str:
+        """What ``explain`` adds about this algorithm and query, as one sentence; empty for none."""
+        return ""
 
     def __init__(self, query: Q) -> None:
         self.query = query
@@ -160,6 +167,15 @@ class Synopsis(ABC, Generic[Q]):
     @abstractmethod
     def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
         """The bad rows of a batch that has the needed columns; None if there are none."""
+
+    def quick_tests(self, source: str) -> QuickTests | None:
+        """For columns that may hold bad values: a test that all of a few values are good.
+
+        ``validate`` finds no bad row among rows without nulls that pass. Tests get fixed-width
+        values as a numpy array, others as an Arrow array. A class that overrides ``validate``
+        overrides this, too. None (the default) if bad rows cannot be told this way.
+        """
+        return None
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
         """The shard of each row; round-robin by default, for algorithms that allow any split."""

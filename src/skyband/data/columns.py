@@ -102,8 +102,12 @@ def to_numpy(arr: pa.Array | pa.ChunkedArray) -> Array:
 def to_arrow(values: Array) -> pa.Array:
     """Numbers as an Arrow array of their own type, without a copy.
 
-    ``pa.array`` does the same, but its first call imports pandas, which takes long.
+    ``pa.array`` does the same, but its first call imports pandas, which takes long. Booleans are
+    packed, eight to a byte.
     """
+    if values.dtype == np.bool_:
+        packed = pa.py_buffer(np.packbits(values, bitorder="little"))
+        return pa.Array.from_buffers(pa.bool_(), len(values), [None, packed])
     return from_numpy(values, pa.from_numpy_dtype(values.dtype))
 
 

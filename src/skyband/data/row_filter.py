@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import time
 from decimal import Decimal
 from functools import reduce
 from typing import Any
@@ -37,9 +38,13 @@ class RowFilter:
 
     def mask(self, batch: pa.RecordBatch) -> Mask:
         """Which rows of a batch count."""
-        found = np.ones(batch.num_rows, np.bool_)
-        for name, values in self.values.items():
-            found &= _inside(batch.column(name), values)
+        return self.inside([batch.column(name) for name in self.values], batch.num_rows)
+
+    def inside(self, columns: Sequence[pa.Array], rows: int) -> Mask:
+        """Like ``mask``, from the columns of ``where`` in their order."""
+        found = np.ones(rows, np.bool_)
+        for column, values in zip(columns, self.values.values(), strict=True):
+            found &= _inside(column, values)
         return found
 
 
@@ -54,6 +59,8 @@ def _inside(column: pa.Array, values: pa.Array) -> Mask:
     if not len(values) or pa.types.is_null(column.type):
         return np.zeros(len(column), np.bool_)
     column = plain(column)
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())  # Arrow cannot compare halves
     if len(values) > (_FEW if is_bare(values.type) else 1):
         found = pc.is_in(column, value_set=values)
     else:  # several times as fast
@@ -78,6 +85,8 @@ def _values(name: str, wanted: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.nulls(0)
     if pa.types.is_floating(bare):
         known += [-value for value in known if value == 0]  # zeros of both signs are equal
+        if pa.types.is_float16(bare):
+            return pa.array(np.array(known, np.float16).astype(np.float32))
         return pa.array(known, pa.float64()).cast(bare, safe=False)
     return pa.array(known, bare)
 
@@ -104,8 +113,10 @@ def _as(kind: pa.DataType, value: Any) -> Any:
         return value.encode()
     if text and types.is_timestamp(kind):
         return _moment(kind, value)
-    if text and (types.is_date(kind) or types.is_time(kind)):
+    if text and types.is_date(kind):
         return pa.scalar(value).cast(kind).as_py()
+    if text and types.is_time(kind):
+        return time.fromisoformat(value)
     raise TypeError(kind)
 
 

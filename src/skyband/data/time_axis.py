@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Ints, Mask
+from skyband.arrays import Array, Ints, Mask
 from skyband.data.columns import from_numpy, native_dtype, to_numpy
 from skyband.data.memo import once
 from skyband.errors import SchemaError
@@ -53,15 +53,28 @@ class TimeAxis:
                     "give durations such as '10 minutes'"
                 )
 
+    @property
+    def are_ticks(self) -> bool:
+        """Whether the column's values are ticks as they are."""
+        micros = pa.types.is_timestamp(self.kind) and self.kind.unit == "us"
+        return micros or bool(pa.types.is_int64(self.kind))
+
     def native(self, column: pa.Array) -> Ints:
         """The column's own values as integers, by which rows are ordered in time."""
+        return self._native(to_numpy(column))
+
+    def _native(self, values: Array) -> Ints:
         if pa.types.is_uint64(self.kind):
-            return np.minimum(to_numpy(column), np.uint64(_MOST)).astype(np.int64)
-        return to_numpy(column).astype(np.int64, copy=False)
+            return np.minimum(values, np.uint64(_MOST)).astype(np.int64)
+        return values.astype(np.int64, copy=False)
 
     def ticks(self, column: pa.Array) -> Ints:
         """Times in the window's unit, for finding panes. Clipped to the range of 64 bits."""
-        return native_ticks(self.native(column), self.kind)
+        return self.ticks_of_values(to_numpy(column))
+
+    def ticks_of_values(self, values: Array) -> Ints:
+        """Like ``ticks``, from the values of the column."""
+        return native_ticks(self._native(values), self.kind)
 
     def ticks_of(self, column: pa.Array) -> tuple[Ints, Mask | None]:
         """Ticks of a column that may hold nulls, and which rows have a time (None: all of them)."""

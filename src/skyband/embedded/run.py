@@ -25,7 +25,7 @@ from skyband.embedded.sources import (
     sorted_by,
 )
 from skyband.engine.board import BoardSession
-from skyband.engine.intake import as_table
+from skyband.engine.chunks import as_table
 from skyband.engine.session import ONLY, OutOfOrder, Session
 from skyband.errors import DataError
 from skyband.query import Query

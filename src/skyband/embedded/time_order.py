@@ -73,10 +73,19 @@ class Span:
 def span_of(
     metadata: Any, groups: Sequence[int], time: str, names: Sequence[str] | None
 ) -> Span | None:
-    """The span of some row groups of a Parquet file; None if statistics are missing.
+    """The span of some row groups of a Parquet file; None if statistics are missing or damaged.
 
     ``names`` are the columns that are read, None for all.
     """
+    try:
+        return _span(metadata, groups, time, names)
+    except (ValueError, KeyError):
+        return None  # reading the rows says what is wrong, and in which file
+
+
+def _span(
+    metadata: Any, groups: Sequence[int], time: str, names: Sequence[str] | None
+) -> Span | None:
     ends: list[tuple[int, int]] = []
     for group in groups:
         found = _ends(metadata.row_group(group), time)

@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answers
 from skyband.data.memo import one_batch
+from skyband.engine.chunks import as_table, chunks_of
 from skyband.engine.clocks import TimeClock
-from skyband.engine.intake import as_table, chunks_of
 from skyband.engine.moves import Move, make_moves
 from skyband.engine.session import ONLY, Session
 from skyband.engine.sharing import Family, families
+from skyband.engine.small_pushes import SmallPushes
 from skyband.errors import SchemaError
 from skyband.query.base import Query
 from skyband.window import CountWindow
@@ -109,7 +110,35 @@ class BoardSession:
 
     def push(self, data: Any) -> list[Answers]:
         """Take a batch, or a mapping from source to batch; return the answers, query by query."""
+        short = [session.small for session in self.sessions.values()]
+        if all(short) and not isinstance(data, Mapping):
+            if not isinstance(data, (pa.Table, pa.RecordBatch)):
+                data = as_table(data)
+            found = self._push_small(data, [each for each in short if each is not None])
+            if found is not None:
+                return found
         return self.push_each(self.by_query(data))
+
+    def _push_small(
+        self, data: pa.Table | pa.RecordBatch, short: list[SmallPushes]
+    ) -> list[Answers] | None:
+        """Push a few rows the short way; None if a query cannot take it."""
+        rows = 0
+        for each in short:
+            rows = each.fits(data)
+            if not rows:
+                return None
+        ending = [each for each in short if each.ends()]
+        answers = None
+        if not ending:
+            for each in short:
+                each.keep(rows)
+        elif self.alone:
+            answers = ending[0].end(rows)
+        else:
+            return None
+        self.rows_in += rows
+        return [answers] if answers is not None and len(answers) else []
 
     def push_each(self, batches: Mapping[Name, Any]) -> list[Answers]:
         """Like ``push``, with a batch for each query, which must all hold the same rows."""

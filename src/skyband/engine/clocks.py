@@ -22,15 +22,23 @@ __all__ = ["CountClock", "TimeClock", "windows_due"]
 NEVER = np.iinfo(np.int64).min
 
 
-def windows_due(panes: Panes, filled: Ints, after: int, upto: int, pending: int | None) -> Ints:
+def windows_due(
+    panes: Panes,
+    filled: Ints,
+    after: int,
+    upto: int,
+    pending: int | None,
+    lasts: Ints | None = None,
+) -> Ints:
     """Numbers of the windows to answer among those in ``(after, upto]``, ascending.
 
     They are the windows that cover a filled pane, plus the first empty window after each stretch of
     them; windows without a size have none of those. ``pending`` is the last answered window, if it
-    was not empty.
+    was not empty. ``lasts`` are the last windows with rows of each pane, if that depends on the
+    rows' source.
     """
     low = np.maximum(panes.first_window_of(filled), after + 1)
-    high = np.minimum(panes.last_window_of(filled), upto)
+    high = np.minimum(panes.last_window_of(filled) if lasts is None else lasts, upto)
     low, high = low[low <= high], high[low <= high]
     if pending is not None:
         # The pending window counts as a stretch here; it is removed again below.
@@ -68,6 +76,8 @@ class TimeClock:
         """The watermark at which it joined a stream that was already running; see ``join``."""
         self.filled: Ints = np.zeros(0, np.int64)
         """Sealed panes that have rows and that a future window covers."""
+        self.lasts: Ints | None = None
+        """The last window with rows of each of them, if that depends on the rows' source."""
 
     @property
     def sealed(self) -> int:
@@ -126,34 +136,44 @@ class TimeClock:
             return not len(self.filled)
         return self.panes.last_window_ending_by(watermark) <= self.answered
 
-    def advance(self, watermark: int, filled: Ints) -> Ints:
+    def advance(self, watermark: int, filled: Ints, lasts: Ints | None = None) -> Ints:
         """Move the watermark and return the windows due.
 
-        ``filled`` are the panes with rows that this seals.
+        ``filled`` are the panes with rows that this seals, ``lasts`` the last windows in which
+        their rows live, if that depends on the rows' source.
         """
         self.watermark = watermark
         upto = self.panes.last_window_ending_by(watermark)
         filled = np.concatenate([self.filled, filled])
+        if lasts is not None and self.lasts is not None:
+            lasts = np.concatenate([self.lasts, lasts])
         after = self.answered
         if after is None:
             after = int(self.panes.first_window_of(filled[0])) - 1 if len(filled) else upto
         if upto <= after:
-            self.filled = filled
+            self.filled, self.lasts = filled, lasts
             return np.zeros(0, np.int64)
-        due = windows_due(self.panes, filled, after, upto, self.pending)
+        covers = self._covers(filled, lasts, upto)
+        if upto == after + 1 and self.panes.sized:  # most often it is one window
+            due = np.full(int(covers or self.pending is not None), upto, np.int64)
+        else:
+            due = windows_due(self.panes, filled, after, upto, self.pending, lasts)
         self.answered = upto
-        self.pending = upto if self._covers(filled, upto) else None
-        self.filled = filled[self.panes.last_window_of(filled) > upto]
+        self.pending = upto if covers else None
+        live = (self.panes.last_window_of(filled) if lasts is None else lasts) > upto
+        self.filled, self.lasts = filled[live], None if lasts is None else lasts[live]
         if not self.panes.sized:
             self.filled = self.filled[:1]  # rows never leave, so the first pane says it all
         return due
 
-    def _covers(self, filled: Ints, window: int) -> bool:
+    def _covers(self, filled: Ints, lasts: Ints | None, window: int) -> bool:
         """Whether rows in the window will leave it, so that an empty answer may follow."""
         if not self.panes.sized:
             return False
-        first, end = self.panes.first_pane(window), self.panes.end_pane(window)
-        return bool(np.searchsorted(filled, end) > np.searchsorted(filled, first))
+        first, end = np.searchsorted(
+            filled, [self.panes.first_pane(window), self.panes.end_pane(window)]
+        )
+        return bool(end > first if lasts is None else (lasts[first:end] >= window).any())
 
     def copied(self) -> TimeClock:
         """An independent copy of this clock."""
@@ -163,15 +183,20 @@ class TimeClock:
 
     def state(self) -> dict[str, Any]:
         """Plain values for a snapshot."""
-        told = {
-            "seen": self.seen,
-            "ignored": sorted(self.ignored),
-            "watermark": self.watermark,
-            "answered": self.answered,
-            "pending": self.pending,
-            "filled": self.filled.tolist(),
-        }
-        return told if self.joined is None else {**told, "joined": self.joined}
+        lasts = {} if self.lasts is None else {"lasts": self.lasts.tolist()}
+        joined = {} if self.joined is None else {"joined": self.joined}
+        return (
+            lasts
+            | joined
+            | {
+                "seen": self.seen,
+                "ignored": sorted(self.ignored),
+                "watermark": self.watermark,
+                "answered": self.answered,
+                "pending": self.pending,
+                "filled": self.filled.tolist(),
+            }
+        )
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a snapshot."""
@@ -182,6 +207,7 @@ class TimeClock:
         self.pending = state["pending"]
         self.joined = state.get("joined")
         self.filled = np.array(state["filled"], np.int64)
+        self.lasts = np.array(state["lasts"], np.int64) if "lasts" in state else None
 
 
 class CountClock:

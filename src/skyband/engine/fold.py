@@ -29,7 +29,8 @@ from skyband.data.packing import under
 from skyband.engine.clocks import CountClock, TimeClock
 from skyband.engine.groups import LiveGroups
 from skyband.engine.open_panes import OpenPanes
-from skyband.engine.window_totals import totals_for
+from skyband.engine.window_totals import last_windows, totals_for
+from skyband.panes import SidePanes
 from skyband.query.base import Query
 from skyband.window import CountWindow
 
@@ -167,11 +168,14 @@ class Fold:
             return None  # most small pushes end here
         ahead, sealed, rest = self.open.split(lambda runs: runs.stamp < upto, apart)
         admitted, faults = self._admitted(sealed)
-        both = [r.stamp[run_starts(r.stamp)] for r in (ahead, admitted) if r is not None]
-        filled = np.concatenate([_NONE, *both])
+        both = [runs for runs in (ahead, admitted) if runs is not None]
+        filled = np.concatenate([_NONE, *(r.stamp[run_starts(r.stamp)] for r in both)])
         if len(elsewhere):
             filled = np.union1d(filled, elsewhere[elsewhere < upto])
-        numbers = self.time.advance(watermark, filled)
+        lasts = None
+        if isinstance(self.panes, SidePanes):
+            lasts = np.concatenate([_NONE, *(last_windows(self.panes, runs) for runs in both)])
+        numbers = self.time.advance(watermark, filled, lasts)
         self.open.keep(rest)
         if admitted is None and not len(numbers):
             return None
@@ -268,12 +272,13 @@ class Fold:
     def mark(self) -> tuple[Any, ...]:
         """The state that a failed push must restore."""
         counts, newest = self.count.counts.copy(), self.live.newest.copy()
-        kept = list(self.open.pieces), self.time.copied(), counts, newest, copy(self.totals)
+        kept = self.open.mark(), self.time.copied(), counts, newest, copy(self.totals)
         return *kept, self.synopsis.savepoint()
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Go back to the state that ``mark`` returned."""
-        self.open.pieces, self.time, self.count.counts, self.live.newest, self.totals, state = mark
+        pieces, self.time, self.count.counts, self.live.newest, self.totals, state = mark
+        self.open.rewind(pieces)
         if state is not None:
             self.synopsis.restore(state)
 

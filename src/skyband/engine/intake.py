@@ -13,11 +13,12 @@ from skyband.contract.checks import check_names
 from skyband.contract.checks import faults as faults_of
 from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import decoded, empty_batch, output_type, to_arrow
+from skyband.data.columns import output_type, to_arrow
 from skyband.data.group_table import GroupTable
 from skyband.data.memo import once
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.asked import Asked, Rows, check_somewhere
+from skyband.engine.chunks import as_table, chunks_of, one_batch_of
 from skyband.engine.clocks import NEVER, CountClock
 from skyband.engine.placement import (
     Arrivals,
@@ -35,38 +36,12 @@ from skyband.query.base import Query
 from skyband.window import CountWindow
 
 __all__ = [
-    "CHUNK_ROWS",
     "Intake",
     "Taken",
     "TimeLimits",
-    "as_table",
-    "chunks_of",
     "place_rows",
     "refuse",
 ]
-
-CHUNK_ROWS = 1 << 20
-"""Rows summarised at once. It never depends on the number of threads, as rounding might show it."""
-_SMALL_CHUNK = 1 << 16
-"""Chunks with fewer rows are joined with their neighbours: each costs Python some time."""
-
-
-def as_table(data: Any) -> pa.Table:
-    """A table from anything with the Arrow PyCapsule interface, without copying."""
-    if isinstance(data, pa.Table):
-        return decoded(data)
-    if isinstance(data, pa.RecordBatch):
-        return decoded(pa.Table.from_batches([data]))
-    problem = ""
-    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
-        try:
-            return decoded(pa.table(data))
-        except (pa.ArrowException, TypeError) as error:
-            problem = f" ({error})"
-    raise SchemaError(
-        "a batch must be a table with an Arrow interface (pyarrow, pandas, polars, DuckDB, ...), "
-        f"not {type(data).__name__}{problem}"
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,12 +180,12 @@ class Intake:
     def read(self, source: str, table: pa.Table, in_order: bool) -> list[Taken]:
         """Like ``take``, chunk by chunk; empty if the batch has no rows and its columns no types.
 
-        Large chunks are not joined, since that would copy them, but cut every ``CHUNK_ROWS``.
+        Large chunks are not joined, since that would copy them, but cut; see ``chunks_of``.
         """
         if self._says_nothing(source, table):
             return []
         self.bind(source, table.schema)
-        chunks = chunks_of(table.select(self.bound[source].names))
+        chunks = chunks_of(table.select(self.bound[source].names), self.synopsis.long_chunks)
         return [self._judged(source, batch, in_order) for batch in chunks]
 
     def take(self, source: str, data: Any, in_order: bool = False) -> Taken:
@@ -220,7 +195,7 @@ class Intake:
         """
         table = as_table(data)
         self.bind(source, table.schema)
-        batch = _one_batch(table.select(self.bound[source].names))
+        batch = one_batch_of(table.select(self.bound[source].names))
         return self._judged(source, batch, in_order)
 
     def _judged(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> Taken:
@@ -305,7 +280,7 @@ class Intake:
 
     def refuse_bad(self, source: str, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows."""
-        batch = _one_batch(table.select(self.bound[source].names))
+        batch = one_batch_of(table.select(self.bound[source].names))
         faults = self._judged(source, batch, sorted_before=False).faults
         if faults is not None:
             refuse(faults)
@@ -314,7 +289,7 @@ class Intake:
         """Rows of a time window by pane and group, without late and unused rows."""
         axis, since = self.synopsis.axes.get(taken.source), self.panes.since
         if since is None or taken.ticks is None or not bool((taken.ticks < since).any()):
-            return place_rows(taken, axis, self.panes, groups, sealed)
+            return place_rows(taken, axis, self.panes.of(taken.source), groups, sealed)
         # Rows before the landmark of a landmark window are not used.
         kept = np.flatnonzero(taken.ticks >= since)
         ticks = taken.ticks[kept] if len(kept) else None
@@ -360,33 +335,6 @@ def _spread(mask: Mask, kept: Mask) -> Mask:
 
 def _without(batch: pa.RecordBatch, faults: Faults | None) -> pa.RecordBatch:
     return batch if faults is None else batch.filter(pa.array(~faults.mask))
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    batches = table.to_batches()
-    if len(batches) == 1:
-        return batches[0]
-    if not batches:
-        return empty_batch(table.schema)
-    return table.combine_chunks().to_batches()[0] if table.num_rows else batches[0]
-
-
-def chunks_of(table: pa.Table) -> list[pa.RecordBatch]:
-    """The chunks of a table: large ones cut, small neighbours joined; at least one."""
-    batches = [b for b in table.to_batches(max_chunksize=CHUNK_ROWS) if b.num_rows]
-    if len(batches) < 2:
-        return batches or [_one_batch(table.slice(0, 0))]
-    found: list[list[pa.RecordBatch]] = []
-    rows = _SMALL_CHUNK
-    for batch in batches:
-        if rows >= _SMALL_CHUNK or batch.num_rows >= _SMALL_CHUNK:
-            found.append([])
-            rows = 0
-        found[-1].append(batch)
-        rows += batch.num_rows
-    return [
-        each[0] if len(each) == 1 else _one_batch(pa.Table.from_batches(each)) for each in found
-    ]
 
 
 def refuse(faults: Faults) -> None:

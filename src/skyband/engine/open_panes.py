@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,17 @@ __all__ = ["OpenPanes"]
 _MOST_PIECES = 64
 _FEW_ROWS = 100_000
 _BEYOND = int(np.iinfo(np.int64).max)
+
+
+class Unsettled(Protocol):
+    """Rows that belong to open panes and are not summarised yet."""
+
+    rows: int
+    least: int
+
+    def settle(self) -> None: ...
+    def mark(self) -> tuple[Any, ...]: ...
+    def rewind(self, mark: tuple[Any, ...]) -> None: ...
 
 
 class OpenPanes:
@@ -33,11 +44,15 @@ class OpenPanes:
         self._added: int | None = None
         self.blank: Runs | None = None
         """A summary without panes, kept for its columns; None until the first summary."""
+        self.waiting: Unsettled | None = None
+        """Rows that are summarised as soon as the pieces are read."""
         self._settled = 0
         """The number of rows after the pieces were last combined."""
 
     @property
     def pieces(self) -> list[Runs]:
+        if self.waiting is not None and self.waiting.rows:
+            self.waiting.settle()
         return self._pieces
 
     @pieces.setter
@@ -49,6 +64,8 @@ class OpenPanes:
         """The first open pane with rows; beyond all panes if there is none."""
         if self._least is None:
             self._least = min((int(runs.stamp.min()) for runs in self._pieces), default=_BEYOND)
+        if self.waiting is not None and self.waiting.rows:
+            return min(self._least, self.waiting.least)
         return self._least
 
     @property
@@ -56,7 +73,9 @@ class OpenPanes:
         return sum(piece.nbytes for piece in self.pieces)
 
     def take(self, runs: Runs) -> None:
-        """Add summaries."""
+        """Add summaries; what waits comes first."""
+        if self.waiting is not None and self.waiting.rows:
+            self.waiting.settle()
         if self.blank is None:
             self.blank = runs.slice(0, 0)
         if len(runs):
@@ -121,6 +140,17 @@ class OpenPanes:
         if cut == len(last) or last.repeats.any():
             return None, self._combined(pieces)
         return self._combined([*early, last.slice(0, cut)]), last.slice(cut, len(last))
+
+    def mark(self) -> tuple[Any, ...]:
+        """What ``rewind`` goes back to; pieces are never changed, only replaced."""
+        waiting = None if self.waiting is None else self.waiting.mark()
+        return list(self._pieces), waiting
+
+    def rewind(self, mark: tuple[Any, ...]) -> None:
+        """Go back to a mark."""
+        self.pieces, waiting = mark
+        if self.waiting is not None and waiting is not None:
+            self.waiting.rewind(waiting)
 
     def keep(self, rest: list[Runs]) -> None:
         """Set what stays open after sealing; it is combined once it has doubled."""

@@ -9,13 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband import registry
 from skyband.arrays import Codes, Ints
+from skyband.contract.checks import QuickTests
 from skyband.contract.rows import Faults, Refused, Rows, Windows
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.packing import under
+from skyband.query.base import Query
 
-__all__ = ["PerGroup"]
+__all__ = ["PerGroup", "make_synopsis"]
 
 
 class PerGroup(Synopsis[Any]):
@@ -57,6 +60,9 @@ class PerGroup(Synopsis[Any]):
 
     def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
         return self.model.validate(source, batch)
+
+    def quick_tests(self, source: str) -> QuickTests | None:
+        return self.model.quick_tests(source)
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
         return self.model.shard(source, batch, shards)
@@ -206,3 +212,12 @@ def _as_group(runs: Runs, group: int) -> Runs:
 
 def _covers(filled: Ints, first: int, end: int) -> bool:
     return bool(np.searchsorted(filled, end) > np.searchsorted(filled, first))
+
+
+def make_synopsis(query: Query) -> Synopsis[Any]:
+    """The synopsis of a query; one that handles many groups if the query has groups."""
+    cls = registry.load(query.kind, registry.choose(query))
+    if query.groups and not cls.many_groups:
+        return PerGroup(lambda: cls(query))
+    synopsis: Synopsis[Any] = cls(query)
+    return synopsis

@@ -7,67 +7,37 @@ summarised elsewhere, so a ``SummarySession`` takes summaries and is given the w
 from __future__ import annotations
 
 import time as wall_clock
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from skyband import registry
 from skyband.answers.answer import Answers
 from skyband.answers.position import Position
 from skyband.contract.rows import Faults
-from skyband.contract.runs import Runs
-from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
+from skyband.engine.chunks import as_table
 from skyband.engine.fold import Fold, Step
-from skyband.engine.intake import Intake, Taken, as_table, refuse
+from skyband.engine.intake import Intake, Taken, refuse
 from skyband.engine.moves import Move, make_moves
 from skyband.engine.peek import peek
-from skyband.engine.per_group import PerGroup
+from skyband.engine.per_group import make_synopsis
 from skyband.engine.placement import Placed
 from skyband.engine.position import position
+from skyband.engine.small_pushes import SmallPushes, small_pushes
+from skyband.engine.summary import OutOfOrder, Summarise, Summary, columns_of_answers, too_late
 from skyband.engine.workers import Workers
-from skyband.errors import DataError, EngineError, SchemaError, SkybandError
+from skyband.errors import EngineError, SchemaError, SkybandError
 from skyband.query.base import Query
-from skyband.window import CountWindow, duration_text
 
 __all__ = ["ONLY", "OutOfOrder", "Session", "Summarise", "Summary", "make_synopsis"]
 
 ONLY = ""
 """The name of the source if there is only one."""
 COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered")
-
-
-@dataclass
-class Summary:
-    """The summaries of a batch's rows, and counts of the rows left out."""
-
-    runs: Runs | None = None
-    late: int = 0
-    unused: int = 0
-    earliest_late: int = 0
-    """The least time among the late rows."""
-
-
-Summarise = Callable[[Sequence[Taken], Fold, int], list[Summary]]
-"""From chunks of rows, a fold and its first open pane to summaries of the fold's panes."""
-
-
-class OutOfOrder(Exception):  # noqa: N818  no error: the reader sorts the source and starts again
-    """A row came too late in a source that can be sorted."""
-
-
-def make_synopsis(query: Query) -> Synopsis[Any]:
-    """The synopsis of a query; one that handles many groups if the query has groups."""
-    cls = registry.load(query.kind, registry.choose(query))
-    if query.groups and not cls.many_groups:
-        return PerGroup(lambda: cls(query))
-    synopsis: Synopsis[Any] = cls(query)
-    return synopsis
 
 
 class Session:
@@ -108,6 +78,7 @@ class Session:
         """The greatest time that others had seen, if this session joins a running stream."""
         self.rows = dict.fromkeys(COUNTS, 0)
         self._heard: dict[str, float] = {}
+        self._small: tuple[SmallPushes | None] | None = None
 
     # Rows --------------------------------------------------------------------------------------
 
@@ -119,11 +90,15 @@ class Session:
         """Read a batch as ``push`` does; rows are taken when the move is made."""
         taken = self.reading(self.by_source(data))
         self.refuse(taken)
-        return (
-            Move(self, self.start(), partial(self.taking, taken, self._summaries))
-            if taken
-            else None
-        )
+        begin = partial(self.taking, taken, self._summaries)
+        return Move(self, self.start(), begin) if taken else None
+
+    @property
+    def small(self) -> SmallPushes | None:
+        """The short way for pushes of a few rows; None if there is none, or not yet."""
+        if self._small is None and self.fold is not None:
+            self._small = (small_pushes(self),)
+        return None if self._small is None else self._small[0]
 
     def reading(self, batches: Mapping[str, Any]) -> list[Taken]:
         """The good and bad rows of batches, by source and chunk; none where a batch says nothing.
@@ -182,11 +157,6 @@ class Session:
         if self.fold is None:
             raise EngineError("there is nothing to see yet: no batch has been pushed")
         return position(self.fold, id_, group)
-
-    def furthest_behind(self, sources: Sequence[str]) -> str:
-        """The source to read next: one without a time yet, or else the one with the least time."""
-        seen = {} if self.fold is None else self.fold.time.seen
-        return min(sources, key=lambda name: (seen.get(name) is not None, seen.get(name) or 0))
 
     def taking(self, taken: list[Taken], summarise: Summarise, fold: Fold) -> Step | None:
         """Take the rows that were read; ``summarise`` turns them into summaries of open panes."""
@@ -256,17 +226,7 @@ class Session:
             raise OutOfOrder
         if not self.late_is_an_error or self.on_bad == "skip":
             return
-        window, mark = self.query.window, fold.time.watermark
-        assert not isinstance(window, CountWindow)
-        assert mark is not None
-        needed = mark + window.lateness_ticks - earliest
-        said = f"{needed}" if window.integer else f"'{duration_text(needed)}'"
-        where = f" of source {source!r}" if source else ""
-        raise DataError(
-            f"{count:,} row{'s' if count != 1 else ''}{where} came too late: the source is out of "
-            f"order, and their panes were already sealed. A window with lateness={said} would take "
-            "them; on_bad='skip' counts them and goes on; rank sorts a table and files for you"
-        )
+        raise too_late(self.query, fold, count, earliest, source)
 
     def _drop_idle(self, fold: Fold, now: float) -> None:
         assert self.idle is not None
@@ -308,17 +268,8 @@ class Session:
 
         For a source without any batch, they are the columns that the query names.
         """
-        query, fold = self.query, self.fold
-        missing = query.needs_mapping and set(query.sources) - set(self.bound)
-        if fold is not None and not missing:
-            return fold.schema()
-        known = {} if fold is None else {field.name: field.type for field in fold.schema()}
-        known["rank"] = pa.int32()
-        if isinstance(query.window, CountWindow) or query.window.integer:
-            known |= {"window_start": pa.int64(), "window_end": pa.int64()}
-        seen = [name for schema in self.intake.untyped.values() for name in schema.names]
-        names = query.answer_names(seen)
-        return pa.schema([(name, known.get(name, pa.null())) for name in names])
+        complete = not self.query.needs_mapping or not set(self.query.sources) - set(self.bound)
+        return columns_of_answers(self.query, self.fold, complete, self.intake.untyped.values())
 
     def needed(self, source: str, schema: pa.Schema) -> tuple[str, ...] | None:
         """The columns to read of a file with this schema; None for all of them.
@@ -360,7 +311,7 @@ class Session:
         """Forget the columns of the sources; only for a session that has taken no rows."""
         self.intake = Intake(self.query, make_synopsis(self.query))
         self.synopsis = self.intake.synopsis
-        self.fold, self.several = None, None
+        self.fold, self.several, self._small = None, None, None
 
     @contextmanager
     def named(self) -> Iterator[None]:

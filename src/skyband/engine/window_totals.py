@@ -10,10 +10,11 @@ import numpy.typing as npt
 from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, run_starts
-from skyband.panes import DecayPanes, Panes
+from skyband.panes import DecayPanes, Panes, SidePanes
 
-__all__ = ["Totals", "totals_for"]
+__all__ = ["Totals", "last_windows", "totals_for"]
 
+_NEVER = np.iinfo(np.int64).min
 _GROUP_SHIFT = 40
 """Count windows key their pane totals by group and pane; 2^40 panes per group are enough."""
 
@@ -123,8 +124,46 @@ class RunningTotals(Totals):
             self.keys = np.append(end - 1, self.keys[upto:])
 
 
+class SideTotals(Totals):
+    """The number of rows of every live pane by source, if each source has its own window."""
+
+    panes: SidePanes
+
+    def __init__(self, panes: SidePanes) -> None:
+        super().__init__(panes, counting=False)
+        self.weights = np.zeros((0, len(panes.sides)), np.int64)
+
+    def add(self, sealed: Runs | None) -> None:
+        if sealed is not None:
+            self.keys = np.concatenate([self.keys, sealed.stamp])
+            self.weights = np.concatenate([self.weights, _rows_by_side(self.panes, sealed)])
+
+    def of(self, windows: Windows) -> npt.NDArray[Any]:
+        sums = np.zeros((len(self.keys) + 1, len(self.panes.sides)), np.int64)
+        np.cumsum(self.weights, axis=0, out=sums[1:])
+        high = np.searchsorted(self.keys, windows.end)
+        totals = np.zeros(len(windows), np.int64)
+        for at, (source, _) in enumerate(self.panes.sides):
+            first = np.maximum(windows.first, self.panes.first_of(source, windows.end))
+            totals += sums[high, at] - sums[np.searchsorted(self.keys, first), at]
+        return totals
+
+
+def _rows_by_side(panes: SidePanes, runs: Runs) -> Ints:
+    return np.stack([runs.scalars[f"rows/{source}"] for source, _ in panes.sides], axis=1)
+
+
+def last_windows(panes: SidePanes, runs: Runs) -> Ints:
+    """For each pane, the last window that has rows of it, if each source has its own window."""
+    rows = _rows_by_side(panes, runs)
+    lasts = [panes.of(source).last_window_of(runs.stamp) for source, _ in panes.sides]
+    return np.asarray(np.where(rows > 0, np.stack(lasts, axis=1), _NEVER).max(axis=1))
+
+
 def totals_for(panes: Panes, counting: bool) -> Totals:
     """Totals for windows that are made of these panes."""
+    if isinstance(panes, SidePanes):
+        return SideTotals(panes)
     return (Totals if panes.sized else RunningTotals)(panes, counting)
 
 

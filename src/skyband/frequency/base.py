@@ -3,11 +3,14 @@
 A partial answer holds the best k items of each (window, group) with their ``count``. It also has
 ``estimate``, which decides the rank, if that may differ from the count, and ``error``, if that may
 be more than zero. Shards split by item, so the full answer is the best k of the shards' answers.
+
+If the answer states its ``mu``, a partial answer has one item more, and a scalar ``bound:mu`` for
+what it leaves out. ``finish`` shows the best k; ``mu`` bounds the counts of all other items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Array, Hashes, Ints, Mask, Saved, State
-from skyband.contract.checks import Test, faults, named, null_tests, number_tests, numeric
+from skyband.contract.checks import (
+    QuickTests,
+    Test,
+    faults,
+    named,
+    null_tests,
+    number_tests,
+    numeric,
+    within,
+)
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
@@ -83,10 +95,16 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         return np.dtype(np.int64 if whole else np.float64)
 
     def output(self) -> pa.Schema:
+        return self._output
+
+    @cached_property
+    def _output(self) -> pa.Schema:
         shown = [pa.field(n, output_type(self.schema.field(n).type)) for n in self.items]
         counted = pa.from_numpy_dtype(self.dtype)
         kept = [pa.field(n, output_type(self.schema.field(n).type)) for n in self.query.keep]
-        return pa.schema([*shown, pa.field("count", counted), pa.field("error", counted), *kept])
+        proven = [pa.field("proven", pa.bool_())] if self.query.proof else []
+        known = [pa.field("count", counted), pa.field("error", counted), *proven]
+        return pa.schema([*shown, *known, *kept])
 
     # Rows -------------------------------------------------------------------------------------
 
@@ -100,6 +118,14 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
             tests += number_tests(batch, "weight", query.weight)
             tests.append((query.weight, "the weight is negative or too large", unfit))
         return faults(batch, tests + null_tests(batch, time=query.time))
+
+    def quick_tests(self, source: str) -> QuickTests | None:
+        weight = self.query.weight
+        if weight is None:
+            return {}
+        floating = pa.types.is_floating(self.schema.field(weight).type)
+        most = np.finfo(np.float64).max if floating else np.iinfo(np.int64).max
+        return {weight: within(0, most)}
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
         return shards_of([batch.column(name) for name in self.items], shards)
@@ -210,18 +236,60 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
 
     # Answers ----------------------------------------------------------------------------------
 
+    @property
+    def bounded(self) -> bool:
+        """Whether answers state ``mu``, the greatest count that an item left out may have."""
+        return self.query.proof or not self.exact
+
+    @property
+    def reads(self) -> int:
+        """How many items a partial answer holds: one more than k if answers state ``mu``."""
+        return self.query.k + self.bounded
+
+    def bounds(self) -> Mapping[str, Any]:
+        """An answer without rows leaves nothing out."""
+        return {"mu": self.dtype.type(0).item()} if self.bounded else {}
+
     def finish(self, partials: Sequence[Runs]) -> Runs:
         runs = Runs.concat(partials)
         part = runs.parts["items"]
         if len(partials) > 1:
-            runs = runs.ordered().united(np.logical_and.reduceat)  # of the scalar ``exact``
-            part = self.item_type.settled(runs.parts["items"], self.query.k)
-        columns: dict[str, Any] = {name: part[f"item:{name}"] for name in self.items}
-        columns["count"] = to_arrow(part["count"])
-        known = "error" in part.columns
-        columns["error"] = to_arrow(part["error"] if known else np.zeros(len(part), self.dtype))
-        columns |= {name: part[f"keep:{name}"] for name in self.query.keep}
-        return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)}, runs.scalars)
+            runs = _one_per_window(runs.ordered())
+            part = self.item_type.settled(runs.parts["items"], len(part))
+        shown, scalars = part.first_rows(self.query.k), dict(runs.scalars)
+        error = shown["error"] if "error" in shown.columns else np.zeros(len(shown), self.dtype)
+        columns: dict[str, Any] = {name: shown[f"item:{name}"] for name in self.items}
+        columns |= {"count": to_arrow(shown["count"]), "error": to_arrow(error)}
+        if self.bounded:
+            mu = _greatest_after(part, self.query.k)
+            if "bound:mu" in scalars:
+                mu = np.maximum(mu, scalars["bound:mu"])
+            scalars["bound:mu"] = mu
+            if self.query.proof:
+                least = np.repeat(mu, shown.lengths)
+                columns["proven"] = to_arrow(shown["count"] - error >= least)
+        columns |= {name: shown[f"keep:{name}"] for name in self.query.keep}
+        return Runs(runs.stamp, runs.group, {"rows": Part(shown.offsets, columns)}, scalars)
+
+
+def _one_per_window(runs: Runs) -> Runs:
+    """The partial answers of shards, joined: exact if all are, with the greatest ``mu``."""
+    fresh = np.flatnonzero(~runs.repeats)
+    merge = {"exact": np.logical_and, "bound:mu": np.maximum}
+    scalars = {name: merge[name].reduceat(values, fresh) for name, values in runs.scalars.items()}
+    parts = {name: part.joined(fresh) for name, part in runs.parts.items()}
+    return Runs(runs.stamp[fresh], runs.group[fresh], parts, scalars)
+
+
+def _greatest_after(part: Part, k: int) -> Array:
+    """For each run, the greatest count after its first k rows; 0 if there are no others."""
+    counts = part["count"]
+    found = np.zeros(len(part.lengths), counts.dtype)
+    some = part.lengths > k
+    if some.any():
+        pairs = np.stack([part.offsets[:-1][some] + k, part.offsets[1:][some]], axis=1).ravel()
+        found[some] = np.maximum.reduceat(np.append(counts, 0), pairs)[::2]
+    return found
 
 
 def _unfit(column: pa.Array) -> Mask | None:

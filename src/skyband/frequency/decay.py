@@ -197,7 +197,8 @@ class DecayedCounts(RunningCounts):
             "error": part["error"] * by_item,
         }
         part = only(Part(part.offsets, columns), shown)
-        return kept.with_parts(items=part).take(part.lengths > 0)
+        kept = kept.with_parts(items=part).with_scalars(floor=kept.scalars["floor"] * factor)
+        return kept.take(part.lengths > 0)
 
 
 def _key(run: Ints, hashes: Any) -> Any:

@@ -47,15 +47,15 @@ class Exact(FrequencySynopsis):
     counts: WindowCounts
 
     def start(self) -> None:
-        query, groups = self.query, bool(self.query.groups)
+        query, groups, best = self.query, bool(self.query.groups), self.reads
         if self.own_windows:
-            self.counts = OwnWindows(self.item_type, query.k, self.dtype, groups)
+            self.counts = OwnWindows(self.item_type, best, self.dtype, groups)
         elif query.window.panes.per_window == 1:
-            self.counts = Tumbling(self.item_type, query.k, self.dtype)
+            self.counts = Tumbling(self.item_type, best, self.dtype)
         elif groups and self.dtype.kind == "i":
-            self.counts = GroupedCounts(self.item_type, query.k)
+            self.counts = GroupedCounts(self.item_type, best)
         else:
-            self.counts = PaneSums(self.item_type, query.k, self.dtype, groups)
+            self.counts = PaneSums(self.item_type, best, self.dtype, groups)
 
     def _summarise(self, rows: Rows) -> Runs:
         weights, total = self.weighed(rows)

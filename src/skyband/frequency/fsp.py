@@ -62,7 +62,7 @@ class Fsp(SketchSynopsis):
     def start(self) -> None:
         sums = OwnWindows if self.own_windows else PaneSums
         self.lists = sums(
-            self.item_type, self.query.k, self.dtype, bool(self.query.groups),
+            self.item_type, self.reads, self.dtype, bool(self.query.groups),
             values=("count", "error", "absent"), answer=self._lifted,
         )  # fmt: skip
         self.total = np.zeros(COUNTS, np.int64)
@@ -119,8 +119,11 @@ class Fsp(SketchSynopsis):
     def _partial(self, first: int, end: int, group: int | None) -> Runs:
         return self.lists.partial(first, end, group)
 
-    def _lifted(self, asked: Windows, part: Part) -> Runs:
-        """Answers, with what an item may count in panes whose lists lack it added to both."""
+    def _lifted(self, asked: Windows, part: Part, rest: Array) -> Runs:
+        """Answers, with what an item may count in panes whose lists lack it added to both.
+
+        The same is added to what is left out: ``rest`` is the greatest count minus ``absent``.
+        """
         assert asked.group is not None
         low = np.searchsorted(self.gap_key, self._key(asked.group, asked.first))
         high = np.searchsorted(self.gap_key, self._key(asked.group, asked.end))
@@ -132,10 +135,11 @@ class Fsp(SketchSynopsis):
         lift = np.maximum(np.repeat(lost, part.lengths) - part["absent"], 0)
         columns = {name: part[name] for name in ("error", *self.item_type.columns)}
         columns |= {"estimate": part["count"], "count": part["count"] + lift}
-        part = self.item_type.ranked(Part(part.offsets, columns), self.query.k)
+        part = self.item_type.ranked(Part(part.offsets, columns), self.reads)
         lift = part["count"] - part["estimate"]
         part = Part(part.offsets, {**part.columns, "error": part["error"] + lift})
-        return Runs(asked.number, asked.group, {"items": part}, {"exact": ~some})
+        scalars: dict[str, Array] = {"exact": ~some, "bound:mu": lost + rest}
+        return Runs(asked.number, asked.group, {"items": part}, scalars)
 
     # State ------------------------------------------------------------------------------------
 

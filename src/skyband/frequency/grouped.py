@@ -136,7 +136,7 @@ class GroupedCounts(CodedCounts):
         part = part.take(run)
         cuts = run_starts(owner)
         starts, stops = part.offsets[cuts], part.offsets[np.append(cuts[1:], len(owner))]
-        code, total, ends = recount(
+        code, total, ends, _ = recount(
             part["code"], part["value"].reshape(-1, 1), starts, stops[: len(cuts)],
             self.index.bound, self.order_key, self.k, self.item_type.decided,
         )  # fmt: skip

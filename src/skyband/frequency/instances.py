@@ -85,15 +85,16 @@ class SpaceSaving(CounterSketch):
             self.control, self.item, self.row, self.f, self.err, self.alpha, self.heap, self.low,
             self.slack, self.table,
         )  # fmt: skip
-        slots, rows, values, ends, proven = kernel.fold_instances(
-            stamp, kernel.Pushed(*pushed), windows.first, windows.end, self.query.k, self.filtered,
+        slots, rows, values, ends, proven, mu = kernel.fold_instances(
+            stamp, kernel.Pushed(*pushed), windows.first, windows.end, self.reads, self.filtered,
             shape.per_window, self.every, self.last, self.started, instances, self.shift,
             self.total, self.ended,
         )  # fmt: skip
         found = None
         if len(windows):
             columns = self._items(panes, slots, rows)
-            found = self._answers(windows.number, np.diff(ends, prepend=0), values, columns, proven)
+            lengths = np.diff(ends, prepend=0)
+            found = self._answers(windows.number, lengths, values, columns, proven, mu)
         self._materialise(panes, self._used())
         return found
 
@@ -115,7 +116,8 @@ class SpaceSaving(CounterSketch):
         covered = np.flatnonzero(self.started >= first)
         if not len(covered):
             none = np.zeros((0, 2), self.dtype)
-            return self._answers(_NONE, _NONE, none, self.store.gather(_NONE), _NONE > 0)
+            columns = self.store.gather(_NONE)
+            return self._answers(_NONE, _NONE, none, columns, _NONE > 0, none[:, 0])
         i = covered[np.argmin(self.started[covered])]
         live = self.heap[i, : self.control[i, kernel.SIZE]]
         values = np.stack([self.f[i, live], self.err[i, live]], axis=1)
@@ -123,16 +125,18 @@ class SpaceSaving(CounterSketch):
             self.control[i, kernel.REMOVALS] or self.alpha[i].any() or self.err[i, live].any()
         )
         columns = self.store.gather(i * self.capacity + live)
-        lengths = np.array([len(live)])
-        return self._answers(np.zeros(1, np.int64), lengths, values, columns, np.array([clean]))
+        lengths, mu = np.array([len(live)]), self.alpha[i].max(keepdims=True)
+        number = np.zeros(1, np.int64)
+        return self._answers(number, lengths, values, columns, np.array([clean]), mu)
 
     def _answers(
-        self, number: Array, lengths: Array, values: Array, columns: dict[str, Any], proven: Array
-    ) -> Runs:
+        self, number: Array, lengths: Array, values: Array, columns: dict[str, Any], proven: Array,
+        mu: Array,
+    ) -> Runs:  # fmt: skip
         counted = {"count": values[:, 0], "error": values[:, 1]}
-        part = self.item_type.settled(Part(offsets_of(lengths), columns | counted), self.query.k)
+        part = self.item_type.settled(Part(offsets_of(lengths), columns | counted), self.reads)
         group = np.zeros(len(number), np.int32)
-        return Runs(number, group, {"items": part}, {"exact": proven})
+        return Runs(number, group, {"items": part}, {"exact": proven, "bound:mu": mu})
 
     # State ------------------------------------------------------------------------------------
 

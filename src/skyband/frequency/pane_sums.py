@@ -24,8 +24,10 @@ from skyband.kernels.frequency.pane_sums import FLIP, HEAD, TAIL, dead_codes, fo
 
 __all__ = ["OwnWindows", "PaneSums"]
 
-Answer = Callable[[Windows, Part], Runs]
-"""Makes answers from the best items of (window, group) pairs and the sums of their values."""
+Answer = Callable[[Windows, Part, Array], Runs]
+"""Makes answers from the best items of (window, group) pairs and the sums of their values.
+
+The array has, for lists with errors, the greatest count minus ``absent`` of the other items."""
 
 _STRETCH = 1 << 16
 _PANE_BITS = 40
@@ -109,7 +111,7 @@ class PaneSums(CodedCounts):
         place[TAIL] = pushed
         members, groups = self._members()
         known, many = self.index.bound, len(groups) - 1
-        code, value, ended, end, per_window = fold_lists(
+        code, value, ended, end, per_window, rest = fold_lists(
             self.tape["code"], self.tape["value"], self.tape["rest"], self.pane, self.starts, place,
             self.old[:known], self.fresh[:known], self.refs[:known], windows.first, windows.end,
             members, groups, self._sequence(many, windows.ranks), self.order_key[:known],
@@ -119,7 +121,7 @@ class PaneSums(CodedCounts):
         asked = Windows(
             windows.number[which], windows.first[which], windows.end[which], windows.ranks, ended
         )
-        answers = self._best(asked, end, code, value)
+        answers = self._best(asked, end, code, value, rest)
         self._expire(place)
         return answers
 
@@ -204,16 +206,16 @@ class PaneSums(CodedCounts):
         """Answers counted from scratch, each over the entries from ``low`` to ``high``."""
         known, decided = self.index.bound, self.item_type.decided
         keys = self.order_key[:known]
-        found, sums, end = recount(code, value, low, high, known, keys, self.k, decided)
-        return self._best(asked, end, found, sums)
+        found, sums, end, rest = recount(code, value, low, high, known, keys, self.k, decided)
+        return self._best(asked, end, found, sums, rest)
 
-    def _best(self, asked: Windows, end: Ints, code: Array, value: Array) -> Runs:
+    def _best(self, asked: Windows, end: Ints, code: Array, value: Array, rest: Array) -> Runs:
         """Answers from the best codes and their sums, one for each (window, group) of ``asked``."""
         columns: dict[str, Any] = {name: value[:, i] for i, name in enumerate(self.values)}
         offsets = offsets_of(np.diff(end, prepend=0))
-        return self.answer(asked, Part(offsets, columns | self.store.gather(code)))
+        return self.answer(asked, Part(offsets, columns | self.store.gather(code)), rest)
 
-    def _counted(self, asked: Windows, part: Part) -> Runs:
+    def _counted(self, asked: Windows, part: Part, rest: Array) -> Runs:
         assert asked.group is not None
         return self._answers(asked.number, asked.group, part)
 

@@ -31,7 +31,7 @@ from skyband.kernels.frequency.counting import count_runs
 from skyband.query.checks import count
 from skyband.query.frequency import HeavyHitters
 
-__all__ = ["CounterSketch", "SketchSynopsis"]
+__all__ = ["CounterSketch", "Pushed", "SketchSynopsis"]
 
 _NO_HASHES = np.zeros(0, np.uint64)
 _MOST_PANES = 10_000

@@ -226,12 +226,15 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         more = (f"keep:{name}" for name in self.query.keep)
         names = ("count", "error", *self.item_type.columns, *more)
         part = self._likely(Part(part.offsets, {n: part[n] for n in names}))
-        part = self.item_type.settled(part, self.query.k)
-        return Runs(kept.stamp, kept.group, {"items": part}, {"exact": exact})
+        part = self.item_type.settled(part, self.reads)
+        scalars: dict[str, Array] = {"exact": exact}
+        if self.bounded:
+            scalars["bound:mu"] = kept.scalars["floor"]
+        return Runs(kept.stamp, kept.group, {"items": part}, scalars)
 
     def _likely(self, part: Part) -> Part:
-        """The items of each run that can be among its best k: those with the k greatest counts."""
-        k, lengths = self.query.k, part.lengths
+        """The items of each run that can be among its best: those with the greatest counts."""
+        k, lengths = self.reads, part.lengths
         if not len(part) or lengths.max() <= k:
             return part
         run = np.repeat(np.arange(len(lengths)), lengths)

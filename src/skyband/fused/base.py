@@ -15,7 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Array, Codes, Floats, Ints, Mask, Saved
-from skyband.contract.checks import faults, named, null_tests, number_tests, numeric, plain_key
+from skyband.contract.checks import (
+    QuickTests,
+    faults,
+    named,
+    null_tests,
+    number_tests,
+    numeric,
+    plain_key,
+    within,
+)
 from skyband.contract.rows import Faults, Refused, Rows
 from skyband.contract.runs import Part, Runs, pick
 from skyband.contract.synopsis import Synopsis
@@ -117,6 +126,16 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         outside = self._outside(_floats(batch.column(query.value)), stream)
         tests.append((query.value, "the value is outside the bounds of its stream", outside))
         return faults(batch, tests)
+
+    def quick_tests(self, source: str) -> QuickTests | None:
+        query = self.query
+        alike = (self.low == self.low[0]).all() and (self.high == self.high[0]).all()
+        if query.stream is None or not self._named(source) or not alike:
+            return None
+        known = set(query.streams)
+        tests: QuickTests = {query.value: within(float(self.low[0]), float(self.high[0]))}
+        tests[query.stream] = lambda names: known.issuperset(names.to_pylist())
+        return tests
 
     def _outside(self, value: Floats, stream: Codes) -> Mask | None:
         if not any_outside(frozen(value), frozen(stream), self.low, self.high):

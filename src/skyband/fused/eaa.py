@@ -9,7 +9,7 @@ import numpy as np
 from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State
 from skyband.contract.checks import integer_option
 from skyband.data.packing import prefixed, under
-from skyband.fused.live import NEVER, STRETCH, LiveReports
+from skyband.fused.live import NEVER, LiveReports
 from skyband.fused.log import Reports
 from skyband.fused.sketches import SelfJoin
 from skyband.kernels.fused.sweep import best_values, compact, dominated, instances
@@ -43,8 +43,10 @@ class Eaa(LiveReports):
     [{'car': 'a', 'score': 0.9}]
     """
 
-    usual_slack: ClassVar[int] = STRETCH // 2
-    """Reports that may accumulate beyond twice what the last sweep left."""
+    usual_slack: ClassVar[int] = 256
+    """Reports that may accumulate beyond twice what the last sweep left: few enough that a window
+    of a thousand reports needs less than ``sla`` would, many enough to spread the cost of a call.
+    """
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)

@@ -13,6 +13,11 @@ __all__ = ["Guard"]
 Table = tuple[Hashes, Codes, Ints]
 
 
+def _fill(table: Table) -> int:
+    """How many pairs a table may hold: three quarters of its slots, so that probes stay short."""
+    return 3 * len(table[0]) // 4
+
+
 class Guard:
     """Remembers the panes of the last m reports of every (object, stream) in the window.
 
@@ -58,34 +63,33 @@ class Guard:
         bad = np.zeros(len(keys), np.bool_)
         at = 0
         while at < len(keys):
-            room = len(table[0]) // 2 - used
-            if room < min(len(keys) - at, len(table[0]) // 8):
-                used, table = self._wider(used, table, int(oldest[at]))
-                room = len(table[0]) // 2 - used
+            room = _fill(table) - used
+            if room < max(min(len(keys) - at, len(table[0]) // 32), 1):
+                used, table = self._renewed(table, int(oldest[at]))
+                room = _fill(table) - used
             upto = min(at + room, len(keys))
             used += remember(keys, pane, oldest, table, bad, at, upto)
             at = upto
         return bad, used, table
 
-    def _wider(self, used: int, table: Table, oldest: int) -> tuple[int, Table]:
+    def _renewed(self, table: Table, oldest: int) -> tuple[int, Table]:
         """A table of the pairs that still have a report in pane ``oldest`` or later.
 
-        Between a sixteenth and a quarter of it is in use, so that it need not be rebuilt soon.
+        It has room for a quarter more, so that it need not be rebuilt soon.
         """
-        slots = len(table[0])
-        wider = self._empty(slots // 2)
-        live = live_slots(table, oldest, wider)
-        if not slots // 16 <= live + 16 <= slots // 4:
-            return live, self._moved(wider, live)
-        return live, wider
+        live = self._live(table, oldest)
+        wider = self._empty(live + live // 4 + 64)
+        return live_slots(table, oldest, wider), wider
 
-    def _moved(self, table: Table, live: int) -> Table:
-        target = self._empty(2 * live + 64)
-        live_slots(table, int(np.iinfo(np.int64).min), target)
-        return target
+    def _live(self, table: Table, oldest: int) -> int:
+        keys, turn, panes = table
+        last = panes[:, 0]
+        if self.most > 1:
+            last = panes[np.arange(len(keys)), (turn + self.most - 1) % self.most]
+        return int(((keys > 0) & (last >= oldest)).sum())
 
     def _empty(self, keys: int) -> Table:
-        slots = 1 << max(2 * keys - 1, 127).bit_length()
+        slots = max(-(-4 * keys // 3), 8) + 1
         return (
             np.zeros(slots, np.uint64),
             np.zeros(slots if self.most > 1 else 1, np.int32),
@@ -110,7 +114,7 @@ class Guard:
 
     def _check(self) -> None:
         keys, turn, panes = self.table
-        assert self.used == int((keys > 0).sum()) <= len(keys) // 2
+        assert self.used == int((keys > 0).sum()) <= _fill(self.table)
         assert len(np.unique(keys[keys > 0])) == self.used
         assert ((turn >= 0) & (turn < self.most)).all()
         assert panes.shape == (len(keys), self.most)

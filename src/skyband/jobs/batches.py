@@ -134,7 +134,7 @@ class Writer:
         lengths = []
         for number, target in enumerate(self.targets):
             length = F.length(target.column)
-            if "query" in given.columns:
+            if "query" in given.columns and target.query is not None:
                 length = F.when(_is_of(target.query), length)
             lengths.append(F.coalesce(F.sum(length), F.lit(0)).alias(str(number)))
         found = given.agg(*lengths).collect()[0]
@@ -142,7 +142,7 @@ class Writer:
 
     def _of(self, given: Any, target: Target) -> Any:
         """The rows of a batch that belong to a target."""
-        if "query" not in given.columns:
+        if "query" not in given.columns or target.query is None:
             return given
         return given.where(_is_of(target.query))
 
@@ -162,7 +162,8 @@ class Writer:
         if all(target.column != "letters" for target in self.targets):
             return given
         more = [(None, table_to_bytes(letters))]
-        return given.unionByName(given.sparkSession.createDataFrame(more, GIVEN_DDL))
+        gone = given.sparkSession.createDataFrame(more, GIVEN_DDL)
+        return given.unionByName(gone, allowMissingColumns=True)
 
     def _note(self, query: str, rows: SparkRows) -> None:
         """Keep the newest window, for those who look at the job."""
@@ -189,6 +190,6 @@ class Writer:
             raise
 
 
-def _is_of(query: str | None) -> Any:
+def _is_of(query: str) -> Any:
     """Whether a row of a board's batch belongs to a query."""
     return F.col("query") == F.lit(query)

@@ -10,7 +10,7 @@ from skyband.engine.explain import sharing_of
 from skyband.jobs.checks import read_by_workers
 from skyband.query import Query
 from skyband.spark.plan import buckets_of
-from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
+from skyband.window import CountWindow, DecayWindow, LandmarkWindow, SideWindows, TimeWindow
 
 __all__ = ["Job", "Section", "explain"]
 
@@ -91,8 +91,9 @@ def explain(job: Job) -> str:
         lines.append(f"  bad    dead letters to {_told(job.dead_letters)}")
     else:
         lines.append("  bad    counted and left out, without dead letters")
+    shards = "" if local else _shards(job)
     for name in job.queries:
-        lines += [f"  query  {name}:"] * (not job.alone) + _explain_query(job, name)
+        lines += [f"  query  {name}:"] * (not job.alone) + _explain_query(job, name, shards)
     lines.append(f"  state  {f'snapshots in {job.checkpoint}' if local else job.checkpoint}")
     lines.append(f"  when   {_when(job.trigger)}")
     if job.metrics:
@@ -100,7 +101,11 @@ def explain(job: Job) -> str:
     return "\n".join(lines)
 
 
-def _over(window: TimeWindow | DecayWindow | LandmarkWindow) -> str:
+def _over(window: TimeWindow | DecayWindow | LandmarkWindow | SideWindows) -> str:
+    if isinstance(window, SideWindows):
+        sizes = " and ".join(f"{name} {each.size}" for name, each in window.items())
+        each = next(iter(window.values()))
+        return f"windows {sizes} every {each.slide or each.size}"
     if isinstance(window, DecayWindow):
         return f"half-life {window.half_life} every {window.slide}"
     if isinstance(window, LandmarkWindow):
@@ -109,12 +114,20 @@ def _over(window: TimeWindow | DecayWindow | LandmarkWindow) -> str:
     return f"window {window.size} every {window.slide or window.size}"
 
 
-def _explain_query(job: Job, name: str) -> list[str]:
+def _shards(job: Job) -> str:
+    from skyband.jobs.first_batch import job_split  # which needs jobs
+
+    split = job_split(job)
+    return f"{split.shards} shard(s), {split.why}"
+
+
+def _explain_query(job: Job, name: str, shards: str) -> list[str]:
     query, window = job.queries[name], job.queries[name].window
     assert not isinstance(window, CountWindow)
+    any_side = next(iter(window.values())) if isinstance(window, SideWindows) else window
     lines = [
         f"  query  {query.kind} by {query.algorithm or 'the algorithm that measures best'}, "
-        f"{_over(window)}, lateness {window.lateness}"
+        f"{_over(window)}, lateness {any_side.lateness}"
         + (f", by {', '.join(query.groups)}" if query.groups else ""),
         f"  panes  {window.panes.per_window} per window, {window.panes.per_slide} per slide; "
         f"summaries are made where the rows are",
@@ -122,7 +135,7 @@ def _explain_query(job: Job, name: str) -> list[str]:
     if not job.alone and job.engine == "local":
         lines.append(f"  share  {sharing_of(name, job.queries)}")
     if job.engine != "local":
-        lines.append(f"  split  {buckets_of(query)} bucket(s) x {job.shards or 1} shard(s)")
+        lines.append(f"  split  {buckets_of(query)} bucket(s) x {shards}")
     given = "changes" if job.changes_of(name) else "tables"
     lines.append(f"  give   {given} to {_told(job.sinks[name])}")
     return lines

@@ -55,7 +55,7 @@ def _spark_checks(job: Job) -> list[Check]:
         (f"sources.{name}" if name else "source", partial(_check_spark_source, name, source))
         for name, source in job.sources.items()
     ]
-    return [*found, ("dead_letters", partial(_check_spark_board, job)), *_unclosed(job)]
+    return [*found, ("", partial(_check_spark_board, job))]
 
 
 def _check_spark_source(name: str, source: Section) -> None:
@@ -67,20 +67,9 @@ def _check_spark_source(name: str, source: Section) -> None:
 
 
 def _check_spark_board(job: Job) -> None:
-    if len(job.queries) > 1 and job.dead_letters is not None:
-        raise QueryError(
-            "[dead_letters] of several queries needs engine = 'local', or a job per query"
-        )
     some = any(job.changes_of(name) for name in job.queries)
     if len(job.queries) > 1 and (job.shards or 1) > 1 and some:
         raise QueryError("changes of several queries need shards = 1")
-
-
-def _unclosed(job: Job) -> list[Check]:
-    def check() -> None:
-        raise QueryError("[trigger] close = true needs engine = 'local'")
-
-    return [("trigger", check)] if job.trigger.get("close") else []
 
 
 def _check_schema(where: str, source: Section) -> None:

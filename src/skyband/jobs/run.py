@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 
 from skyband.answers.changes import asked_changes
 from skyband.errors import EngineError
 from skyband.jobs.batches import Follower, Target, Writer
+from skyband.jobs.first_batch import sharded
 from skyband.jobs.job import Job
 from skyband.jobs.listed import Listed
 from skyband.jobs.reading import packages_of, read_source
@@ -23,6 +25,7 @@ from skyband.jobs.stopping import Stop
 from skyband.spark.board_plan import BoardPlan
 from skyband.spark.boards import board_plan_of, given_board
 from skyband.spark.checkpoint import Claim
+from skyband.spark.closing import plan_closing, read_closing
 from skyband.spark.file_source import Files
 from skyband.spark.letters import LETTERS
 from skyband.spark.metrics import Progress, log, read_progress, serve
@@ -43,6 +46,12 @@ __all__ = ["run", "start_job"]
 
 _SLOW_START = "Python worker failed to connect back"
 """Spark's message when a worker did not start within its fixed ten seconds: a busy machine."""
+_DAMAGED = (
+    *("CANNOT_LOAD_STATE_STORE", "CANNOT_READ_CHECKPOINT", "CHECKPOINT_FILE_CHECKSUM"),
+    *("MALFORMED_LOG_FILE", "malformed", "Incomplete log file", "log file was malformed"),
+    *("ChecksumException", "snapshot is damaged", "STATE_STORE_SCHEMA"),
+)
+"""What Spark, or a bucket, says about a checkpoint that cannot be read."""
 _ATTEMPTS = 5
 _LOOK = 0.25
 """Seconds between checks whether the job should end."""
@@ -67,6 +76,8 @@ def run(
     ``follower`` is shown the answers; ``stopping`` lets another thread end the job.
     """
     own = session is None
+    if "://" not in job.checkpoint:
+        job = sharded(job)
     with stopping or Stop() as stop:
         try:
             if session is None:
@@ -86,23 +97,23 @@ def run(
 
 def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follower | None) -> None:
     attempts = _ATTEMPTS
+    reports = Reports()
     while not stop.asked():
         attempts -= 1
         running = _start(job, session, follower)
         running.writer.follow = tell is not None
-        reports = Reports(running)
+        reports.follow(running)
         try:
             while not stop.asked() and not running.query.awaitTermination(_LOOK):
                 reports.tell(tell)
             reports.tell(tell)
-            return
+            closes = job.trigger.get("close") and not stop.asked()
+            if not closes or not plan_closing(session, job.checkpoint, running.plan):
+                return
+            attempts += 1  # the batch that closes the job is run by another start
         except StreamingQueryException as problem:
             if _SLOW_START not in str(problem) or not attempts:
-                raise EngineError(
-                    f"the pipeline stopped: {running.problem(problem)}. Fix the cause and start it "
-                    f"again: it resumes from {job.checkpoint!r}. If the checkpoint itself is "
-                    "damaged, use a copy of it or an empty folder"
-                ) from problem
+                raise EngineError(_stopped(job, running.problem(problem), problem)) from problem
             log.warning("%s: a Python worker was too slow to start; trying again", job.name)
         finally:
             if stop.asked():
@@ -110,6 +121,19 @@ def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follow
                 with suppress(Exception):  # Spark logs what its own interrupts cause
                     session.sparkContext.setLogLevel("OFF")
             running.close()
+
+
+def _stopped(job: Job, told: str, problem: Exception) -> str:
+    """What stopped a job, and what to do."""
+    if any(sign in f"{told} {problem}" for sign in _DAMAGED):
+        return (
+            f"the checkpoint {job.checkpoint!r} is damaged: {told}. Restore it from a copy, or "
+            "give the job an empty folder: it then reads its source from the start"
+        )
+    return (
+        f"the pipeline stopped: {told}. Fix the cause and start it again: it resumes from "
+        f"{job.checkpoint!r}"
+    )
 
 
 def session_of(job: Job, verbose: bool = True) -> Any:
@@ -162,6 +186,7 @@ class Running:
     query: Any
     writer: Writer
     metrics: Metrics | None
+    plan: Plan | BoardPlan
 
     def problem(self, found: Exception) -> str:
         """The error that stopped it."""
@@ -188,13 +213,19 @@ class Running:
 class Reports:
     """Tells what a running job has done, batch by batch."""
 
-    def __init__(self, running: Running) -> None:
-        self.running = running
+    def __init__(self) -> None:
+        self.running: Running | None = None
         self.progress = Progress()
         self.batch = -1
+        self.newest: dict[str, pa.Table] = {}
+
+    def follow(self, running: Running) -> None:
+        """Tell of this one from now on; it goes on where another one ended."""
+        self.running = running
 
     def tell(self, tell: Tell | None) -> None:
         """Report the batches that ended since the last call, the last of them in full."""
+        assert self.running is not None
         last = None if tell is None else self.running.query.lastProgress
         if tell is None or last is None or last.batchId <= self.batch:
             return
@@ -205,6 +236,7 @@ class Reports:
                 self.batch = each.batchId
                 self.progress.onQueryProgress(SimpleNamespace(progress=each))
                 figures = read_progress(each) or {}
+        self.newest |= self.running.writer.newest
         for totals in self.progress.snapshot().values():
             tell(self._report(figures, totals))
 
@@ -221,7 +253,7 @@ class Reports:
             state_bytes=None if state is None else int(state),
             watermark=totals.get("watermark_seconds"),
             lag=totals.get("watermark_lag_seconds"),
-            answers=dict(self.running.writer.newest),
+            answers=dict(self.newest),
         )
 
 
@@ -232,6 +264,7 @@ def start_job(job: Job, session: Any) -> tuple[list[Any], Metrics | None]:
 
 
 def _start(job: Job, session: Any, follower: Follower | None = None) -> Running:
+    job = sharded(job, session)
     read = _Read(job, session)
     plan = read.plan()
     check_session(session, streaming=True)
@@ -268,7 +301,7 @@ def _start(job: Job, session: Any, follower: Follower | None = None) -> Running:
         claim.withdraw()
         told = first_line(problem)
         raise EngineError(f"the job {job.name!r} could not be started: {told}") from problem
-    return Running(query, writer, metrics)
+    return Running(query, writer, metrics, plan)
 
 
 def promising(plan: Plan | BoardPlan) -> Plan | BoardPlan:
@@ -306,7 +339,10 @@ class _Read:
         shown = frames.get("", frames)
         board, _ = board_plan_of(shown, job.queries, shards=job.shards, on_bad=job.on_bad)
         asked = {name: asked_changes("changes", job.changes_of(name)) for name in job.queries}
-        return BoardPlan({n: replace(plan, changes=asked[n]) for n, plan in board.plans.items()})
+        plans = {
+            n: replace(p, changes=asked[n], letters=self.letters) for n, p in board.plans.items()
+        }
+        return BoardPlan(plans, read_closing(job.checkpoint))
 
     def given(self, plan: Plan | BoardPlan) -> Any:
         """The packed answers of all queries."""

@@ -39,7 +39,7 @@ def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query
         one_of(f"[{table}] kind", kind, tuple(KINDS))
     except QueryError as problem:
         problems.append((table, str(problem)))
-        _window(f"{table}.window", told.get("window"), problems)
+        _windows(f"{table}.window", told.get("window"), problems)
         return None
     cls = KINDS[kind]
     known = {each.name: each for each in fields(cls) if each.init}
@@ -52,7 +52,7 @@ def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query
         if name not in given and name != "window" and _required(each):
             found.append((table, f"[{table}] needs {name!r}; {kind} has {listed}"))
             given[name] = _SAMPLES.get(name)
-    window = _window(f"{table}.window", given.get("window"), found)
+    window = _windows(f"{table}.window", given.get("window"), found)
     given["window"] = window or TimeWindow("1 hour")
     samples = {**_SAMPLES, "window": given["window"]}
     query, more = _tried(lambda settings: cls(**settings), given, samples)
@@ -111,6 +111,16 @@ def _without(given: Mapping[str, Any], name: str, samples: Mapping[str, Any]) ->
 
 
 # Windows ------------------------------------------------------------------------------------------
+
+
+def _windows(
+    table: str, told: Any, problems: Problems
+) -> Window | Mapping[str, Window | None] | None:
+    """A window, or a window per source: a table of tables."""
+    if isinstance(told, Mapping) and told and all(isinstance(v, Mapping) for v in told.values()):
+        found = {n: _window(f"{table}.{n}", each, problems) for n, each in told.items()}
+        return None if None in found.values() else found
+    return _window(table, told, problems)
 
 
 def _window(table: str, told: Any, problems: Problems) -> Window | None:

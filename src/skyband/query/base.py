@@ -14,7 +14,14 @@ from skyband import registry
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.query.checks import column, columns, conditions, count, one_of
 from skyband.query.functions import function_identity
-from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
+from skyband.window import (
+    CountWindow,
+    DecayWindow,
+    LandmarkWindow,
+    SideWindows,
+    TimeWindow,
+    Window,
+)
 
 __all__ = ["ADDED", "KINDS", "Query", "check_query", "from_spec"]
 
@@ -33,6 +40,8 @@ _WINDOWS: dict[str, Any] = {
     "landmark": LandmarkWindow,
 }
 """Every kind of window, by its name in a serialised query."""
+_SIDES = "sides"
+"""The name of a window per source in a serialised query."""
 _FUNCTION = "a function of your own"
 """The key of a function in a serialised query; its value is the function's name, for display."""
 _IDENTITY = "identity"
@@ -107,7 +116,7 @@ class Query:
         object.__setattr__(self, "_identities", identities)
 
     def _check_window(self) -> None:
-        if not isinstance(self.window, tuple(_WINDOWS.values())):
+        if not isinstance(self.window, (*_WINDOWS.values(), SideWindows)):
             raise QueryError(
                 "window must be a TimeWindow or a CountWindow, for example "
                 f"sb.TimeWindow('10 minutes', slide='1 minute'); got {self.window!r}"
@@ -290,6 +299,8 @@ def _plain(name: str, value: Any) -> Any:
         if isinstance(value, window):
             given = {f.name: getattr(value, f.name) for f in fields(window) if f.init}
             return {kind: {n: _plain(n, v) for n, v in given.items()}}
+    if isinstance(value, SideWindows):
+        return {_SIDES: {source: _plain(name, window) for source, window in value.items()}}
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, timedelta):
@@ -332,8 +343,7 @@ def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
                 f"a snapshot; give it again: Monitor.restore(blob, {name}=...)"
             )
     kind = KINDS[values.pop("kind")]
-    ((window, settings),) = values.pop("window").items()
-    values["window"] = _WINDOWS[window](**settings)
+    values["window"] = _window_of(values.pop("window"))
     named = values["algorithm"]
     chosen = registry.choose(SimpleNamespace(**values, kind=kind.kind))
     for name in kind.settings:
@@ -348,6 +358,15 @@ def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
     query = kind(**values)
     _check_given(query, spec, given)
     return query
+
+
+def _window_of(spec: Mapping[str, Any]) -> Window:
+    ((kind, settings),) = spec.items()
+    if kind == _SIDES:
+        sides: dict[str, Any] = {source: _window_of(each) for source, each in settings.items()}
+        return SideWindows(sides)
+    window: Window = _WINDOWS[kind](**settings)
+    return window
 
 
 def _check_given(query: Query, spec: Mapping[str, Any], given: Mapping[str, Any]) -> None:

@@ -9,7 +9,17 @@ from typing import Any
 
 from skyband.errors import QueryError
 
-__all__ = ["TIES", "column", "columns", "conditions", "count", "number", "one_of", "preferences"]
+__all__ = [
+    "TIES",
+    "column",
+    "columns",
+    "conditions",
+    "count",
+    "flag",
+    "number",
+    "one_of",
+    "preferences",
+]
 
 
 TIES = ("rank", "share")
@@ -20,6 +30,12 @@ def one_of(name: str, value: object, known: Sequence[str]) -> None:
     """Check that a value is one of the known ones."""
     if value not in known:
         raise QueryError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+
+
+def flag(name: str, value: object) -> None:
+    """Check that a value is True or False."""
+    if not isinstance(value, bool):
+        raise QueryError(f"{name} must be True or False, not {value!r}")
 
 
 def column(name: str, value: object, optional: bool = False) -> None:

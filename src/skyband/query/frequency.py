@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from skyband.errors import QueryError
 from skyband.query.base import ADDED, Query
-from skyband.query.checks import TIES, column, columns, count, one_of
+from skyband.query.checks import TIES, column, columns, count, flag, one_of
 
 __all__ = ["HeavyHitters"]
 
@@ -19,11 +19,12 @@ class HeavyHitters(Query):
     An item is the value of one column, or of several together. ``capacity``, ``cells``, ``ratio``
     and ``filter_bits`` are the parameters m, h, r and f of the sketches; None derives them from k.
     ``keep`` names further columns, of any type; the answer shows them of the item's latest row.
-    ``ties="share"`` gives equal counts the same rank: 1, 2, 2, 4.
+    ``ties="share"`` gives equal counts the same rank: 1, 2, 2, 4. ``proof=True`` adds the column
+    ``proven``: whether the item certainly belongs into the answer, because no item that the answer
+    leaves out can have a greater count.
     """
 
     kind: ClassVar[str] = "HeavyHitters"
-    extra_columns: ClassVar[tuple[str, ...]] = ("count", "error")
     settings: ClassVar[tuple[str, ...]] = ("capacity", "cells", "ratio", "filter_bits")
 
     k: int
@@ -37,6 +38,11 @@ class HeavyHitters(Query):
     ratio: int | None = None
     filter_bits: int | None = None
     ties: str = field(default="rank", metadata=ADDED)
+    proof: bool = field(default=False, metadata=ADDED)
+
+    @property
+    def extra_columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("count", "error", "proven") if self.proof else ("count", "error")
 
     @property
     def tied_by(self) -> str | None:
@@ -52,6 +58,7 @@ class HeavyHitters(Query):
         column("time", self.time, optional=True)
         column("weight", self.weight, optional=True)
         one_of("ties", self.ties, TIES)
+        flag("proof", self.proof)
         for name in ("capacity", "cells", "ratio", "filter_bits"):
             count(name, getattr(self, name), optional=True)
         if self.capacity is not None and self.capacity < self.k:

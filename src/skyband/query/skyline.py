@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from skyband.errors import QueryError
 from skyband.query.base import Query
 from skyband.query.checks import column, columns, count, preferences
-from skyband.window import CountWindow
+from skyband.window import CountWindow, SideWindows
 
 __all__ = ["Skyline", "SkylineJoin"]
 
@@ -47,7 +47,10 @@ class Skyline(Query):
 class SkylineJoin(Query):
     """The skyline of the join of two streams' live windows.
 
-    ``prefer`` names answer columns; a column that both sides have is written ``side_column``.
+    Two rows join if they are equal in every ``on`` column. ``prefer`` names answer columns; a
+    column that both sides have is written ``side_column``. ``window`` is a TimeWindow, or a mapping
+    from both sides to TimeWindows that differ only in size; an answer starts where the longer one
+    does.
     ``layers`` is the number of layers in which lsj reuses work from the window before; None lets it
     reuse work wherever that pays off.
     """
@@ -60,6 +63,7 @@ class SkylineJoin(Query):
     right: str
     on: str | tuple[str, ...]
     prefer: Mapping[str, str]
+    window: Any
     time: str | Mapping[str, str] | None = None
     layers: int | None = None
 
@@ -70,9 +74,21 @@ class SkylineJoin(Query):
     def expressions(self) -> tuple[str, ...]:
         return tuple(self.prefer)
 
-    def _validate(self) -> None:
+    def _check_window(self) -> None:
         column("left", self.left)
         column("right", self.right)
+        window = self.window
+        if isinstance(window, Mapping):
+            if set(window) != {self.left, self.right}:
+                raise QueryError(
+                    f"window must be one TimeWindow, or name both sides: {{{self.left!r}: ..., "
+                    f"{self.right!r}: ...}}; got {', '.join(map(repr, window)) or 'nothing'}"
+                )
+            ordered = SideWindows({side: window[side] for side in self.sources})
+            object.__setattr__(self, "window", ordered)
+        super()._check_window()
+
+    def _validate(self) -> None:
         if self.left == self.right:
             raise QueryError(
                 "left and right must differ; for a self-join, give the same table under two names"

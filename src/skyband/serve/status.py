@@ -16,7 +16,7 @@ from skyband.data.time_axis import TimeAxis
 from skyband.engine.session import ONLY
 from skyband.jobs.report import Report
 from skyband.serve.board import Board
-from skyband.window import TimeWindow
+from skyband.window import SideWindows, TimeWindow
 
 __all__ = ["ROWS", "ReportedStatus", "Status"]
 
@@ -50,7 +50,7 @@ class Status:
         """How times of a source are read; None if no query has a time window."""
         for query in self.board.queries.values():
             reads = source == ONLY or source in query.sources
-            if reads and isinstance(query.window, TimeWindow):
+            if reads and isinstance(query.window, (TimeWindow, SideWindows)):
                 name = query.time_of(source or None)
                 assert name is not None
                 kind = self.board.schemas[source].field(name).type

@@ -12,7 +12,7 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.flat_state import FlatState
 from skyband.data.keys import KeyIndex
-from skyband.kernels.skyline.gsj import Fresh, Pairs, pairs_fold
+from skyband.kernels.skyline.gsj import UNTIL, Fresh, Pairs, pairs_fold
 from skyband.kernels.skyline.gsj_side import (
     ASLEEP,
     AWAKE,
@@ -27,6 +27,7 @@ from skyband.kernels.skyline.gsj_side import (
     STATE,
     Side,
 )
+from skyband.kernels.skyline.stabsky import ALWAYS
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.join import SIDES, JoinSynopsis
 from skyband.skyline.rows import row_store
@@ -181,12 +182,20 @@ class GroupSkylines(JoinSynopsis):
         left, right = self.members
         none, cuts = np.zeros(0, np.int64), np.zeros(1, np.int64)
         parked, top = self.parked.copy(), self.top.copy()
+        rows = left.rows.copy(), right.rows.copy()
+        firsts = self.firsts(first, end)
+        if firsts[0] != firsts[1]:
+            # What has expired in one side only is made as old as what has expired in both.
+            for own, least in zip(rows, firsts, strict=True):
+                for field in (PANE, SINCE):
+                    own[own[:, field] < least, field] = ALWAYS
+            parked[parked[:, UNTIL] < max(firsts), UNTIL] = ALWAYS
         _, pairs, offsets = pairs_fold(
-            Side(left.points, left.rows.copy(), left.heads.copy()),
-            Side(right.points, right.rows.copy(), right.heads.copy()),
+            Side(left.points, rows[0], left.heads.copy()),
+            Side(right.points, rows[1], right.heads.copy()),
             Pairs(top, self.top_points.copy(), len(top), parked, len(parked)),
             Fresh(none, cuts, none, cuts, none),
-            np.array([first]), np.array([end]), self.counts.copy(),
+            np.array([min(firsts)]), np.array([end]), self.counts.copy(),
         )  # fmt: skip
         slots = pairs[:, 0], pairs[:, 1]
         return self.answer([left.store, right.store], slots, offsets, np.zeros(1, np.int64))

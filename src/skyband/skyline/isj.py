@@ -36,6 +36,7 @@ class Isj(LiveSynopsis):
 
     saved_arrays = ("counts", "left_codes", "right_codes", "local_counts")
     saved_parts = (*LiveSynopsis.saved_parts, ("keys/", "keys"))
+    join_layer = staticmethod(join_layer)
 
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
@@ -70,13 +71,13 @@ class Isj(LiveSynopsis):
             self.left_codes = self._encoded(self.left.key)
             self.right_codes = self._encoded(self.right.key)
 
-    def pairs(self, first: int) -> tuple[Ints, Ints]:
+    def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
         sides = self.live
         bound = self.keys.bound
         cells = [_cells(c, side.segment, bound) for c, side in zip(self.codes, sides, strict=True)]
         active = [
             np.arange(np.searchsorted(side.pane, first), len(side), dtype=np.int64)
-            for side in sides
+            for side, first in zip(sides, firsts, strict=True)
         ]
         width = sum(side.points.shape[1] for side in sides)
         results = Results(np.zeros((64, 3), np.int64), np.zeros((64, width), np.int64), 0)
@@ -84,8 +85,8 @@ class Isj(LiveSynopsis):
         self.layers = []
         while len(active[0]) and len(active[1]):
             self.layers.append((len(active[0]), len(active[1])))
-            sky = [self.local(len(self.layers), at, active[at], first) for at in (0, 1)]
-            left_rest, right_rest, results = join_layer(
+            sky = [self.local(len(self.layers), at, active[at], firsts[at]) for at in (0, 1)]
+            left_rest, right_rest, results = self.join_layer(
                 left, active[0], sky[0], right, active[1], sky[1], results, self.counts
             )
             active = [left_rest, right_rest]

@@ -5,6 +5,12 @@
 
 A side's preferred columns are known only once the columns of both sides are known (a name that both
 have is written ``side_column``); rows that arrive earlier wait unpruned.
+
+Each side may have a window of its own size. Rows of the side with the shorter window then count as
+rows of an older pane, so that rows of both sides expire together if they count as equally old:
+
+    left  window 3 panes       pane  4  5  6     expire when the first pane is 5, 6, 7
+    right window 1 pane        pane        6     expires when it is 5: counts as a row of pane 4
 """
 
 from __future__ import annotations
@@ -26,6 +32,7 @@ from skyband.data.flat_state import load, save
 from skyband.data.keys import hash_columns, shards_of
 from skyband.data.retained_rows import RetainedRows
 from skyband.errors import SchemaError
+from skyband.panes import SidePanes
 from skyband.query.base import RESERVED
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.base import DominanceSynopsis
@@ -61,6 +68,9 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
         self.sides: tuple[Side, Side] | None = None
         self.waiting: list[Runs] = []
         """Sealed panes that arrived before both sides were known."""
+        panes = query.window.panes
+        self.shifts = [panes.per_window - panes.of(name).per_window for name in query.sources]
+        """By how many panes the rows of each side count as older than they are."""
 
     # Columns ----------------------------------------------------------------------------------
 
@@ -165,7 +175,12 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
         mine = Part(offsets, {name: rows.take(name, kept) for name in names})
         none = Part(np.zeros(len(rows.pane) + 1, np.int64), {})
         raw = np.full(len(rows.pane), self.sides is None)
-        return rows.runs({SIDES[at]: mine, SIDES[1 - at]: none}).with_scalars(raw=raw)
+        runs = rows.runs({SIDES[at]: mine, SIDES[1 - at]: none}).with_scalars(raw=raw)
+        if not isinstance(self.query.window.panes, SidePanes):
+            return runs
+        # The engine needs these if each side has its own window.
+        by_side = {f"rows/{name}": rows.lengths * 0 for name in self.query.sources}
+        return runs.with_scalars(**(by_side | {f"rows/{rows.source}": rows.lengths}))
 
     def combine(self, runs: Runs) -> Runs:
         runs = runs.united()
@@ -180,7 +195,7 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
         return runs.with_parts(**parts)
 
     def side_rows(self, panes: Runs, at: int) -> tuple[Ints, Ints, Ints, Ints]:
-        """Join keys, points, segments and panes of one side's rows."""
+        """Join keys, points, segments and panes (by age, see above) of one side's rows."""
         assert self.sides is not None
         part, prefer = panes.parts[SIDES[at]], self.sides[at].prefer
         rows, read = len(part), part.columns.__getitem__
@@ -188,8 +203,22 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
             none = np.zeros(0, np.int64)
             return none, np.empty((0, prefer.dimensions), np.int64), none, none
         keys = hash_columns([part[name] for name in self.on]).view(np.int64)
-        pane = np.repeat(panes.stamp, part.lengths)
+        pane = np.repeat(panes.stamp - self.shifts[at], part.lengths)
         return keys, prefer.points(read, rows), prefer.segments(read, rows), pane
+
+    def firsts(self, first: int, end: int) -> tuple[int, int]:
+        """The panes (by age, see above) before which rows of each side are not in a window.
+
+        At the end of a window they are equal.
+        """
+        panes = self.query.window.panes
+        if not isinstance(panes, SidePanes):
+            return first, first
+        left, right = (
+            max(first, int(panes.first_of(name, end))) - shift
+            for name, shift in zip(self.query.sources, self.shifts, strict=True)
+        )
+        return left, right
 
     # Panes and answers ------------------------------------------------------------------------
 

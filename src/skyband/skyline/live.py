@@ -69,14 +69,14 @@ class LiveSynopsis(JoinSynopsis, PaneByPane):
             side.expire(first)
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        left, right = self.pairs(first)
+        left, right = self.pairs(self.firsts(first, end))
         stores = [side.store for side in self.live]
         slots = left + self.live[0].gone, right + self.live[1].gone
         return self.answer(stores, slots, np.array([0, len(left)]), np.zeros(1, np.int64))
 
     @abstractmethod
-    def pairs(self, first: int) -> tuple[Ints, Ints]:
-        """The skyline of the join of the live rows, as positions in both sides."""
+    def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
+        """The skyline of the join of the rows from these panes on, as positions in both sides."""
 
     # State ------------------------------------------------------------------------------------
 

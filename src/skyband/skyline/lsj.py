@@ -112,11 +112,11 @@ class Lsj(Isj):
         """The dominance graphs of both sides, for layer 1."""
         return self.left_graph, self.right_graph
 
-    def pairs(self, first: int) -> tuple[Ints, Ints]:
+    def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
         if self.folding:
             limit = self.query.layers
             self.stop = np.iinfo(np.int64).max if limit is None else limit + 1
-        found = super().pairs(first)
+        found = super().pairs(firsts)
         if self.folding:
             del self.fabric[max(min(len(self.layers), self.stop) - 1, 0) :]
         return found
@@ -128,16 +128,20 @@ class Lsj(Isj):
             return self.graphs[at].read(first) - side.expired
         if not self.folding or layer >= self.stop:
             self.shares[2] += self.folding
-            return super().local(layer, at, active, first)
+            return self.recomputed(layer, at, active, first)
         if len(self.fabric) < layer - 1:
             self.fabric.append((_LocalSky(), _LocalSky()))
         sky = self.fabric[layer - 2][at]
         if self.query.layers is None and not sky.pays(active, side.expired, self.few):
             self.stop = layer
             self.shares[2] += 1
-            return super().local(layer, at, active, first)
+            return self.recomputed(layer, at, active, first)
         self.shares[2 if sky.parents is None else 1] += 1
         return sky.update(side.points, side.segment, active, side.expired, self.local_counts)
+
+    def recomputed(self, layer: int, at: int, active: Ints, first: int) -> Ints:
+        """The local skyline of a layer that shares nothing with the previous window."""
+        return super().local(layer, at, active, first)
 
     def _graph_serves(self, at: int, active: Ints, first: int) -> bool:
         """Whether a side's dominance graph covers all rows; during a fold, adds the new ones."""

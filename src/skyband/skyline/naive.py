@@ -58,10 +58,10 @@ class Naive(LiveSynopsis):
         if not keep.all():
             self.joined = self.joined[:, keep]
 
-    def pairs(self, first: int) -> tuple[Ints, Ints]:
+    def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
         sides = self.live
         at = [rows - side.expired for rows, side in zip(self.joined, sides, strict=True)]
-        alive = (sides[0].pane[at[0]] >= first) & (sides[1].pane[at[1]] >= first)
+        alive = (sides[0].pane[at[0]] >= firsts[0]) & (sides[1].pane[at[1]] >= firsts[1])
         at = [rows[alive] for rows in at]
         points = np.hstack([side.points[rows] for side, rows in zip(sides, at, strict=True)])
         segment = mixed(sides[0].segment[at[0]], sides[1].segment[at[1]])

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Ints
-from skyband.contract.checks import faults, named, null_tests
+from skyband.contract.checks import QuickTests, faults, named, no_nan, null_tests
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.column_store import ColumnStore
@@ -54,6 +54,9 @@ class SkylineSynopsis(DominanceSynopsis[Skyline]):
     def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
         nulls = null_tests(batch, id=self.query.id, time=self.query.time)
         return faults(batch, self.prefer.tests(batch) + nulls)
+
+    def quick_tests(self, source: str) -> QuickTests | None:
+        return no_nan(self.schema, *self.prefer.names)
 
     def summarise(self, rows: Rows) -> Runs:
         kept, offsets = self.shown_prefer.skylines(rows.arrow, rows.offsets)

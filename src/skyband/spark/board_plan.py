@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
-from skyband.spark.plan import SHIFT_MS, Plan
+from skyband.spark.plan import SHIFT_MS, Closing, Plan
 
 __all__ = ["BoardPlan", "answer_rows", "schema_from_text", "schema_text", "typed_rows"]
 
@@ -35,6 +35,8 @@ class BoardPlan:
     """The plans of a board's queries, which read the same sources."""
 
     plans: Mapping[str, Plan]
+    closing: Closing | None = None
+    """How the job was last closed, if it was."""
 
     @property
     def first(self) -> Plan:
@@ -49,6 +51,13 @@ class BoardPlan:
         """How far a query's watermark is behind that of its sources: its lateness."""
         plan = self.plans[name]
         return plan.window.lateness_ticks // plan.tick_ms
+
+    def reached_ms(self, name: str, watermark_ms: int) -> int:
+        """How far a query's own watermark has come, given that of the sources."""
+        if self.closing is not None and watermark_ms == self.closing.watermark_ms:
+            # Windows end at different times, and each query ends with its own last window.
+            return self.closing.ends_ms.get(name, 0)
+        return max(watermark_ms - self.held_ms(name), 0)
 
     @cached_property
     def schemas(self) -> dict[str, pa.Schema]:

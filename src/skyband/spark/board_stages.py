@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from skyband.data.ipc import table_from
 from skyband.errors import SkybandError
 from skyband.spark.board_plan import BoardPlan, answer_rows
-from skyband.spark.letters import Carried
+from skyband.spark.letters import Carried, row_letters
 from skyband.spark.parcels import schema_of
-from skyband.spark.stages import PIECE_DDL, batch_finisher, batch_folder, finisher
-from skyband.spark.summarise import FLUSH_BYTES, NOTHING, PACKED_DDL, Summariser, chunks
+from skyband.spark.stages import GIVEN_DDL, PIECE_DDL, batch_finisher, batch_folder, finisher
+from skyband.spark.summarise import COUNTS, FLUSH_BYTES, NOTHING, PACKED_DDL, Summariser, chunks
 
 __all__ = [
     "BOARD_GIVEN_DDL", "BOARD_PACKED_DDL", "BOARD_PIECE_DDL", "board_batch_finisher",
@@ -27,7 +28,7 @@ __all__ = [
 
 BOARD_PACKED_DDL = f"query string, {PACKED_DDL}"
 BOARD_PIECE_DDL = f"query string, {PIECE_DDL}"
-BOARD_GIVEN_DDL = "query string, payload binary"
+BOARD_GIVEN_DDL = f"query string, {GIVEN_DDL}"
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -48,14 +49,34 @@ def board_summariser(
     def run(batches: Batches) -> Batches:
         workers = {n: Summariser(plan, source, carried) for n, plan in board.plans.items()}
         for chunk in chunks(batches, board.schemas[source], carried.names):
-            for name, worker in workers.items():
-                with named(name):
-                    worker.take(chunk)
+            _take(workers, chunk)
             if sum(worker.nbytes for worker in workers.values()) > FLUSH_BYTES:
                 yield from _flushed(board, workers)
         yield from _flushed(board, workers)
 
     return run
+
+
+def _take(workers: Mapping[str, Summariser], chunk: pa.Table) -> None:
+    """Let every query summarise some rows; a bad row is one letter, with the reasons of all.
+
+    The first query counts and keeps what could not be read, and it keeps the letters.
+    """
+    first = next(iter(workers.values()))
+    rows = first.readable(chunk)
+    told: dict[int, list[str]] = {}
+    for name, worker in workers.items():
+        with named(name):
+            faults = worker.summarise(rows)
+        if faults is not None and first.carried.letters:
+            bad = np.flatnonzero(faults.mask).tolist()
+            for row, reason in zip(bad, worker.reasons(rows, faults), strict=True):
+                told.setdefault(row, []).append(f"{name}: {reason}")
+    if told:
+        places = sorted(told)
+        bad_rows = rows.take(pa.array(places, pa.int64()))
+        reasons = ["; ".join(told[row]) for row in places]
+        first.letters.append(row_letters(first.source, first.carried, bad_rows, reasons))
 
 
 def _flushed(board: BoardPlan, workers: Mapping[str, Summariser]) -> Batches:
@@ -69,7 +90,7 @@ def _flushed(board: BoardPlan, workers: Mapping[str, Summariser]) -> Batches:
             keys = [(b, s) for b in range(plan.buckets) for s in range(plan.shards)]
             for bucket, shard in [key for key in keys if key not in known]:
                 more = {"bucket": bucket, "shard": shard, "seen": rows["seen"][0]}
-                more |= {"rows_in": 0, "rows_bad": 0, "rows_unused": 0}
+                more |= {"latest": rows["latest"][0], **dict.fromkeys(COUNTS, 0)}
                 for column in rows:
                     rows[column].append(more.get(column))
         if i:
@@ -97,9 +118,8 @@ def board_finisher(board: BoardPlan) -> Callable[[pa.Table], pa.Table]:
 
     def run(pieces: pa.Table) -> pa.Table:
         name = pieces.column("query")[0].as_py()
-        found = finisher(board.plans[name])(pieces).drop_columns(["letters"])
-        names = pa.array([name] * found.num_rows, pa.string())
-        return pa.table({"query": names, "payload": found.column("payload")})
+        found = finisher(board.plans[name])(pieces)
+        return found.add_column(0, "query", pa.array([name] * found.num_rows, pa.string()))
 
     return run
 

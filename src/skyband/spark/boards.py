@@ -29,7 +29,7 @@ from skyband.spark.board_stages import (
 from skyband.spark.letters import Carried
 from skyband.spark.plan import Plan
 from skyband.spark.processor import BOARD_ANSWERED_DDL, BoardProcessor
-from skyband.spark.requirements import advise_partitions, check_session
+from skyband.spark.requirements import advise_partitions, check_session, outside_of_functions
 from skyband.spark.summarise import NOTHING
 
 __all__ = ["board_plan_of", "given_board", "ranked_board", "split_board"]
@@ -39,7 +39,8 @@ _KEY = ("query", "bucket", "shard")
 
 def ranked_board(df_or_mapping: Any, queries: Board, **settings: Any) -> Any:
     """The implementation of ``skyband.spark.rank`` for a board."""
-    board, frames = board_plan_of(df_or_mapping, queries, **settings)
+    with outside_of_functions():
+        board, frames = board_plan_of(df_or_mapping, queries, **settings)
     session = next(iter(frames.values())).sparkSession
     check_session(session, board.first.streaming)
     schema = ranking.spark_schema(board.output)
@@ -112,7 +113,7 @@ def _check_types(plan: Plan) -> None:
 
 
 def given_board(frames: Mapping[str, Any], board: BoardPlan, carried: Mapping[str, Carried]) -> Any:
-    """The output of a streaming board, still packed: columns ``query`` and ``payload``.
+    """The packed output of a streaming board: columns ``query``, ``payload`` and ``letters``.
 
     ``carried`` names the columns of each source that travel with those of the queries.
     """
@@ -152,8 +153,8 @@ def _stepped(
     )
     stepped = metrics.observe_steps(stepped, label, list(board.plans))
     if board.first.shards == 1:
-        return stepped.select("query", "payload")
-    due = stepped.where("windows_out > 0").groupBy("query", "bucket")
+        return stepped.select("query", "payload", "letters")
+    due = stepped.where("windows_out > 0 OR letters IS NOT NULL").groupBy("query", "bucket")
     return due.applyInArrow(board_finisher(board), BOARD_GIVEN_DDL)
 
 

@@ -1,12 +1,16 @@
 """The state of one bucket and shard: a map of panes, a small head, and a session built from them.
 
-    head            what was answered so far, which panes exist, counts, the query's identity
+    head            what was answered so far, which panes exist, counts, the query's identity, the
+                    greatest time of the rows that were sent to this key
     pane -> bytes   the summary of that pane, with the keys of its groups
+    piece -> bytes  what later batches added to a pane that is still open
     part -> bytes   a part of the state, if it outlives its panes (windows without a size)
 
-A batch writes the head and the panes that it touched. The session is not stored: it is rebuilt from
-the panes when windows are due. A process may reuse a session that it built earlier, if nothing has
-been written since: ``head["token"]`` changes with every write, and sessions are cached under it.
+A batch writes the head and what it adds to panes, never again what earlier batches wrote: the
+pieces of a pane are joined when it is sealed, or when there are many. The session is not stored:
+it is rebuilt from the panes when windows are due. A process may reuse a session that it built
+earlier, if nothing has been written since: ``head["token"]`` changes with every write, and sessions
+are cached under it.
 """
 
 from __future__ import annotations
@@ -39,6 +43,10 @@ _MARKED = 8 * 4096
 """Bits in one of Spark's bitmaps."""
 _FIRST_PART = -(1 << 40)
 """The key of the first part of the state among the panes; the others come before it."""
+_FIRST_PIECE = -(1 << 50)
+"""The key of the first piece of a pane; the others come before it."""
+_MOST_PIECES = 32
+"""Pieces of a pane that are joined before it is sealed, so that none grows without bound."""
 _MOST_KEPT = 64
 _MOST_BYTES = 512 << 20
 
@@ -113,6 +121,8 @@ class Bucket:
             "token": None,
             "clock": None,
             "panes": {},
+            "pieces": {},
+            "next_piece": 0,
             "parts": {},
             "filled": [],
             "timer": None,
@@ -133,7 +143,11 @@ class Bucket:
         head, arrays = unpack(blob)
         self.plan.check_identity(head.get("identity"))
         self.head = head
+        self.head["identity"] = self.plan.identity  # of an older version, perhaps
         self.head["panes"] = {int(pane): size for pane, size in head["panes"].items()}
+        known = head.get("pieces", {})  # version 1 of the state had none
+        self.head["pieces"] = {int(pane): pieces for pane, pieces in known.items()}
+        self.head.setdefault("next_piece", 0)
         # Version 0.1 had no such windows.
         self.head["parts"] = {int(part): size for part, size in head.get("parts", {}).items()}
         self.head.setdefault("filled", [])
@@ -148,9 +162,13 @@ class Bucket:
 
     # Steps --------------------------------------------------------------------------------------
 
-    def step(self, watermark: int, blobs: Sequence[bytes]) -> Outcome:
+    def step(self, watermark: int, blobs: Sequence[bytes], latest_ms: int | None = None) -> Outcome:
         """Seal up to the watermark, then take summaries; those of sealed panes are late."""
         self._outcome = Outcome()
+        known = self.head.get("latest")
+        if latest_ms is not None and (known is None or latest_ms > known):
+            self.head["latest"] = latest_ms
+            self._changed = True
         self._advance(watermark)
         if blobs:
             sealed = int(self.panes.pane_of(watermark))
@@ -195,6 +213,7 @@ class Bucket:
         if end is None or watermark < end:
             return
         session = self._loaded()
+        joined = self._joined(session, int(self.panes.pane_of(watermark)))
         due = session.seal(watermark, np.array(self.head["filled"], np.int64))
         self.head["filled"] = [pane for pane in self.head["filled"] if pane >= session.sealed]
         self._changed = True
@@ -202,6 +221,9 @@ class Bucket:
         answered = self.head["clock"]["answered"]
         if due is not None and due.faults is not None:
             self._note(due.faults, session.groups)
+        for pane, runs in joined:
+            if answered is None or self.panes.last_window_of(pane) > answered:
+                self._write(pane, runs, session.groups)
         if due is not None and due.mended is not None:
             for pane, runs in slices(due.mended):
                 self._write(pane, runs, session.groups)
@@ -236,9 +258,16 @@ class Bucket:
             parts: list[Runs] = []
             for key, blob in self.store.panes():
                 runs = unpack_runs(blob, session.groups)[0]
-                (parts if key <= _FIRST_PART else panes).append(runs)
+                (parts if _FIRST_PIECE < key <= _FIRST_PART else panes).append(runs)
             session.resume(self.head["clock"], panes, self.before, parts)
         return self._session
+
+    def _joined(self, session: SummarySession, upto: int) -> list[tuple[int, Runs]]:
+        """The panes before this one that are in pieces, as one summary each."""
+        panes = [pane for pane in self.head["pieces"] if pane < upto]
+        if not panes or session.synopsis.accumulates:
+            return []
+        return list(slices(session.open.of(np.array(panes, np.int64))))
 
     def _store(self, session: SummarySession) -> None:
         """Write the changed parts of the state, which now holds all sealed panes."""
@@ -278,21 +307,26 @@ class Bucket:
         if not len(runs):
             return
         self._changed = True
-        touched = np.unique(runs.stamp)
-        if session is None:
-            # No window is due, so only the panes touched by this batch are read.
-            held = self.plan.open_panes()
-            for pane in touched.tolist():
-                if pane in self.head["panes"]:
-                    known = self.store.pane(pane)
-                    assert known is not None
-                    held.take(unpack_runs(known, groups)[0])
-            held.take(runs.ordered())
-        else:
-            session.take(runs.ordered())
-            held = session.open
-        for pane, summary in slices(held.of(touched)):
-            self._write(pane, summary, groups)
+        added = self.plan.open_panes()
+        added.take(runs.ordered())
+        whole = added.whole()
+        assert whole is not None
+        if session is not None:
+            session.take(whole)
+        for pane, summary in slices(whole):
+            if len(self.head["pieces"].get(pane, ())) >= _MOST_PIECES:
+                added.take(self._stored(pane, groups))
+                self._write(pane, added.of(np.array([pane])), groups)
+            elif pane in self.head["panes"]:
+                self._add(pane, summary, groups)
+            else:
+                self._write(pane, summary, groups)
+
+    def _stored(self, pane: int, groups: GroupTable) -> Runs:
+        """All that is stored of a pane."""
+        keys = [pane, *(_FIRST_PIECE - piece for piece in self.head["pieces"][pane])]
+        blobs = [self.store.pane(key) for key in keys]
+        return Runs.concat([unpack_runs(blob, groups)[0] for blob in blobs if blob is not None])
 
     def _note_filled(self, told: Sequence[Ints], sealed: int) -> None:
         """Note panes that have rows in any bucket or shard, if that decides what is answered."""
@@ -302,11 +336,26 @@ class Bucket:
             self.head["filled"] = sorted(known | fresh)
             self._changed = True
 
+    def _add(self, pane: int, runs: Runs, groups: GroupTable) -> None:
+        """Write what a batch adds to a pane."""
+        blob, piece = pack_runs(runs, groups), self.head["next_piece"]
+        self.store.set_pane(_FIRST_PIECE - piece, blob)
+        self.head["next_piece"] = piece + 1
+        self.head["pieces"].setdefault(pane, []).append(piece)
+        self.head["panes"][pane] += len(blob)
+
     def _write(self, pane: int, runs: Runs, groups: GroupTable) -> None:
+        """Write all of a pane."""
         blob = pack_runs(runs, groups)
+        self._drop_pieces(pane)
         self.store.set_pane(pane, blob)
         self.head["panes"][pane] = len(blob)
 
     def _drop(self, pane: int) -> None:
+        self._drop_pieces(pane)
         self.store.drop_pane(pane)
         del self.head["panes"][pane]
+
+    def _drop_pieces(self, pane: int) -> None:
+        for piece in self.head["pieces"].pop(pane, ()):
+            self.store.drop_pane(_FIRST_PIECE - piece)

@@ -17,7 +17,7 @@ from skyband.spark.parcels import schema_of
 from skyband.spark.plan import Plan
 from skyband.spark.requirements import first_line
 
-__all__ = ["STATE_SCHEMA", "Claim", "read_state"]
+__all__ = ["STATE_SCHEMA", "Claim", "read_heads", "read_state", "recorded_shards"]
 
 STATE_SCHEMA = schema_of(
     "bucket int, shard int, panes bigint, first_pane bigint, last_pane bigint, retained bigint, "
@@ -28,25 +28,33 @@ _MARK = "skyband.json"
 _REMOTE = "skyband-run"
 
 
-def read_state(session: Any, checkpoint: str, operator: int = 0) -> pa.Table:
-    """One row per bucket and shard of a checkpoint: panes, retained items, counts."""
+def read_heads(session: Any, checkpoint: str) -> list[tuple[Any, dict[str, Any]]]:
+    """The key and the head of every bucket and shard of a checkpoint."""
     reader = session.read.format("statestore").option("stateVarName", "head")
-    try:
-        rows = reader.option("operatorId", operator).load(checkpoint).collect()
-    except Exception as problem:
-        raise EngineError(
-            f"{checkpoint!r} could not be read as the checkpoint of a Skyband query; give the "
-            "folder that was the query's checkpointLocation. "
-            f"Spark says: {first_line(problem)}"
-        ) from problem
+    first: Exception | None = None
+    for operator in (0, 1):  # changes of several shards have a second operator, with number 0
+        try:
+            rows = reader.option("operatorId", operator).load(checkpoint).collect()
+        except Exception as problem:  # noqa: BLE001 - told below, whatever it is
+            first = first or problem
+        else:
+            return [(row["key"], unpack(bytes(row["value"]["blob"]))[0]) for row in rows]
+    assert first is not None
+    raise EngineError(
+        f"{checkpoint!r} could not be read as the checkpoint of a Skyband query; give the folder "
+        f"that was the query's checkpointLocation. Spark says: {first_line(first)}"
+    ) from first
+
+
+def read_state(session: Any, checkpoint: str) -> pa.Table:
+    """One row per bucket and shard of a checkpoint: panes, retained items, counts."""
     told = []
-    for row in rows:
-        head, _ = unpack(bytes(row["value"]["blob"]))
+    for key, head in read_heads(session, checkpoint):
         panes = sorted(int(pane) for pane in head["panes"])
         told.append(
             {
-                "bucket": row["key"]["bucket"],
-                "shard": row["key"]["shard"],
+                "bucket": key["bucket"],
+                "shard": key["shard"],
                 "panes": len(panes),
                 "first_pane": panes[0] if panes else None,
                 "last_pane": panes[-1] if panes else None,
@@ -59,6 +67,24 @@ def read_state(session: Any, checkpoint: str, operator: int = 0) -> pa.Table:
         )
     told.sort(key=lambda row: (row["bucket"], row["shard"]))
     return pa.Table.from_pylist(told, schema=STATE_SCHEMA)
+
+
+def recorded_shards(folder: str, session: Any = None) -> int | None:
+    """The number of shards that a checkpoint was started with; None if it is new.
+
+    Without a session, a remote checkpoint counts as new.
+    """
+    if "://" in folder:
+        found = None if session is None else _found_by_spark(folder, session)
+    else:
+        mark = Path(folder) / _MARK
+        found = _parsed(mark, mark.read_text(encoding="utf-8")) if mark.exists() else None
+    told = found.get("identity") if isinstance(found, dict) else None
+    if not isinstance(told, dict):
+        return None
+    one = next(iter(told["board"].values()), {}) if told.get("board") else told
+    shards = one.get("shards")
+    return shards if isinstance(shards, int) else None
 
 
 class Claim:
@@ -108,7 +134,7 @@ class Claim:
     def _found(self) -> Any:
         """The record in the folder; None if the folder is new."""
         if not self.local:
-            return self._found_by_spark()
+            return _found_by_spark(self.folder, self.session)
         path = Path(self.folder)
         if not path.is_dir() or not any(path.iterdir()):
             return None
@@ -117,16 +143,7 @@ class Claim:
                 f"{self.folder!r} is not empty and is not the checkpoint of a Skyband pipeline; "
                 "give an empty folder as checkpoint, or the one this pipeline was started with"
             )
-        return self._parsed(self.mark.read_text(encoding="utf-8"))
-
-    def _parsed(self, text: str) -> Any:
-        try:
-            return json.loads(text)
-        except ValueError as problem:
-            raise EngineError(
-                f"{self.mark} is damaged ({problem}); restore the checkpoint from a copy, or start "
-                "from a new one"
-            ) from problem
+        return _parsed(self.mark, self.mark.read_text(encoding="utf-8"))
 
     def _take(self, found: Any) -> None:
         if not isinstance(found, dict) or "run" not in found:
@@ -157,14 +174,25 @@ class Claim:
         draft.write_text(json.dumps(told, indent=1), encoding="utf-8")
         draft.replace(self.mark)
 
-    def _found_by_spark(self) -> Any:
-        """Like ``_found``, on a file system that only Spark can read."""
-        try:
-            rows = self.session.read.text(f"{self.folder}/{_REMOTE}").collect()
-        except Exception as problem:
-            if "PATH_NOT_FOUND" in str(problem):
-                return None
-            raise EngineError(
-                f"the checkpoint {self.folder!r} cannot be read: {first_line(problem)}"
-            ) from problem
-        return self._parsed(rows[0][0])
+
+def _parsed(where: Path | str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as problem:
+        raise EngineError(
+            f"{where} is damaged ({problem}); restore the checkpoint from a copy, or start from a "
+            "new one"
+        ) from problem
+
+
+def _found_by_spark(folder: str, session: Any) -> Any:
+    """The record of a checkpoint on a file system that only Spark can read; None if it is new."""
+    try:
+        rows = session.read.text(f"{folder}/{_REMOTE}").collect()
+    except Exception as problem:
+        if "PATH_NOT_FOUND" in str(problem):
+            return None
+        raise EngineError(
+            f"the checkpoint {folder!r} cannot be read: {first_line(problem)}"
+        ) from problem
+    return _parsed(folder, rows[0][0])

@@ -18,6 +18,7 @@ from skyband.data.group_table import GroupTable
 from skyband.data.ipc import table_from, table_to_array
 from skyband.data.keys import hash_columns
 from skyband.data.time_axis import MOMENT
+from skyband.spark.compact import pack_compact, unpack_compact
 
 __all__ = ["by_bucket", "pack_runs", "schema_of", "slices", "unpack_runs"]
 
@@ -43,16 +44,16 @@ def schema_of(ddl: str) -> pa.Schema:
 def pack_runs(runs: Runs, groups: GroupTable, **extra: npt.NDArray[Any]) -> bytes:
     """Pack runs with the keys of their groups; ``extra`` arrays are packed with them."""
     if not groups.names:
-        return runs.pack(**extra)
+        return pack_compact(runs, **extra)
     codes, dense = np.unique(runs.group, return_inverse=True)
     keys = pa.table(groups.gather(codes), names=[str(i) for i in range(len(groups.names))])
     local = Runs(runs.stamp, dense.astype(np.int32), runs.parts, runs.scalars)
-    return local.pack(keys=table_to_array(keys), **extra)
+    return pack_compact(local, keys=table_to_array(keys), **extra)
 
 
 def unpack_runs(blob: bytes, groups: GroupTable) -> tuple[Runs, dict[str, npt.NDArray[Any]]]:
     """Unpack runs, with the group codes of this process, and the extra arrays."""
-    runs, extra = Runs.unpack(bytearray(blob))
+    runs, extra = unpack_compact(blob)
     _make_writable(runs)
     if not groups.names:
         return runs, extra

@@ -27,13 +27,15 @@ from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
 from skyband.window import CountWindow, EventWindow
 
-__all__ = ["BUCKETS", "SHIFT_MS", "Plan", "buckets_of", "check_window", "state_keys"]
+__all__ = ["BUCKETS", "SHIFT_MS", "Closing", "Plan", "buckets_of", "check_window", "state_keys"]
 
 BUCKETS = 16
 """State keys that the groups are spread over; a key costs one or two milliseconds per batch."""
 SHIFT_MS = 36_525 * 86_400_000
 """A century: `seen` is shifted ahead by it, so that Spark's own filter of late rows never fires."""
-STATE_VERSION = 1
+STATE_VERSION = 2
+_READABLE = (1, 2)
+"""Versions of the state that are read; 2 has pieces of panes, and columns in few bytes."""
 _LAST_MS = (2**63 - 1) // 1000 - SHIFT_MS
 """The last time that still fits, in microseconds, when shifted a century ahead."""
 _EARLY = "before 1970, which Spark's watermark cannot hold; use a batch DataFrame for such times"
@@ -41,6 +43,16 @@ _FAR = (
     "too far ahead for Spark's watermark; over an integer time one unit counts as a millisecond, "
     "so give smaller numbers"
 )
+
+
+@dataclass(frozen=True)
+class Closing:
+    """How the last windows of a finite job were answered."""
+
+    watermark_ms: int
+    """The watermark of the batch that answered them."""
+    ends_ms: Mapping[str, int]
+    """The end of the last window of each query."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,12 @@ class Plan:
         """Ticks of the window per millisecond; an integer time counts as milliseconds."""
         return 1 if self.window.integer else 1_000
 
+    def last_end_ms(self, latest_ms: int) -> int:
+        """The first end of a window after the last row."""
+        panes = self.window.panes
+        last = panes.last_window_ending_by(latest_ms * self.tick_ms) + 1
+        return int(panes.end_of(last)) // self.tick_ms
+
     # What processes build from a plan -----------------------------------------------------------
 
     def intake(self) -> Intake:
@@ -169,6 +187,8 @@ class Plan:
     def check_identity(self, found: Any) -> None:
         """Raise EngineError if a state belongs to another query, split or version."""
         wanted = self.identity
+        if isinstance(found, dict) and found.get("version") in _READABLE:
+            found = found | {"version": STATE_VERSION}
         if found == wanted:
             return
         if not isinstance(found, dict) or found.get("version") != wanted["version"]:
@@ -208,13 +228,13 @@ def check_window(query: Query, streaming: bool) -> None:
     if not streaming or window.integer:
         return
     panes = window.panes
-    given = {
-        "size": panes.size,
-        "slide": panes.slide,
-        "offset": panes.offset,
-        "lateness": window.lateness_ticks,
-    }
-    for name, ticks in given.items():
+    given = [
+        *(("size", size) for size in panes.sizes),
+        ("slide", panes.slide),
+        ("offset", panes.offset),
+        ("lateness", window.lateness_ticks),
+    ]
+    for name, ticks in given:
         if ticks % 1_000:
             raise EngineError(
                 f"the window's {name} is {ticks} microseconds, but Spark's watermark counts whole "

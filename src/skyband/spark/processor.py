@@ -86,12 +86,15 @@ class BucketProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """New summaries arrived: seal up to the watermark first, then take them."""
         blobs: list[bytes] = []
+        latest: list[int] = []
         for frame in rows:
+            latest += [int(time) for time in frame["latest"].dropna()]
             blobs += [bytes(blob) for blob in frame["payload"] if blob is not None]
             for letters in frame["letters"]:
                 if letters is not None:
                     yield self._answered(key, letters=bytes(letters))
-        yield from self._step(key, blobs, timerValues.getCurrentWatermarkInMs(), fired=False)
+        newest = max(latest, default=None)
+        yield from self._step(key, blobs, timerValues.getCurrentWatermarkInMs(), newest)
 
     def handleExpiredTimer(  # noqa: N802
         self,
@@ -100,27 +103,31 @@ class BucketProcessor(StatefulProcessor):
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """The watermark has reached the end of a window."""
-        yield from self._step(key, [], timerValues.getCurrentWatermarkInMs(), fired=True)
+        yield from self._step(key, [], timerValues.getCurrentWatermarkInMs(), None, fired=True)
 
     def close(self) -> None:
         """Nothing to give back."""
 
     def _step(
-        self, key: Any, blobs: list[bytes], watermark_ms: int, fired: bool
+        self,
+        key: Any,
+        blobs: list[bytes],
+        watermark_ms: int,
+        latest_ms: int | None,
+        fired: bool = False,
     ) -> Iterator[pd.DataFrame]:
-        yield from self._stepped(self.plan, key, blobs, watermark_ms, fired)
+        given = (watermark_ms, blobs, fired, latest_ms)
+        yield from self._stepped(self.plan, key, given, watermark_ms)
 
     def _stepped(
-        self, plan: Plan, key: Any, blobs: list[bytes], watermark_ms: int, fired: bool, **board: Any
+        self, plan: Plan, key: Any, given: tuple[Any, ...], reached: int, **board: Any
     ) -> Iterator[pd.DataFrame]:
-        given = (plan, self.store, self.handle, watermark_ms, blobs, fired)
-        bucket, outcome = step(*given, **board)
-        reached = watermark_ms - board.get("held_ms", 0)
+        bucket, outcome = step(plan, self.store, self.handle, *given, **board)
         newest = bucket.panes.last_window_ending_by(max(reached, 0) * plan.tick_ms)
         marks, unmarked = outcome.marks(newest)
         retained, state_bytes = bucket.retained, bucket.state_bytes
         for letters in outcome.letters:
-            yield self._answered(key, letters=table_to_bytes(letters))
+            yield self._answered(key, letters=table_to_bytes(self._told(key, letters)))
         yield self._answered(
             key,
             windows=outcome.windows.tobytes(),
@@ -135,6 +142,10 @@ class BucketProcessor(StatefulProcessor):
             state_bytes=state_bytes,
             state_bytes_more=state_bytes - bucket.known[1],
         )
+
+    def _told(self, key: Any, letters: pa.Table) -> pa.Table:
+        """The letters of rows that were refused in this step."""
+        return letters
 
     def _answered(self, key: Any, **told: Any) -> pd.DataFrame:
         """One row of the output; columns that are not given are empty or 0."""
@@ -154,15 +165,28 @@ class BoardProcessor(BucketProcessor):
         self.board = board
 
     def _step(
-        self, key: Any, blobs: list[bytes], watermark_ms: int, fired: bool
+        self,
+        key: Any,
+        blobs: list[bytes],
+        watermark_ms: int,
+        latest_ms: int | None,
+        fired: bool = False,
     ) -> Iterator[pd.DataFrame]:
         plan = self.board.plans.get(key[0])
         if plan is None:  # the query was removed from the board
             self.store.clear()
             return
-        given = (plan, key, blobs, watermark_ms, fired)
+        reached = self.board.reached_ms(key[0], watermark_ms)
+        board = {"held_ms": self.board.held_ms(key[0]), "reached_ms": reached, "joins": True}
         with named(key[0]):
-            yield from self._stepped(*given, held_ms=self.board.held_ms(key[0]), joins=True)
+            given = (watermark_ms, blobs, fired, latest_ms)
+            yield from self._stepped(plan, key, given, reached, **board)
+
+    def _told(self, key: Any, letters: pa.Table) -> pa.Table:
+        """Each letter says which query refused the row."""
+        reasons = [f"{key[0]}: {reason}" for reason in letters["reason"].to_pylist()]
+        place = letters.schema.get_field_index("reason")
+        return letters.set_column(place, letters.schema.field(place), pa.array(reasons))
 
 
 class ChangesProcessor(StatefulProcessor):

@@ -21,7 +21,7 @@ from skyband.data.keys import hash_columns
 __all__ = ["PROMISE", "of_changes", "of_rows"]
 
 PROMISE = pa.schema([("exact", pa.bool_()), ("bounds", pa.map_(pa.string(), pa.float64()))])
-"""The same columns for every query and algorithm; exact algorithms leave ``bounds`` empty."""
+"""The same columns for every query and algorithm; most exact algorithms leave ``bounds`` empty."""
 
 
 def of_rows(answers: Answers) -> list[pa.Array]:
@@ -55,7 +55,9 @@ def _columns(told: Promises, run: Ints) -> list[pa.Array]:
     """The guarantees of these runs; -1 stands for a group without rows, which misses nothing."""
     exact = np.append(told.exact, told.empty)[run]
     bounds = {
-        name: np.append(value, -np.inf)[run] if isinstance(value, np.ndarray) else value
+        name: np.append(value, told.nothing.get(name, -np.inf))[run]
+        if isinstance(value, np.ndarray)
+        else value
         for name, value in sorted(told.bounds.items())
     }
     values = np.empty((len(run), len(bounds)))

@@ -23,7 +23,7 @@ from skyband.spark.letters import Carried
 from skyband.spark.plan import SHIFT_MS, Plan, check_window
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
 from skyband.spark.promises import PROMISE
-from skyband.spark.requirements import advise_partitions, check_session
+from skyband.spark.requirements import advise_partitions, check_session, outside_of_functions
 from skyband.spark.schemas import arrow_schema
 from skyband.spark.stages import (
     GIVEN_DDL,
@@ -46,8 +46,9 @@ def ranked(df_or_mapping: Any, query: Query, **settings: Any) -> Any:
 
     ``settings`` are those of ``plan_of``.
     """
-    frames = frames_of(df_or_mapping, query)
-    plan = plan_of(frames, query, **settings)
+    with outside_of_functions():
+        frames = frames_of(df_or_mapping, query)
+        plan = plan_of(frames, query, **settings)
     session = next(iter(frames.values())).sparkSession
     check_session(session, plan.streaming)
     if not plan.streaming:

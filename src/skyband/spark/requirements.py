@@ -21,7 +21,8 @@ from skyband.errors import EngineError, SkybandError
 
 __all__ = [
     "PARTITIONS", "advise_partitions", "check_session", "cores_of", "error_of", "first_line",
-    "in_utc", "partitions_for", "require_java", "require_packages", "start_session",
+    "in_utc", "outside_of_functions", "partitions_for", "require_java", "require_packages",
+    "start_session",
 ]  # fmt: skip
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -30,6 +31,7 @@ _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enab
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 _ZONE = "spark.sql.session.timeZone"
 PARTITIONS = "spark.sql.shuffle.partitions"
+_DAEMON = "spark.python.daemon.module"
 _UNTUNED = 200
 """Spark's default of it."""
 _PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
@@ -90,7 +92,7 @@ def start_session(
 
     from skyband.spark.plan import BUCKETS
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    own = os.environ.setdefault("PYSPARK_PYTHON", sys.executable) == sys.executable
     builder = SparkSession.builder.appName(name).config(_PROVIDER, ROCKSDB)
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     chosen = _master(master)
@@ -102,6 +104,8 @@ def start_session(
         # A laptop's host name often does not resolve; a local session needs only loopback.
         builder = builder.config("spark.driver.host", "127.0.0.1")
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
+        if own:
+            builder = builder.config(_DAEMON, "skyband.spark.daemon")
     for key, value in settings.items():
         builder = builder.config(key.replace("__", "."), str(value))
     if not quiet:
@@ -186,10 +190,10 @@ def check_session(session: Any, streaming: bool) -> None:
         _check_watermark_policy(session)
     if streaming and "RocksDB" not in session.conf.get(_PROVIDER, ""):
         # The stateful operator requires RocksDB. Queries already running keep their own provider.
-        session.conf.set(_PROVIDER, ROCKSDB)
+        _set(session, _PROVIDER, ROCKSDB)
     if streaming and not session.conf.get(_CHANGELOG, ""):
         # With a changelog a batch writes only its changes, not a copy of the whole store.
-        session.conf.set(_CHANGELOG, "true")
+        _set(session, _CHANGELOG, "true")
     application = _application(session)
     if application in _checked:
         return
@@ -203,6 +207,32 @@ def check_session(session: Any, streaming: bool) -> None:
     for found in told:
         _judge(json.loads(found), wanted)
     _checked.add(application)
+
+
+def _set(session: Any, name: str, value: str) -> None:
+    """Change a setting; raises EngineError where a managed runtime or a pipeline forbids it."""
+    try:
+        session.conf.set(name, value)
+    except Exception as problem:
+        raise EngineError(
+            f"this session does not let its settings be changed, so start it with {name}={value} "
+            f"and {_CHANGELOG}=true (in a declarative pipeline: under configuration in its spec). "
+            f"Spark says: {first_line(problem)}"
+        ) from problem
+
+
+@contextmanager
+def outside_of_functions() -> Iterator[None]:
+    """Say what to do if ``rank`` is called inside a query function of a declarative pipeline."""
+    try:
+        yield
+    except Exception as problem:
+        if "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION" not in str(problem):
+            raise
+        raise EngineError(
+            "rank looks at the columns of its input, which a declarative pipeline does not allow "
+            "inside a query function; call rank above the function and return what it gives"
+        ) from problem
 
 
 def cores_of(session: Any) -> int:

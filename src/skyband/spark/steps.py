@@ -25,22 +25,27 @@ def step(
     watermark_ms: int,
     blobs: Sequence[bytes] = (),
     fired: bool = False,
+    latest_ms: int | None = None,
     held_ms: int = 0,
+    reached_ms: int | None = None,
     joins: bool = False,
 ) -> tuple[Bucket, Outcome]:
     """Answer what is due, then take new summaries; ``fired`` if a timer caused this step.
 
-    A key has one timer, at the end of the next window that it has to answer. On a board, the
-    query's watermark is ``held_ms`` behind that of the sources, and so its timers are later by as
-    much. ``joins`` means that a key without state belongs to a query that joins the board now, if
-    the sources have been read before.
+    A key has one timer, at the end of the next window that it has to answer. ``latest_ms`` is the
+    greatest time of the rows behind the new summaries. On a board, the query's watermark is
+    ``held_ms`` behind that of the sources, and so its timers are later by as much; ``reached_ms``
+    says how far the query's watermark has come if it is less than that. ``joins`` means that a
+    key without state belongs to a query that joins the board now, if the sources have been read
+    before.
     """
     bucket = Bucket(plan, store)
     if joins and watermark_ms > 0 and bucket.new:
         bucket.join(watermark_ms * plan.tick_ms)
-    outcome = bucket.step(max(watermark_ms - held_ms, 0) * plan.tick_ms, blobs)
+    reached = max(watermark_ms - held_ms, 0) if reached_ms is None else reached_ms
+    outcome = bucket.step(reached * plan.tick_ms, blobs, latest_ms)
     end = bucket.next_end
-    timer = None if end is None else end // plan.tick_ms + held_ms
+    timer = None if end is None else max(end // plan.tick_ms + held_ms, watermark_ms + 1)
     known = bucket.head["timer"]
     if timer != known:
         # Spark deletes a timer that has fired. Any other is deleted here, even if it is due: this

@@ -6,6 +6,8 @@ Bad records wanted as dead letters travel in separate rows:
     bucket shard seen                payload          letters     rows_in  rows_bad  rows_unused
     0      0     2124-07-01 10:09    runs of panes    null          9,431        2            0
     0      0     2124-07-01 10:09    null             2 letters         0        0            0
+
+In a stream, ``latest`` is ``seen`` as it is, in milliseconds.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from skyband.spark.plan import SHIFT_MS, Plan
 __all__ = ["COUNTS", "PACKED", "PACKED_DDL", "summariser"]
 
 PACKED_DDL = (
-    "bucket int, shard int, seen timestamp, payload binary, letters binary, "
+    "bucket int, shard int, seen timestamp, latest bigint, payload binary, letters binary, "
     "rows_in bigint, rows_bad bigint, rows_unused bigint, rows_filtered bigint"
 )
 PACKED = schema_of(PACKED_DDL)
@@ -105,11 +107,29 @@ class Summariser:
         return held + sum(int(table.nbytes) for table in self.letters)
 
     def take(self, chunk: pa.Table) -> None:
-        """Summarise some rows."""
-        chunk = self._readable(chunk)
+        """Summarise some rows; bad ones are raised, or counted and kept as letters."""
+        chunk = self.readable(chunk)
+        faults = self.summarise(chunk)
+        if faults is not None and self.carried.letters:
+            bad = chunk.filter(pa.array(faults.mask))
+            reasons = self.reasons(chunk, faults)
+            self.letters.append(letters.row_letters(self.source, self.carried, bad, reasons))
+
+    def summarise(self, chunk: pa.Table) -> Faults | None:
+        """Summarise rows that could be read; raises for bad ones, or counts and returns them."""
         taken = self.intake.take(self.source, chunk.select(self.plan.schemas[self.source].names))
         if taken.faults is not None:
-            self._judge(chunk, taken.faults)
+            if self.plan.on_bad == "raise":
+                self._refuse(chunk, taken.faults)
+            self.counts["rows_bad"] += taken.faults.count
+        self._place(taken)
+        return taken.faults
+
+    def reasons(self, chunk: pa.Table, faults: Faults) -> list[str | None]:
+        """Why each of the bad rows is bad."""
+        return list(faults.each(self.intake.widened(self.source, chunk)))
+
+    def _place(self, taken: Taken) -> None:
         self.counts["rows_in"] += taken.rows_in
         self.counts["rows_filtered"] += taken.filtered
         if taken.greatest is None:
@@ -123,7 +143,7 @@ class Summariser:
             if placed.rows is not None:
                 self.shards[shard].take(self.intake.synopsis.summarise(placed.rows))
 
-    def _readable(self, chunk: pa.Table) -> pa.Table:
+    def readable(self, chunk: pa.Table) -> pa.Table:
         """The rows whose records could be read; the others are handled as bad rows."""
         if self.carried.unreadable is None:
             return chunk
@@ -140,21 +160,13 @@ class Summariser:
             self.letters.append(letters.unread(self.source, self.carried, bad))
         return chunk.filter(pc.invert(flags))
 
-    def _judge(self, chunk: pa.Table, faults: Faults) -> None:
-        """Raise for bad rows, or count them and keep them as letters."""
-        told = self.carried.letters or self.carried.origin
-        if self.plan.on_bad == "raise" and not told:
+    def _refuse(self, chunk: pa.Table, faults: Faults) -> None:
+        """Raise for bad rows; if the source says where its rows came from, so does the error."""
+        if not (self.carried.letters or self.carried.origin):
             refuse(faults)
-        self.counts["rows_bad"] += faults.count
-        if told:
-            bad = chunk.filter(pa.array(faults.mask))
-            found = letters.row_letters(
-                self.source, self.carried, bad, faults.each(self.intake.widened(self.source, chunk))
-            )
-            if self.plan.on_bad == "raise":
-                letters.refuse(found, faults.count)
-            if self.carried.letters:
-                self.letters.append(found)
+        bad = chunk.filter(pa.array(faults.mask))
+        reasons = self.reasons(chunk, faults)
+        letters.refuse(letters.row_letters(self.source, self.carried, bad, reasons), faults.count)
 
     def _shards(self, taken: Taken) -> list[Taken]:
         shards = self.plan.shards
@@ -187,12 +199,13 @@ class Summariser:
         self.letters = []
         if not rows and any(self.counts.values()):
             rows.append({"bucket": 0, "shard": 0})
-        seen = self.seen
+        seen, latest = self.seen, None
         if self.plan.streaming:
-            seen = ((seen or 0) // self.plan.tick_ms + SHIFT_MS) * 1_000
+            latest = None if seen is None else seen // self.plan.tick_ms
+            seen = ((latest or 0) + SHIFT_MS) * 1_000
         for i, row in enumerate(rows):
             row |= {name: 0 if i else count for name, count in self.counts.items()}
-            row["seen"] = seen
+            row |= {"seen": seen, "latest": latest}
         if rows:
             self.counts = dict.fromkeys(self.counts, 0)
         columns = [

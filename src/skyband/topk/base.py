@@ -15,7 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Ints
-from skyband.contract.checks import faults, named, null_tests, number_tests, numeric, plain_key
+from skyband.contract.checks import (
+    QuickTests,
+    faults,
+    named,
+    no_nan,
+    null_tests,
+    number_tests,
+    numeric,
+    plain_key,
+)
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
@@ -57,6 +66,10 @@ class TopKSynopsis(Synopsis[TopK]):
         plain_key("id", schema, self.query.id)
 
     def output(self) -> pa.Schema:
+        return self._output
+
+    @cached_property
+    def _output(self) -> pa.Schema:
         names = named(self.query.id, self.query.score, self.query.time, *self.query.keep)
         return pa.schema([pa.field(n, output_type(self.schema.field(n).type)) for n in names])
 
@@ -73,6 +86,9 @@ class TopKSynopsis(Synopsis[TopK]):
         query = self.query
         nulls = null_tests(batch, id=query.id, time=query.time)
         return faults(batch, number_tests(batch, "score", query.score) + nulls)
+
+    def quick_tests(self, source: str) -> QuickTests | None:
+        return no_nan(self.schema, self.query.score)
 
     def summarise(self, rows: Rows) -> Runs:
         score = rows.numpy(self.query.score)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skyband.arrays import Array, Floats, Ints, Mask
 from skyband.contract.accumulated import Accumulated
-from skyband.contract.checks import faults, null_tests, number_tests
+from skyband.contract.checks import QuickTests, faults, null_tests, number_tests, within
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.columns import native_dtype, to_numpy
@@ -69,6 +69,9 @@ class DecayedRows(Accumulated, TopKSynopsis):
             )
         )
         return faults(batch, tests + null_tests(batch, id=query.id, time=query.time))
+
+    def quick_tests(self, source: str) -> QuickTests | None:
+        return {self.query.score: within(0, np.inf)}
 
     # Rows -------------------------------------------------------------------------------------
 

@@ -63,6 +63,8 @@ class Lasting:
         if others:
             self.span = min(each.window.panes.size // self.panes.slide for each in queries)
         self.per_block = max(1, self.span // _BLOCKS)
+        self.long_chunks = self.per_block > 1 and not query.groups
+        """Whether batches should be long: blocks within a window of an edge have low bars."""
         self._pause = 0
 
     def of(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints] | None:

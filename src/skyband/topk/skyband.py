@@ -51,6 +51,7 @@ class SkybandTopK(TopKSynopsis):
         self.band = kernel.Skyband(query.k)
         self.payload: Payload | Value = Payload({})
         self.preselection: Lasting | None = Lasting(query)
+        self.long_chunks = self.preselection.long_chunks
         self._waiting: Runs | None = None
         """The last pane, if it is a whole window and has not been taken into the state."""
         self._waiting_answered = True

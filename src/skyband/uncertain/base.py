@@ -15,7 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Floats, Ints, Mask
-from skyband.contract.checks import faults, named, null_tests, number_tests, numeric, plain_key
+from skyband.contract.checks import (
+    QuickTests,
+    faults,
+    named,
+    no_nan,
+    null_tests,
+    number_tests,
+    numeric,
+    plain_key,
+    within,
+)
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of
 from skyband.contract.synopsis import Synopsis
@@ -94,6 +104,14 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
             (query.probability, "the probability is outside (0, 1]", outside),
             *null_tests(batch, id=query.id, time=query.time),
         ])  # fmt: skip
+
+    def quick_tests(self, source: str) -> QuickTests | None:
+        query = self.query
+        tests = no_nan(self.schema, query.score)
+        chances = within(np.nextafter(0.0, 1.0), 1)
+        if query.score == query.probability:
+            return {query.score: chances}
+        return tests | {query.probability: chances}
 
     def summarise(self, rows: Rows) -> Runs:
         score = rows.numpy(self.query.score)

@@ -18,7 +18,9 @@ def order_by_code(codes: Array, size: int) -> tuple[Ints, Ints]:
     for code in range(size):
         starts[code + 1] += starts[code]
     order = np.empty(len(codes), np.int64)
-    place = starts[:-1].copy()
+    place = np.empty(size, np.int64)
+    for code in range(size):
+        place[code] = starts[code]
     for row in range(len(codes)):
         code = codes[row]
         order[place[code]] = row
@@ -27,6 +29,21 @@ def order_by_code(codes: Array, size: int) -> tuple[Ints, Ints]:
 
 
 counting_order = patient(order_by_code)  # for Python; kernels call ``order_by_code``
+
+
+@jit
+def _sort(values: Codes, low: int, high: int) -> None:
+    """Sort ``values[low:high]``: a Shell sort, which compiles in a tenth of the time of numpy's."""
+    gap = high - low
+    while gap > 1:
+        gap = max(gap * 4 // 9, 1)
+        for i in range(low + gap, high):
+            value = values[i]
+            j = i
+            while j >= low + gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
 
 
 @kernel
@@ -59,7 +76,7 @@ def split_by_code(offsets: Ints, codes: Codes, size: int) -> tuple[Ints, Ints, C
                     run_code[runs] = code
                     runs += 1
         else:
-            run_code[fresh:runs].sort()
+            _sort(run_code, fresh, runs)
         at = first
         for run in range(fresh, runs):
             code = run_code[run]

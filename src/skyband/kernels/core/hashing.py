@@ -6,11 +6,13 @@ The hashes have no seed, so they are the same in every process and on every mach
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from skyband.arrays import Codes, Floats, Hashes, Ints
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.patient import kernel, kernel_of
 from skyband.kernels.core.strings import Bytes, Offsets, Words, bytes_and_words
 
 NULL_HASH = np.uint64(0x6E756C6C5F6B6579)
@@ -45,6 +47,9 @@ def mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> _31)
 
 
+_plain_mix: Any = getattr(mix, "py_func", mix)  # of whole arrays, without the JIT
+
+
 @jit
 def _absorb(state: np.uint64, word: np.uint64) -> np.uint64:
     """Take one word in: a bijection of the state for any word, and of the word for any state."""
@@ -54,20 +59,31 @@ def _absorb(state: np.uint64, word: np.uint64) -> np.uint64:
     return ((state << _27) | (state >> _37)) * _ROUND + _GOLDEN
 
 
-@kernel
 def hash_int64(values: Ints) -> Hashes:
     """Hashes of integers; distinct integers have distinct hashes."""
-    bits = values.view(np.uint64)
+    return _hash_words(values.view(np.uint64))
+
+
+@kernel_of(stand_in=_plain_mix)
+def _hash_words(bits: Hashes) -> Hashes:
     out = np.empty(len(bits), np.uint64)
     for i in range(len(bits)):
         out[i] = mix(bits[i])
     return out
 
 
-@kernel
 def hash_float64(values: Floats) -> Hashes:
     """Hashes of floats: both zeros have the same hash, and so have all NaNs."""
-    bits = values.view(np.uint64)
+    return _hash_floats(values.view(np.uint64))
+
+
+def _mixed_floats(bits: Hashes) -> Hashes:
+    bits = np.where(bits == _MINUS_ZERO, np.uint64(0), bits)
+    return _plain_mix(np.where(bits & ~_MINUS_ZERO > _INFINITY, _NAN, bits))
+
+
+@kernel_of(stand_in=_mixed_floats)
+def _hash_floats(bits: Hashes) -> Hashes:
     out = np.empty(len(bits), np.uint64)
     for i in range(len(bits)):
         x = bits[i]
@@ -126,14 +142,24 @@ def hash_fixed(data: Bytes, width: int) -> Hashes:
     return hash_bytes(offsets, data)
 
 
-@kernel
+def _combined(into: Hashes, other: Hashes) -> None:
+    into[:] = _plain_mix(into * _ROUND + other)
+
+
+@kernel_of(stand_in=_combined)
 def combine_hashes(into: Hashes, other: Hashes) -> None:
     """Replace `into` by the hashes of the pairs (into, other); (other, into) has another hash."""
     for i in range(len(into)):
         into[i] = mix(into[i] * _ROUND + other[i])
 
 
-@kernel
+def _marked(hashes: Hashes, bitmap: Bytes, offset: int) -> None:
+    first, end = offset >> 3, (offset + len(hashes) + 7) >> 3
+    valid = np.unpackbits(bitmap[first:end], bitorder="little")[offset & 7 :][: len(hashes)]
+    hashes[valid == 0] = NULL_HASH
+
+
+@kernel_of(stand_in=_marked)
 def mark_nulls(hashes: Hashes, bitmap: Bytes, offset: int) -> None:
     """Give rows whose validity bit is unset the hash of null."""
     for i in range(len(hashes)):

@@ -19,43 +19,54 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 
+from skyband.kernels.core import compiler
+from skyband.kernels.core.compiler import Entry, Inner
+
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 _config: Any = numba.config  # its settings are set while it is imported, which no type checker sees
 
 # No fastmath: scores may be infinite, and NaN must stay NaN. The numpy error model spares kernels
-# a branch at every division.
-_FLAGS: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
+# a branch at every division. Nobody calls kernels through a C pointer.
+_FLAGS: dict[str, Any] = {
+    "nopython": True,
+    "nogil": True,
+    "boundscheck": False,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
 
 
 def jit(function: Kernel) -> Kernel:
-    """Compile `function` in nopython mode, without the GIL and without bounds checks."""
-    if _config.DISABLE_JIT:
-        return _interpreted(function)
-    folder = cache_folder() if Path(function.__code__.co_filename).exists() else None
-    if folder is None:
-        return cast(Kernel, numba.njit(**_FLAGS)(function))
-    # Numba fixes a function's cache path while it decorates it, so the setting is changed for
-    # that moment only: other users of numba in this process keep theirs.
-    before = _config.CACHE_DIR
-    _config.CACHE_DIR = str(folder / _surroundings(function))
-    try:
-        return cast(Kernel, numba.njit(cache=True, **_FLAGS)(function))
-    except RuntimeError:  # what numba raises when the folder has become unwritable after all
-        return cast(Kernel, numba.njit(**_FLAGS)(function))
-    finally:
-        _config.CACHE_DIR = before
+    """Compile `function` for other kernels, without the GIL and without bounds checks."""
+    return _inner(function, {})
 
 
 def piece(function: Kernel) -> Kernel:
     """As `jit`, for a step of a kernel that has its own name only to make the kernel readable.
 
     It is always inlined, so a call costs nothing. Call it from few places: each call adds its code.
-    Nothing of it is cached: the kernel that it is part of contains it.
     """
+    return _inner(function, {"forceinline": True})
+
+
+def _inner(function: Kernel, flags: dict[str, Any]) -> Kernel:
     if _config.DISABLE_JIT:
         return _interpreted(function)
-    return cast(Kernel, numba.njit(forceinline=True, **_FLAGS)(function))
+    made = Inner(function, {}, _FLAGS | {"no_cpython_wrapper": True} | flags)
+    made.twin = functools.cache(functools.partial(for_python, function))
+    return cast(Kernel, made)
+
+
+def for_python(function: Kernel) -> Kernel:
+    """As `jit`, for what Python may call too; what is compiled is kept in the cache."""
+    if _config.DISABLE_JIT:
+        return _interpreted(function)
+    made = Entry(function, {}, dict(_FLAGS))
+    folder = cache_folder() if Path(function.__code__.co_filename).exists() else None
+    if folder is not None:
+        made.keep_in(folder / surroundings(function))
+    return cast(Kernel, made)
 
 
 def first_usable(folders: Iterable[Path], usable: Callable[[Path], bool]) -> Path | None:
@@ -114,13 +125,14 @@ def _is_private(folder: Path) -> bool:
     return stat.S_ISDIR(entry.st_mode) and entry.st_uid == os.getuid() and not open_to_others
 
 
-def _surroundings(function: Callable[..., Any]) -> str:
-    """A name that changes when code or constants change that `function` uses from other files.
+def surroundings(function: Callable[..., Any]) -> str:
+    """A name that changes when code or constants change that compiled code depends on.
 
-    Numba compiles a cached kernel again when its own file changes, but misses changes in kernels
-    and constants that come from other files.
+    That is the file of `function`, what it uses from other files, and how it is compiled.
     """
     digest = hashlib.sha256()
+    for path in (function.__code__.co_filename, __file__, compiler.__file__):
+        digest.update(_digest_of_file(path))
     for name, value in sorted(_globals(function).items()):
         if isinstance(value, (bool, int, float, str, np.generic)) and not name.startswith("__"):
             digest.update(f"{name}={value!r};".encode())

@@ -5,6 +5,10 @@ a few hundred rows takes milliseconds. So a kernel that Python calls, decorated 
 runs interpreted while its arguments are small, until these calls together have taken as long as is
 worth waiting for. A kernel that is compiled already, in this process or in the cache, is never
 interpreted.
+
+Some kernels say more about themselves, with ``@kernel_of(...)``: how to count the work of a call,
+if the sizes of its arrays say little about it; or a stand-in that does the same with numpy, at a
+speed that makes even a million rows no reason to compile.
 """
 
 from __future__ import annotations
@@ -20,12 +24,13 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 
-from skyband.kernels.core.jit import cache_folder, jit
+from skyband.kernels.core.jit import cache_folder, for_python
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 _config: Any = numba.config
 _LARGE = 1 << 13  # a call with so many items in its arrays is compiled at once
+_LARGE_FOR_NUMPY = 1 << 24  # the same, if there is a stand-in
 _PATIENCE = 0.2  # seconds in total
 _told = {"hurry": False, "compiling": False}
 
@@ -52,22 +57,42 @@ def _announce(kernel: Any) -> None:
 
 def kernel(function: Kernel) -> Kernel:
     """Compile a function that only Python calls, no other kernel; it is interpreted at first."""
-    return patient(jit(function))
+    return patient(for_python(function))
 
 
-def patient(kernel: Kernel) -> Kernel:
+def kernel_of(
+    *, work: Callable[..., int] | None = None, stand_in: Callable[..., Any] | None = None
+) -> Callable[[Kernel], Kernel]:
+    """As `kernel`, with a count of the work of a call, or numpy code to run at first."""
+
+    def decorate(function: Kernel) -> Kernel:
+        return patient(for_python(function), work=work, stand_in=stand_in)
+
+    return decorate
+
+
+def patient(
+    kernel: Kernel,
+    *,
+    work: Callable[..., int] | None = None,
+    stand_in: Callable[..., Any] | None = None,
+) -> Kernel:
     """The kernel, interpreted at first. Other kernels call the kernel itself, not this."""
     if _config.DISABLE_JIT:
         return kernel
+    twin = getattr(kernel, "twin", None)
+    if twin is not None:
+        kernel = twin()
     left = _PATIENCE
     plain: Callable[..., Any] | None = None
+    limit = _LARGE if stand_in is None else _LARGE_FOR_NUMPY
 
     @functools.wraps(kernel)
     def run(*args: Any) -> Any:
         nonlocal left, plain
         if left <= 0 or _told["hurry"]:
             return kernel(*args)
-        large = _size(args) >= _LARGE
+        large = (_size(args) if work is None else work(*args)) >= limit
         if large or plain is None:
             ready = _is_compiled(kernel)
             if large and not ready:
@@ -75,7 +100,7 @@ def patient(kernel: Kernel) -> Kernel:
             if large or ready:
                 left = 0.0
                 return kernel(*args)
-        plain = plain or interpreted(kernel)
+        plain = plain or stand_in or interpreted(kernel)
         began = time.perf_counter()
         with np.errstate(all="ignore"):
             result = plain(*args)
@@ -84,7 +109,9 @@ def patient(kernel: Kernel) -> Kernel:
             _announce(kernel)  # the next call compiles it
         return result
 
-    return cast(Kernel, run)
+    wrapped: Any = run
+    wrapped.stand_in = stand_in
+    return cast(Kernel, wrapped)
 
 
 def interpreted(kernel: Any) -> Callable[..., Any]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.arrays import Codes, Ints
-from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.patient import kernel_of
 
 # Inner loops have a fixed length and no exit, so that the compiler turns them into vector code.
 _BLOCK = 1024
 
 
-@kernel
+def _never_falls(values: Ints) -> bool:
+    return bool((values[1:] >= values[:-1]).all())
+
+
+@kernel_of(stand_in=_never_falls)
 def is_sorted(values: Ints) -> bool:
     """Whether no value is less than the one before it."""
     n = len(values)
@@ -29,7 +33,11 @@ def is_sorted(values: Ints) -> bool:
     return True
 
 
-@kernel
+def _taken(values: Ints, indices: Codes) -> Ints:
+    return values[indices]
+
+
+@kernel_of(stand_in=_taken)
 def gather(values: Ints, indices: Codes) -> Ints:
     """The values at these indices."""
     found = np.empty(len(indices), values.dtype)

@@ -8,7 +8,7 @@ import numpy as np
 
 from skyband.arrays import Ints, Mask
 from skyband.kernels.core.jit import jit, piece
-from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.patient import kernel_of
 
 _FEW = 16  # so many are sorted by insertion
 
@@ -62,7 +62,19 @@ def sort_best(index: Ints, spare: Ints, key: Any, tie: Any) -> None:
             index[i] = source[i]
 
 
-@kernel
+def _sorted_by_numpy(key: Ints, tie: Ints, offsets: Ints) -> tuple[Ints, Mask]:
+    low, high = offsets[0], offsets[-1]
+    run = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.arange(len(key))
+    order[low:high] = low + np.lexsort((~tie[low:high], ~key[low:high], run))
+    key, tie = key[order[low:high]], tie[order[low:high]]
+    equal = (run[1:] == run[:-1]) & (key[1:] == key[:-1]) & (tie[1:] == tie[:-1])
+    tied = np.zeros(len(offsets) - 1, np.bool_)
+    tied[run[1:][equal]] = True
+    return order, tied
+
+
+@kernel_of(stand_in=_sorted_by_numpy)
 def sort_runs(key: Ints, tie: Ints, offsets: Ints) -> tuple[Ints, Mask]:
     """An order of rows, best first within each run, and whether a run still has tied rows.
 

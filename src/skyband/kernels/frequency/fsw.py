@@ -31,28 +31,31 @@ def _expire(s: Sketch, bucket: int, whole: bool) -> None:
     item_hist, item_err, cell_hist, marks = s.item_hist, s.item_err, s.cell_hist, s.marks
     s.held[bucket] = NEVER
     control[HEAPED] = 0
+    block = bucket // item_hist.shape[2]
+    b = bucket - block * item_hist.shape[2]
     for at in range(control[SIZE]):
         slot = heap[at]
-        if item_hist[slot, bucket] != 0:
+        gone = item_hist[block, slot, b]
+        if gone != 0:
             control[UPDATES] += 1
             if len(item_err) == 0:
-                err[slot] = max(err[slot] - item_hist[slot, bucket], 0)
-            base[slot] -= item_hist[slot, bucket]
-            item_hist[slot, bucket] = 0
+                err[slot] = max(err[slot] - gone, 0)
+            base[slot] -= gone
+            item_hist[block, slot, b] = 0
             if not whole:
-                base[slot] = item_hist[slot].sum()
+                base[slot] = item_hist[:, slot].sum()
         if len(item_err):
-            err[slot] -= item_err[slot, bucket]
-            item_err[slot, bucket] = 0
+            err[slot] -= item_err[block, slot, b]
+            item_err[block, slot, b] = 0
             if not whole:
-                err[slot] = item_err[slot].sum()
+                err[slot] = item_err[:, slot].sum()
     for cell in range(len(hist)):
         if marks[bucket, cell] != 0:
             marks[bucket, cell] = 0
-            hist[cell] -= cell_hist[cell, bucket]
-            cell_hist[cell, bucket] = 0
+            hist[cell] -= cell_hist[block, cell, b]
+            cell_hist[block, cell, b] = 0
             if not whole:
-                hist[cell] = cell_hist[cell].sum()
+                hist[cell] = cell_hist[:, cell].sum()
 
 
 @jit
@@ -108,16 +111,18 @@ def _close(s: Sketch, pane: int) -> None:
     cur, base, seen, hist, fine, heap = s.cur, s.base, s.seen, s.hist, s.fine, s.heap
     item_hist, cell_hist, marks, ratio = s.item_hist, s.cell_hist, s.marks, s.ratio
     bucket = pane % len(s.held)
+    block = bucket // item_hist.shape[2]
+    b = bucket - block * item_hist.shape[2]
     s.held[bucket] = pane
     for at in range(s.control[SIZE]):
         slot = heap[at]
         if cur[slot] > 0:
             seen[slot] = pane
-            item_hist[slot, bucket] = cur[slot]
+            item_hist[block, slot, b] = cur[slot]
             base[slot] += cur[slot]
             cur[slot] = 0
         if len(s.item_err):
-            s.item_err[slot, bucket] = s.ecur[slot]
+            s.item_err[block, slot, b] = s.ecur[slot]
             s.ecur[slot] = 0
     for coarse in range(len(hist)):
         most = fine[coarse * ratio]
@@ -126,20 +131,17 @@ def _close(s: Sketch, pane: int) -> None:
             most = max(most, fine[cell])
             fine[cell] = 0
         if most > 0:
-            cell_hist[coarse, bucket] = most
+            cell_hist[block, coarse, b] = most
             marks[bucket, coarse] = 1
             hist[coarse] += most
     s.bits[:] = 0
 
 
 @jit
-def _proven(s: Sketch, first: int) -> bool:
+def _proven(s: Sketch, first: int, mu: Any) -> bool:
     """Whether nothing was dropped in the panes from ``first`` on, which are the live ones."""
-    if len(s.bits) or s.control[LOST] >= first:
+    if len(s.bits) or s.control[LOST] >= first or mu != 0:
         return False
-    for cell in range(len(s.hist)):
-        if s.hist[cell] != 0:
-            return False
     for at in range(s.control[SIZE]):
         if s.err[s.heap[at]] > 0:
             return False
@@ -187,23 +189,25 @@ def fold_fsw(
     s: Sketch, stamp: Ints, keys: Hashes, weights: Array, offsets: Ints, known: Hashes,
     counts: Array, errors: Array, known_offsets: Ints, missing: Array, raw: bool, first: Ints,
     end: Ints, k: int, whole: bool,
-) -> tuple[Codes, Ints, Array, Ints, Ints, Mask]:  # fmt: skip
+) -> tuple[Codes, Ints, Array, Ints, Ints, Mask, Array, Ints]:  # fmt: skip
     """Push panes and read windows.
 
     A pane has items that were counted before (``known``, with ``counts`` and ``errors``; any other
     item occurred at most ``missing`` times) and then rows. Both are numbered in one sequence, known
     items first. Returns the answers: slots, the rows they were inserted by, (count, error), filter
-    slack; the end of each window's answers, and whether it is proven exact.
+    slack; the end of each window's answers, whether it is proven exact, the greatest cell, and how
+    many panes are live.
     """
     capacity, panes = len(s.item), len(s.held)
     row, base, err, held = s.row, s.base, s.err, s.held
     chosen = np.empty(capacity, np.int32)
     own_low, own_slack = np.empty(capacity, base.dtype), np.empty(capacity, base.dtype)
-    spare = np.empty(panes, base.dtype)
+    spare = np.empty((s.item_hist.shape[0], s.item_hist.shape[2]), base.dtype)
     out_slot, out_row = np.empty(256, np.int32), np.empty(256, np.int64)
     out_value, out_slack = np.empty((256, 2), base.dtype), np.empty(256, np.int64)
     ends = np.zeros(len(first), np.int64)
     proven = np.zeros(len(first), np.bool_)
+    mu, live = np.zeros(len(first), base.dtype), np.zeros(len(first), np.int64)
     none = errors[:0]
     filtering = len(s.bits) > 0
     n = at = 0
@@ -237,5 +241,8 @@ def fold_fsw(
                         out_slack[n] += 1
             n += 1
         ends[window] = n
-        proven[window] = _proven(s, first[window])
-    return out_slot[:n], out_row[:n], out_value[:n], out_slack[:n], ends, proven
+        mu[window] = s.hist.max()
+        for b in range(panes):
+            live[window] += held[b] != NEVER
+        proven[window] = _proven(s, first[window], mu[window])
+    return out_slot[:n], out_row[:n], out_value[:n], out_slack[:n], ends, proven, mu, live

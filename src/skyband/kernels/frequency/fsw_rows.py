@@ -9,6 +9,10 @@ too, so
 
 Buckets are circular: pane t has number t mod p, and ``held`` tells which pane a number holds.
 ``marks`` tells which cells have something in a bucket, so that an expiry reads no others.
+
+Histograms are stored in blocks of some 32 buckets: bucket b of item j is ``item_hist[b // w, j,
+b % w]``. An expiry reads one bucket of every item, so the buckets that it reads should be near each
+other; an insertion reads all buckets of one cell, so these should be near each other too.
 """
 
 from __future__ import annotations
@@ -145,6 +149,7 @@ def feed(
     item_hist, item_err, cell_hist, marks = s.item_hist, s.item_err, s.cell_hist, s.marks
     heap, low, slack, table, shift, ratio = s.heap, s.low, s.slack, s.table, s.shift, s.ratio
     panes = len(held)
+    blocks, width = item_hist.shape[0], item_hist.shape[2]
     capacity, cells = len(item), len(fine)
     mask = np.uint64((len(table) >> 1) - 1)
     w = cur[0] * 0 + 1
@@ -200,8 +205,9 @@ def feed(
             slot = np.int64(heap[control[SIZE]])
             control[SIZE] += 1
             control[HEAPED] = 0
-            for b in range(panes):
-                item_hist[slot, b] = cell_hist[coarse, b]
+            for q in range(blocks):
+                for b in range(width):
+                    item_hist[q, slot, b] = cell_hist[q, coarse, b]
         else:
             if control[HEAPED] == 0:
                 heapify(heap, capacity, low, slack, base, cur, err)
@@ -217,8 +223,9 @@ def feed(
             other = cell_of(item[slot], cells)
             own_cell = other // ratio == coarse
             if own_cell:
-                for b in range(panes):
-                    spare[b] = cell_hist[coarse, b]
+                for q in range(blocks):
+                    for b in range(width):
+                        spare[q, b] = cell_hist[q, coarse, b]
             # Evict: what the least item counted becomes a bound for its cell. Its buckets before
             # its insertion were copied from that cell, which has not fallen since.
             table_remove(table, shift, item[slot])
@@ -231,17 +238,21 @@ def feed(
                 b = t % panes
                 if held[b] == t:
                     control[BUCKETS] += 1
-                    more = item_hist[slot, b] - cell_hist[other, b]
+                    q = b // width
+                    c = b - q * width
+                    more = item_hist[q, slot, c] - cell_hist[q, other, c]
                     if more > 0:
                         hist[other] += more
-                        cell_hist[other, b] = item_hist[slot, b]
+                        cell_hist[q, other, c] = item_hist[q, slot, c]
                         marks[b, other] = 1
             if own_cell:
-                for b in range(panes):
-                    item_hist[slot, b] = spare[b]
+                for q in range(blocks):
+                    for b in range(width):
+                        item_hist[q, slot, b] = spare[q, b]
             else:
-                for b in range(panes):
-                    item_hist[slot, b] = cell_hist[coarse, b]
+                for q in range(blocks):
+                    for b in range(width):
+                        item_hist[q, slot, b] = cell_hist[q, coarse, b]
         # What the filter ignores is slack, not error: it is added when the answer is read.
         extra = (add - w if add > w else nothing) + wrong
         control[INSERTS] += 1
@@ -253,8 +264,9 @@ def feed(
         cur[slot] = active + add
         err[slot] = past + active + extra
         if len(item_err):
-            for b in range(panes):
-                item_err[slot, b] = item_hist[slot, b]
+            for q in range(blocks):
+                for b in range(width):
+                    item_err[q, slot, b] = item_hist[q, slot, b]
             ecur[slot] = active + extra
         table_add(table, shift, key, slot)
         if full:

@@ -11,6 +11,8 @@ walk back over the fresh ones makes them old:
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from skyband.arrays import Array, Codes, Ints
@@ -50,19 +52,36 @@ def _make_old(
             fresh[c, v] = 0
 
 
+@piece
+def _left_out(
+    members: Ints, start: int, stop: int, refs: Codes, found: Array, chosen: Ints, size: int
+) -> Any:
+    """The greatest count, minus what its panes lack, of all live codes that were not chosen."""
+    most = found[0, 0] * 0
+    for j in range(size):
+        refs[chosen[j]] = -refs[chosen[j]]
+    for i in range(start, stop):
+        c = members[i] if len(members) else i
+        if refs[c] > 0:
+            most = max(most, found[c, 0] - found[c, 2])
+    for j in range(size):
+        refs[chosen[j]] = -refs[chosen[j]]
+    return most
+
+
 @kernel
 def fold_lists(
     code: Codes, value: Array, rest: Array, pane: Ints, starts: Ints, place: Ints, old: Array,
     fresh: Array, refs: Codes, first: Ints, end: Ints, members: Ints, groups: Ints, sequence: Ints,
     order_key: Ints, k: int, decided: bool,
-) -> tuple[Codes, Array, Codes, Ints, Codes]:  # fmt: skip
+) -> tuple[Codes, Array, Codes, Ints, Codes, Array]:  # fmt: skip
     """Push panes and read windows.
 
     ``place`` holds the numbers of the first live, first fresh and first unpushed pane, and is
     updated. ``members[groups[g]:groups[g + 1]]`` are the codes of group g; groups answer in
     ``sequence``. Returns codes and sums of the answers, the group and the end of each answer, how
-    many answers each window has. All panes are pushed in the end, and codes without live entries
-    have no refs.
+    many answers each window has and, for lists with errors, ``_left_out`` of each answer. All panes
+    are pushed in the end, and codes without live entries have no refs.
     """
     columns = value.shape[1]
     found = np.empty_like(old)
@@ -70,6 +89,7 @@ def fold_lists(
     top = Top(np.empty(k, value.dtype), np.empty(k, np.int64), np.empty(k, np.int64))
     out_code, out_value = np.empty(1024, np.int32), np.empty((1024, columns), value.dtype)
     out_group, out_end = np.empty(256, np.int32), np.empty(256, np.int64)
+    out_rest = np.zeros(256, value.dtype)
     per_window = np.zeros(len(first), np.int32)
     n = answers = 0
     for window in range(len(first)):
@@ -107,6 +127,7 @@ def fold_lists(
             if answers == len(out_group):
                 out_group = with_room(out_group, answers, answers + 1)
                 out_end = with_room(out_end, answers, answers + 1)
+                out_rest = with_room(out_rest, answers, answers + 1)
             for j in range(size):
                 c = best[j]
                 out_code[n] = c
@@ -114,20 +135,28 @@ def fold_lists(
                     out_value[n, v] = found[c, v]
                 n += 1
             out_group[answers], out_end[answers] = group, n
+            if columns > 2:
+                out_rest[answers] = _left_out(members, start, stop, refs, found, best, size)
             answers += 1
             per_window[window] += 1
     while place[TAIL] < len(pane):
         _push(code, value, starts[place[TAIL]], starts[place[TAIL] + 1], fresh, refs)
         place[TAIL] += 1
-    return out_code[:n], out_value[:n], out_group[:answers], out_end[:answers], per_window
+    return (
+        out_code[:n], out_value[:n], out_group[:answers], out_end[:answers], per_window,
+        out_rest[:answers],
+    )  # fmt: skip
 
 
 @kernel
 def recount(
     code: Codes, value: Array, low: Ints, high: Ints, codes: int, order_key: Ints, k: int,
     decided: bool,
-) -> tuple[Codes, Array, Ints]:  # fmt: skip
-    """The best codes of each stretch of entries, counted from scratch; the end of each answer."""
+) -> tuple[Codes, Array, Ints, Array]:  # fmt: skip
+    """The best codes of each stretch of entries, counted from scratch; the end of each answer.
+
+    The last array is ``_left_out`` of each answer, for lists with errors.
+    """
     columns = value.shape[1]
     found = np.zeros((codes, columns), value.dtype)
     refs = np.zeros(codes, np.int32)
@@ -139,6 +168,7 @@ def recount(
     out_code = np.empty(1024, np.int32)
     out_value = np.empty((1024, columns), value.dtype)
     ends = np.zeros(len(low), np.int64)
+    rest = np.zeros(len(low), value.dtype)
     n = 0
     for window in range(len(low)):
         known = 0
@@ -160,12 +190,14 @@ def recount(
                 out_value[n, v] = found[heap[j], v]
             n += 1
         ends[window] = n
+        if columns > 2 and known:
+            rest[window] = _left_out(members, 0, known, refs, found, heap, size)
         for i in range(known):
             c = members[i]
             refs[c] = 0
             for v in range(columns):
                 found[c, v] = 0
-    return out_code[:n], out_value[:n], ends
+    return out_code[:n], out_value[:n], ends, rest
 
 
 @kernel

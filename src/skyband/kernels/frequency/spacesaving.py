@@ -175,12 +175,12 @@ def fold_instances(
     stamp: Ints, pushed: Pushed, first: Ints, end: Ints, k: int, filtered: bool, per_window: int,
     per_slide: int, last: Ints, started: Ints, instances: Instance, shift: np.uint64, total: Ints,
     ended: Floats,
-) -> tuple[Codes, Ints, Array, Ints, Mask]:  # fmt: skip
+) -> tuple[Codes, Ints, Array, Ints, Mask, Array]:  # fmt: skip
     """Push panes and read windows: an instance starts at each pane that a window starts with.
 
     The oldest instance that a window covers answers it. Returns the answers: slots (numbered
     across all instances), the rows they were inserted by, (count, error); the end of each window's
-    answers, and whether it is proven exact.
+    answers, whether it is proven exact, and the greatest cell.
     """
     control, item, row, f, err, alpha, heap, low, slack, table = instances
     capacity = item.shape[1]
@@ -192,6 +192,7 @@ def fold_instances(
     out_value = np.empty((256, 2), f.dtype)
     ends = np.zeros(len(first), np.int64)
     proven = np.ones(len(first), np.bool_)
+    mu = np.zeros(len(first), f.dtype)
     n = at = 0
     for window in range(len(first) + 1):
         while at < len(stamp) and (window == len(first) or stamp[at] < end[window]):
@@ -251,13 +252,13 @@ def fold_instances(
         ends[window] = n
         clean = control[oldest, REMOVALS] == 0  # what was evicted may have had weight 0
         for cell in range(alpha.shape[1]):
-            if alpha[oldest, cell] != 0:
-                clean = False
+            mu[window] = max(mu[window], alpha[oldest, cell])
+        clean &= mu[window] == 0
         for j in range(control[oldest, SIZE]):
             if err[oldest, heap[oldest, j]] > 0:
                 clean = False
         proven[window] = clean
-    return out_slot[:n], out_row[:n], out_value[:n], ends, proven
+    return out_slot[:n], out_row[:n], out_value[:n], ends, proven, mu
 
 
 @kernel

@@ -12,11 +12,12 @@ from skyband.arrays import Codes, Hashes, Ints, Mask
 from skyband.kernels.core.hashing import mix
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.room import copy_rows
 
 Table = tuple[Hashes, Codes, Ints]
 
 _NEVER = np.iinfo(np.int64).min
-_FREE, _ONE = np.uint64(0), np.uint64(1)
+_FREE, _ONE, _HALF = np.uint64(0), np.uint64(1), np.uint64(32)
 _APART = np.uint64(0xC2B2AE3D27D4EB4F)  # odd: no collisions across streams
 
 
@@ -31,12 +32,13 @@ def guard_keys(hashes: Hashes, stream: Codes) -> Hashes:
 
 @jit
 def _slot(key: np.uint64, keys: Hashes) -> int:
-    """The slot of a key, or the free one where it would go."""
-    wrap = np.uint64(len(keys)) - _ONE
-    at = key & wrap
+    """The slot of a key, or the free one where it would go; the table has any size below 2^32."""
+    at = int(np.int64(((key >> _HALF) * np.uint64(len(keys))) >> _HALF))
     while keys[at] != _FREE and keys[at] != key:
-        at = (at + _ONE) & wrap
-    return int(at)
+        at += 1
+        if at == len(keys):
+            at = 0
+    return at
 
 
 @kernel
@@ -87,6 +89,6 @@ def live_slots(table: Table, oldest: int, wider: Table) -> int:
         new_keys[at] = keys[slot]
         if most > 1:
             new_turn[at] = next_
-        new_panes[at] = panes[slot]
+        copy_rows(new_panes[at], panes[slot], most)
         count += 1
     return count

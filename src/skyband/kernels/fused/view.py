@@ -156,7 +156,8 @@ def settle(
                 counters[REFILLS] += 1
             elif counters[VIEW] > counters[LIMIT]:
                 chosen = counters[VIEW]
-                candidates[:chosen] = view.members[:chosen]
+                for i in range(chosen):
+                    candidates[i] = view.members[i]
             if chosen >= 0:
                 _choose(view, candidates, chosen, aim)
             found, points, count = _write(view, k, candidates, found, points, count)

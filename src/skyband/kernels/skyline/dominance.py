@@ -11,6 +11,7 @@ import numpy as np
 
 from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
+from skyband.kernels.core.sorting import sort_best
 
 BETTER, WORSE, EQUAL, NEITHER = 1, -1, 2, 0
 _ODD = np.int64(-7046029254386353131)
@@ -76,7 +77,8 @@ def sort_keys(points: Ints, first: int, last: int, keys: Floats) -> None:
 
     Rounding may make the two equal, so a filter has to look at equal keys in both directions.
     """
-    keys[first:last] = 0.0
+    for i in range(first, last):
+        keys[i] = 0.0
     for k in range(points.shape[1]):
         low = points[first, k]
         high = low
@@ -104,6 +106,7 @@ def skyline_runs(points: Ints, offsets: Ints, counts: Ints) -> tuple[Ints, Ints]
     keys = np.empty(total, np.float64)
     near = np.empty(total, np.int64)
     window = np.empty(total, np.int64)
+    chain = np.empty(total, np.int64)
     count = 0
     for run in range(len(offsets) - 1):
         first = offsets[run]
@@ -112,15 +115,15 @@ def skyline_runs(points: Ints, offsets: Ints, counts: Ints) -> tuple[Ints, Ints]
             kept[count] = first
             count += 1
         elif last > first:
-            count += _skyline(points, first, last, keys, near, window, kept[count:], counts)
+            count += _skyline(points, first, last, keys, near, window, chain, kept[count:], counts)
         kept_offsets[run + 1] = count
     return kept[:count].copy(), kept_offsets
 
 
 @jit
 def _skyline(
-    points: Ints, first: int, last: int, keys: Floats, near: Ints, window: Ints, kept: Ints,
-    counts: Ints,
+    points: Ints, first: int, last: int, keys: Floats, near: Ints, window: Ints, chain: Ints,
+    kept: Ints, counts: Ints,
 ) -> int:  # fmt: skip
     """The skyline of the points ``[first, last)``, written to ``kept``; returns how many."""
     sort_keys(points, first, last, keys)
@@ -134,13 +137,13 @@ def _skyline(
             near[size] = i
             size += 1
     counts[0] += last - first
-    order = np.argsort(-keys[near[:size]])
+    sort_best(near[:size], window, keys, keys)
 
     # The window holds one of each set of equal points; the others are chained to it.
-    chain = np.full(size, -1, np.int64)
     members = 0
     for place in range(size):
-        candidate = near[order[place]]
+        candidate = near[place]
+        chain[place] = -1
         dominated = False
         equal = -1
         for w in range(members):
@@ -155,8 +158,8 @@ def _skyline(
         if dominated:
             continue
         if equal >= 0:
-            chain[order[place]] = chain[equal]
-            chain[equal] = order[place]
+            chain[place] = chain[equal]
+            chain[equal] = place
             continue
         # Rounding can make the keys of a point and of its dominator equal: look back over those.
         w = members - 1
@@ -167,7 +170,7 @@ def _skyline(
                     window[later] = window[later + 1]
                 members -= 1
             w -= 1
-        window[members] = order[place]
+        window[members] = place
         members += 1
     written = 0
     for w in range(members):

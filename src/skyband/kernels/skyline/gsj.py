@@ -17,6 +17,7 @@ from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
 from skyband.kernels.core.room import with_room
+from skyband.kernels.core.sorting import sort_best
 from skyband.kernels.skyline.dominance import (
     BETTER,
     EQUAL,
@@ -131,7 +132,9 @@ def _renew(
     top = with_room(top, tops, tops + size)
     top_points = with_room(top_points, tops, tops + size)
     parked = with_room(parked, waiting, waiting + tops + size)
-    for i in np.argsort(-keys):
+    order = np.arange(size)
+    sort_best(order, np.empty(size, np.int64), keys, keys)
+    for i in order:
         a = candidates[i, 0]
         b = candidates[i, 1]
         until = min(left.rows[a, PANE], right.rows[b, PANE])

@@ -40,6 +40,13 @@ class Results(NamedTuple):
     size: int
 
 
+class Index(NamedTuple):
+    """Rows in the order of their cells."""
+
+    start: Ints  # where each cell begins
+    rows: Ints
+
+
 @kernel
 def join_layer(
     left: Side, left_active: Ints, left_sky: Ints, right: Side, right_active: Ints, right_sky: Ints,
@@ -51,25 +58,28 @@ def join_layer(
     results, which grow.
     """
     counts[LAYERS] += 1
-    in_left, in_right = _flags(len(left.cell), left_sky), _flags(len(right.cell), right_sky)
+    left_gone, right_gone = _flags(len(left.cell), left_sky), _flags(len(right.cell), right_sky)
+    lefts = _by_cell(left.cell, left_active, len(left.cells))
+    rights = _by_cell(right.cell, right_active, len(right.cells))
 
     # P1 joins the left local skyline with all of the right, P2 the rest of the left with the right
     # local skyline.
     pairs = np.empty((64, 2), np.int64)
     none = len(pairs) * 0  # not the literal 0, for which numba would compile the callee once more
-    no_rows = _flags(len(right.cell), right_sky[:none])
-    pairs, middle = _join(left, left_sky, right, right_active, no_rows, pairs, none)
-    pairs, total = _join(right, right_sky, left, left_active, in_left, pairs, middle)
+    pairs, middle = _join(left, left_sky, right, rights, pairs, none)
+    lefts = _thinned(lefts, left_gone)
+    pairs, total = _join(right, right_sky, left, lefts, pairs, middle)
     for n in range(middle, total):
         pairs[n, LEFT], pairs[n, RIGHT] = pairs[n, RIGHT], pairs[n, LEFT]
     counts[JOINED] += total
     results = _take_results(left, right, pairs, middle, total, results, counts)
 
-    left_rest = _without(left_active, in_left)
-    right_rest = _without(right_active, in_right)
-    before = len(left_rest) + len(right_rest)
-    left_rest = _outsiders(left, left_rest, right, right_rest, results, True, counts)
-    right_rest = _outsiders(right, right_rest, left, left_rest, results, False, counts)
+    rights = _thinned(rights, right_gone)
+    before = len(lefts.rows) + len(rights.rows)
+    _outsiders(left, lefts, right, rights, results, True, left_gone, counts)
+    lefts = _thinned(lefts, left_gone)
+    _outsiders(right, rights, left, lefts, results, False, right_gone, counts)
+    left_rest, right_rest = _without(left_active, left_gone), _without(right_active, right_gone)
     counts[PRUNED] += before - len(left_rest) - len(right_rest)
     return left_rest, right_rest, results
 
@@ -85,94 +95,131 @@ def _flags(n: int, rows: Ints) -> Mask:
 
 @jit
 def _join(
-    own: Side, sky: Ints, other: Side, active: Ints, skipped: Mask, pairs: Ints, size: int
+    own: Side, sky: Ints, other: Side, others: Index, pairs: Ints, size: int
 ) -> tuple[Ints, int]:
-    """Join a local skyline with the active rows of the other side, except those skipped.
+    """Join a local skyline with rows of the other side.
 
     Adds (own row, other row) to ``pairs``; returns them and how many they are.
     """
-    start, rows = _by_cell(other.cell, active, len(other.cells))
     for a in sky:
         key = own.cells[own.cell[a], KEY]
-        first, last = start[other.key_cells[key]], start[other.key_cells[key + 1]]
+        first = others.start[other.key_cells[key]]
+        last = others.start[other.key_cells[key + 1]]
         pairs = with_room(pairs, size, size + last - first)
         for n in range(first, last):
-            if not skipped[rows[n]]:
-                pairs[size, 0] = a
-                pairs[size, 1] = rows[n]
-                size += 1
+            pairs[size, 0] = a
+            pairs[size, 1] = others.rows[n]
+            size += 1
     return pairs, size
 
 
 @jit
-def _by_cell(cell: Ints, active: Ints, cells: int) -> tuple[Ints, Ints]:
-    """Where each cell starts, and the active rows in order of their cells."""
+def _by_cell(cell: Ints, active: Ints, cells: int) -> Index:
+    """The active rows in the order of their cells."""
     order, start = order_by_code(cell[active], cells)
-    return start, active[order]
+    return Index(start, active[order])
+
+
+@jit
+def _thinned(index: Index, gone: Mask) -> Index:
+    """The rows that are not gone, in the same order."""
+    start = np.empty(len(index.start), np.int64)
+    rows = np.empty(len(index.rows), np.int64)
+    size = 0
+    for cell in range(len(start) - 1):
+        start[cell] = size
+        for n in range(index.start[cell], index.start[cell + 1]):
+            if not gone[index.rows[n]]:
+                rows[size] = index.rows[n]
+                size += 1
+    start[len(start) - 1] = size
+    return Index(start, rows[:size])
 
 
 @jit
 def _take_results(
     left: Side, right: Side, pairs: Ints, middle: int, total: int, found: Results, counts: Ints
 ) -> Results:
-    """Add the skylines of P1 and of P2, without what an earlier result dominates."""
-    results, result_points, size = found
+    """Add the skylines of P1 and of P2, without what an earlier result dominates.
+
+    Pairs that a result dominates go before the others are sorted: what such a pair dominates, the
+    result dominates too. They are most of the pairs.
+    """
     points = joined(left.points, right.points, pairs, total)
     segment = np.empty(total, np.int64)
     for n in range(total):
         a, b = left.cell[pairs[n, LEFT]], right.cell[pairs[n, RIGHT]]
         segment[n] = mixed(left.cells[a, SEGMENT], right.cells[b, SEGMENT])
-    for part in range(2):
-        # Pairs of both local skylines are in P1 only, so P2 is compared with P1 too.
-        before = size
-        low = 0 if part == 0 else middle
-        high = middle if part == 0 else total
-        if high == low:
+    # Pairs of both local skylines are in P1 only, so P2 is compared with P1 too.
+    for low, high in ((0, middle), (middle, total)):
+        rest = _undominated(found, points, segment, low, high, counts)
+        if len(rest) == 0:
             continue
-        order = np.argsort(segment[low:high], kind="mergesort") + low
-        offsets = np.zeros(high - low + 1, np.int64)
+        rest = rest[np.argsort(segment[rest], kind="mergesort")]
+        offsets = np.zeros(len(rest) + 1, np.int64)
         runs = 0
-        for n in range(1, high - low):
-            if segment[order[n]] != segment[order[n - 1]]:
+        for n in range(1, len(rest)):
+            if segment[rest[n]] != segment[rest[n - 1]]:
                 runs += 1
                 offsets[runs] = n
-        offsets[runs + 1] = high - low
-        kept, _ = skyline_runs(points[order], offsets[: runs + 2], counts)
-        for n in kept:
-            pair = order[n]
-            dominated = False
-            for g in range(before):
-                if results[g, BOTH] == segment[pair]:
-                    counts[COMPARISONS] += 1
-                    if dominates(result_points, g, points, pair):
-                        dominated = True
-                        break
-            if dominated:
-                continue
-            results = with_room(results, size, size + 1)
-            result_points = with_room(result_points, size, size + 1)
-            results[size, LEFT] = pairs[pair, LEFT]
-            results[size, RIGHT] = pairs[pair, RIGHT]
-            results[size, BOTH] = segment[pair]
-            for k in range(points.shape[1]):
-                result_points[size, k] = points[pair, k]
-            size += 1
-    return Results(results, result_points, size)
+        offsets[runs + 1] = len(rest)
+        kept, _ = skyline_runs(points[rest], offsets[: runs + 2], counts)
+        found = _added(found, pairs, points, segment, rest[kept])
+    return found
 
 
 @jit
-def _corners(side: Side, rest: Ints) -> tuple[Ints, Ints]:
-    """The best corner of each cell's rows, and how many rows it has."""
+def _undominated(
+    found: Results, points: Ints, segment: Ints, low: int, high: int, counts: Ints
+) -> Ints:
+    """The pairs from ``low`` to ``high`` that no result dominates."""
+    rest = np.empty(high - low, np.int64)
+    size = 0
+    last = 0  # the result that dominated last, which is often the one to dominate the next pair
+    for pair in range(low, high):
+        dominated = False
+        for n in range(found.size):
+            g = last if n == 0 else n - 1 if n <= last else n
+            if found.pairs[g, BOTH] == segment[pair]:
+                counts[COMPARISONS] += 1
+                if dominates(found.points, g, points, pair):
+                    dominated = True
+                    last = g
+                    break
+        if not dominated:
+            rest[size] = pair
+            size += 1
+    return rest[:size]
+
+
+@jit
+def _added(found: Results, pairs: Ints, points: Ints, segment: Ints, chosen: Ints) -> Results:
+    """The results and some more pairs."""
+    size = found.size
+    listed = with_room(found.pairs, size, size + len(chosen))
+    listed_points = with_room(found.points, size, size + len(chosen))
+    for pair in chosen:
+        listed[size, LEFT] = pairs[pair, LEFT]
+        listed[size, RIGHT] = pairs[pair, RIGHT]
+        listed[size, BOTH] = segment[pair]
+        for k in range(points.shape[1]):
+            listed_points[size, k] = points[pair, k]
+        size += 1
+    return Results(listed, listed_points, size)
+
+
+@jit
+def _corners(side: Side, rest: Index) -> Ints:
+    """The best corner of each cell's rows."""
     width = side.points.shape[1]
     corner = np.empty((len(side.cells), width), np.int64)
-    partners = np.zeros(len(side.cells), np.int64)
-    for row in rest:
-        c = side.cell[row]
-        for k in range(width):
-            if partners[c] == 0 or side.points[row, k] > corner[c, k]:
-                corner[c, k] = side.points[row, k]
-        partners[c] += 1
-    return corner, partners
+    for c in range(len(side.cells)):
+        for n in range(rest.start[c], rest.start[c + 1]):
+            row = rest.rows[n]
+            for k in range(width):
+                if n == rest.start[c] or side.points[row, k] > corner[c, k]:
+                    corner[c, k] = side.points[row, k]
+    return corner
 
 
 @jit
@@ -197,34 +244,34 @@ def _near(
 
 @jit
 def _outsiders(
-    own: Side, rest: Ints, other: Side, other_rest: Ints, results: Results, is_left: bool,
-    counts: Ints,
-) -> Ints:  # fmt: skip
-    """Rows that may still be part of a result.
+    own: Side, rest: Index, other: Side, other_rest: Index, results: Results, is_left: bool,
+    gone: Mask, counts: Ints,
+) -> None:  # fmt: skip
+    """Mark the rows that cannot be part of a result any more.
 
     A row is pruned if it has no partner left, or if a result would dominate it even when joined
     with the best corner of its partners, cell by cell.
     """
-    corner, partners = _corners(other, other_rest)
+    corner = _corners(other, other_rest)
     own_shift = 0 if is_left else other.points.shape[1]
     other_shift = own.points.shape[1] if is_left else 0
-    start, rows = _by_cell(own.cell, rest, len(own.cells))
-    gone = np.ones(len(own.cell), np.bool_)
     near = np.empty(results.size, np.int64)
     strict = np.empty(results.size, np.bool_)
+    for row in rest.rows:
+        gone[row] = True
     for cell in range(len(own.cells)):
-        if start[cell] == start[cell + 1]:
+        if rest.start[cell] == rest.start[cell + 1]:
             continue
         key = own.cells[cell, KEY]
         for c in range(other.key_cells[key], other.key_cells[key + 1]):
-            if partners[c] == 0:
+            if other_rest.start[c] == other_rest.start[c + 1]:
                 continue
             one, two = own.cells[cell, SEGMENT], other.cells[c, SEGMENT]
             segment = mixed(one, two) if is_left else mixed(two, one)
             # Few results are near the corner, and they are the same for all rows of a cell.
             found = _near(results, segment, corner, c, other_shift, near, strict, counts)
-            for n in range(start[cell], start[cell + 1]):
-                row = rows[n]
+            for n in range(rest.start[cell], rest.start[cell + 1]):
+                row = rest.rows[n]
                 if not gone[row]:
                     continue
                 gone[row] = False
@@ -234,7 +281,6 @@ def _outsiders(
                     if how == _BETTER or (how == _EQUAL and strict[i]):
                         gone[row] = True
                         break
-    return _without(rest, gone)
 
 
 @jit

@@ -7,6 +7,7 @@ import numpy as np
 from skyband.arrays import Ints, Mask
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.sorting import sort_best
 from skyband.kernels.skyline.dominance import (
     BETTER,
     EQUAL,
@@ -72,7 +73,8 @@ def _park_under_best(
             near[left] = place
             left += 1
     near = near[:left]
-    return ask[near[np.argsort(-keys[near])]]
+    sort_best(near, np.empty(left, np.int64), keys, keys)
+    return ask[near]
 
 
 @kernel

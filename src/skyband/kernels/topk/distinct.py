@@ -14,7 +14,7 @@ import numpy as np
 from skyband.arrays import Codes, Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
-from skyband.kernels.core.room import with_room
+from skyband.kernels.core.room import copy_rows, with_room
 
 KEY, TIE, HASH, PANE, SLOT, COUNT, SHADE = range(7)
 WIDTH = 7
@@ -73,10 +73,10 @@ def _insert(rows: Ints, n: int, k: int, first: int, row: Ints) -> int:
             moved[COUNT] += 1
             goes = goes or moved[COUNT] >= k
         if not goes:
-            rows[kept] = held
+            copy_rows(rows[kept], held, WIDTH)
             held = moved
             kept += 1
-    rows[kept] = held
+    copy_rows(rows[kept], held, WIDTH)
     return kept + 1
 
 
@@ -86,7 +86,7 @@ def _expire(rows: Ints, n: int, first: int) -> int:
     for i in range(n):
         if rows[i, PANE] >= first:
             if kept < i:
-                rows[kept] = rows[i]
+                copy_rows(rows[kept], rows[i], WIDTH)
             kept += 1
     return kept
 
@@ -110,7 +110,7 @@ def fold_distinct(
         if g < len(starts) - 1:
             n = starts[g + 1] - starts[g]
             work = with_room(work, 0, n)
-            work[:n] = held[starts[g] : starts[g + 1]]
+            copy_rows(work, held[starts[g] :], n)
         low, high = 0, len(asked.first)
         if not asked.shared:
             low, high = asked.cuts[g], asked.cuts[g + 1]
@@ -150,7 +150,7 @@ def fold_distinct(
             if expired or w == high - 1:
                 n = _expire(work, n, first)
         kept = with_room(kept, used, used + n)
-        kept[used : used + n] = work[:n]
+        copy_rows(kept[used:], work, n)
         used += n
         ends[g + 1] = used
     return kept[:used].copy(), ends, out[:shown].copy(), told[:answers].copy()

@@ -6,7 +6,7 @@ in the cache. ``count_answers`` finds out beforehand where the rows of each answ
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from skyband.arrays import Codes, Ints
 from skyband.kernels.core.arrange import order_by_code
 from skyband.kernels.core.borrow import borrowed
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.patient import kernel, kernel_of
 from skyband.kernels.topk.kskyband_best import PANE, Scratch, borrowed_scratch
 from skyband.kernels.topk.kskyband_group import (
     BACK,
@@ -95,7 +95,12 @@ def index_runs(run_group: Codes, units: Codes, unit_of: Codes) -> tuple[Codes, i
     return groups, n, starts, index
 
 
-@kernel
+def _counting(*args: Any) -> int:
+    _rows, _groups, _k, plan, run_pane, _offsets, _windows = args
+    return len(plan.groups) + len(run_pane)
+
+
+@kernel_of(work=_counting)
 def count_answers(
     rows: Ints, groups: Ints, k: int, plan: Plan, run_pane: Ints, offsets: Ints, windows: Windows
 ) -> None:
@@ -167,8 +172,13 @@ def first_above(ascending: Ints, low: int, high: int, value: int) -> int:
     return low
 
 
+def _folding(*args: Any) -> int:
+    _rows, _order, _groups, _k, _plan, runs, windows, answers, _scratch, _cursor = args
+    return len(runs.key) + len(windows.end) + answers.row.shape[1]
+
+
 # Over 80 lines: one loop over all that happens to a group. Each step is a function, inlined.
-@kernel
+@kernel_of(work=_folding)
 def fold_units(
     rows: Ints, order: Codes, groups: Ints, k: int, plan: Plan, runs: Runs, windows: Windows,
     answers: Answers, scratch: Scratch, cursor: Ints,

@@ -15,7 +15,7 @@ import numpy as np
 from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
-from skyband.kernels.core.room import with_room
+from skyband.kernels.core.room import copy_rows, with_room
 from skyband.kernels.topk.runs import Runs, place_of
 
 KEY, TIE, SLOT, START, END = range(5)
@@ -50,7 +50,7 @@ def _drop_expired(state: Predicted, window: int) -> None:
     for i in range(n):
         moved[i] = kept
         if rows[i, START] <= rows[i, END] and rows[i, END] >= window:
-            rows[kept] = rows[i]
+            copy_rows(rows[kept], rows[i], rows.shape[1])
             kept += 1
     meta[LENGTH] = kept
     for w in range(max(window, meta[NEXT_WINDOW]), meta[KNOWN_WINDOW] + 1):

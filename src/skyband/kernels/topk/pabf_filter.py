@@ -22,7 +22,7 @@ import numpy as np
 from skyband.arrays import Array, Codes, Floats, Ints
 from skyband.kernels.core.jit import jit, piece
 from skyband.kernels.core.patient import kernel
-from skyband.kernels.core.room import with_room
+from skyband.kernels.core.room import copy_rows, with_room
 from skyband.kernels.core.sorting import kth_greatest
 
 STATIONARY, TIME, NONE_KNOWN, AUTO = range(4)
@@ -113,7 +113,7 @@ def filter_runs(
             if kind != TIME and (stale or (way != STATIONARY and rescanned)):
                 # The zeta-th best, or the least survivor where fewer survived.
                 counts[RELEARNED] += 1
-                work[:m] = values[:m]
+                copy_rows(work, values, m)
                 fresh = kth_greatest(work, spare, m, min(zeta, m))
             if kind == AUTO:
                 _judge(known, MISSED_STATIONARY, SLACK_STATIONARY, known[CUT], kth)

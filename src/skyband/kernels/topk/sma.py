@@ -17,7 +17,8 @@ import numpy as np
 from skyband.arrays import Floats, Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
-from skyband.kernels.core.room import with_room
+from skyband.kernels.core.room import copy_rows, with_room
+from skyband.kernels.core.sorting import sort_best
 from skyband.kernels.topk.runs import Runs, place_of
 
 KEY, TIE, SLOT, PANE, NEXT = range(5)  # columns of live rows; NEXT is the next row of the cell
@@ -126,11 +127,11 @@ def _enter(state: Monitored, k: int, key: int, tie: int, slot: int, pane: int) -
     for i in range(left, n):
         band[i, DOMINATORS] += 1
         if band[i, DOMINATORS] < k:
-            band[kept] = band[i]
+            copy_rows(band[kept], band[i], band.shape[1])
             kept += 1
     band = with_room(band, kept, kept + 1)
     for i in range(kept, left, -1):
-        band[i] = band[i - 1]
+        copy_rows(band[i], band[i - 1], band.shape[1])
     band[left, KEY] = key
     band[left, TIE] = tie
     band[left, SLOT] = slot
@@ -152,7 +153,7 @@ def _expire(state: Monitored, first: int) -> None:
     kept = 0
     for i in range(meta[BAND]):
         if band[i, PANE] >= first:
-            band[kept] = band[i]
+            copy_rows(band[kept], band[i], band.shape[1])
             kept += 1
     meta[BAND] = kept
 
@@ -194,10 +195,9 @@ def _rescan(state: Monitored, k: int) -> Monitored:
             at = live[at, NEXT]
         cell -= 1
     meta[SCANNED] += n
-    # Rows of a pane that tie keep their order: a stable sort by tie, then by key.
+    # Rows of a pane that tie keep their order.
     order = found[:n]
-    order = order[np.argsort(-live[order, TIE] - 1, kind="mergesort")]
-    order = order[np.argsort(-live[order, KEY] - 1, kind="mergesort")]
+    sort_best(order, np.empty(n, np.int64), live[:, KEY], live[:, TIE])
     for i in range(min(n, k)):
         at = order[i]
         state = _enter(state, k, live[at, KEY], live[at, TIE], live[at, SLOT], live[at, PANE])

@@ -13,7 +13,7 @@ import numpy as np
 from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
-from skyband.kernels.core.room import with_room
+from skyband.kernels.core.room import copy_rows, with_room
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.csq import csq_take, update_entries
 from skyband.kernels.uncertain.queue import (
@@ -304,7 +304,7 @@ def _compact_set(rule: Rule, rows: Rows, low: int, high: int, last: int) -> Ints
                 if end > 0:
                     n = end
                     last = some[end - 1]
-                    kept[:n] = some[:n]
+                    copy_rows(kept, some, n)
                 room = max(room, 2 * n)
     some = sort_list(rows, kept[:n])
     end = compact_end(rule, rows.prob, some, n, KEEP)

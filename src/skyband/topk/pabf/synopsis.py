@@ -60,6 +60,7 @@ class Pabf(SingleGroup):
         if not isinstance(preselect, bool):
             raise QueryError(f"option 'preselect' must be True or False, not {preselect!r}")
         self.preselection = Lasting(query) if preselect else None
+        self.long_chunks = self.preselection is not None and self.preselection.long_chunks
         self.state = new_candidates(query.k)
         self.room = room_for(query.k, query.window.panes.per_window)
         self.width, self.whole = 0.0, 0

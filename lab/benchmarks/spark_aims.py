@@ -1,0 +1,177 @@
+"""The figures that Spark's users care about, each beside its aim: one table, in one run.
+
+Files are read by the workers (``skyband.spark.files``) in batches of 20 million rows; the first
+batch pays for starting and is left out. JSON records are the values that a Kafka topic would hold,
+read from Parquet files instead of a broker; what Spark's Kafka client costs is not in it. A row
+with an aim in seconds is better if it is smaller.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import skyband as sb
+from lab.benchmarks.spark_cases import HOUR, flows, queries, ranking
+
+if TYPE_CHECKING:
+    from lab.benchmarks.spark import Benchmark, Told
+
+GROUP = "Figures to reach"
+BATCH_ROWS = 20_000_000
+BATCHES = 3
+FILES_A_BATCH = 8
+RECORDS = 4_000_000
+SMALL_ROWS, SMALL_BATCHES = 1_000, 12
+JOB = """
+name = "best"
+engine = "spark"
+checkpoint = "state"
+source = { kind = "files", path = "in" }
+[query]
+kind = "TopK"
+k = 10
+score = "bytes"
+id = "key"
+time = "ts"
+window = { size = "10 minutes", slide = "1 minute" }
+[sink]
+kind = "files"
+path = "out"
+"""
+
+
+def aims(bench: Benchmark, native: Told) -> Iterator[dict[str, Any]]:
+    """One row per figure; ``native`` is Spark's own count over the same kind of rows."""
+    scale = bench.rows / 10_000_000
+    big = large_files(bench, max(200_000, int(BATCH_ROWS * scale)))
+    found = {}
+    for name, aim in (("score top-k", 12), ("count top-k", 8)):
+        found[name] = speed(bench, name, lambda: bench.files(big, FILES_A_BATCH), name)
+        yield row(f"{name} from Parquet, M rows/s", found[name] / 1e6, aim)
+    ratio = found["count top-k"] / native.speed
+    yield row("count top-k, times Spark's own groupBy and row_number", ratio, 100)
+    records = json_files(bench, max(50_000, int(RECORDS * scale)))
+    told = speed(bench, "JSON records", lambda: bench.records(records), "count top-k")
+    yield row("JSON records, count top-k, M records/s", told / 1e6, 1.2)
+    window = sb.TimeWindow("10 minutes", slide="1 minute")
+    grouped = sb.TopK(k=10, score="bytes", id="key", by=("g100000",), time="ts", window=window)
+    bench.progress("100,000 groups")
+    groups = bench.measure("100,000 groups", ("flows",), ranking(grouped), files=2, upto=8)
+    yield row("100,000 groups, a batch of 1 M rows, s", groups.batch_seconds, 2)
+    yield row("untuned job over three small files, first answer, s", first_answer(bench), 25)
+    yield row("a small batch, steady, s", small_batch(bench), 1)
+
+
+def row(case: str, value: float, aim: float) -> dict[str, Any]:
+    return {"group": GROUP, "case": case, "measured": value, "aim": aim}
+
+
+def speed(bench: Benchmark, name: str, source: Callable[[], Any], query: str) -> float:
+    """Rows per second after the first batch."""
+    from skyband.spark import rank
+    from skyband.spark.metrics import read_progress
+
+    bench.progress(f"{name}, read by the workers")
+    writer = rank(source(), queries()[query]).writeStream.outputMode("append").format("noop")
+    writer = writer.trigger(availableNow=True)
+    started = writer.option("checkpointLocation", bench.checkpoint()).start()
+    started.awaitTermination()
+    told = [read_progress(each) or {} for each in started.recentProgress]
+    batches = [each for each in told if each.get("rows_in")]
+    steady = batches[1:] or batches
+    return sum(each["rows_in"] for each in steady) / sum(each["batch_seconds"] for each in steady)
+
+
+def large_files(bench: Benchmark, rows: int) -> Path:
+    """Some hours of flows, one batch each, in large files."""
+    bench.progress("writing large files")
+    folder = bench.folder / "large"
+    folder.mkdir()
+    for batch in range(BATCHES):
+        table = flows(rows, seed=10 + batch).select(["ts", "key", "bytes"])
+        later = pa.array(table["ts"].cast(pa.int64()).to_numpy() + batch * HOUR)
+        table = table.set_column(0, "ts", later.cast(table.schema.field("ts").type))
+        size = -(-rows // FILES_A_BATCH)
+        for number in range(FILES_A_BATCH):
+            path = folder / f"{batch}-{number}.parquet"
+            part = table.slice(number * size, size)
+            pq.write_table(part, path, row_group_size=1 << 19, compression="snappy")
+            os.utime(path, (1_000_000_000 + batch * FILES_A_BATCH + number,) * 2)
+    return folder
+
+
+def json_files(bench: Benchmark, records: int) -> Path:
+    """JSON records as bytes, in four files."""
+    bench.progress("writing JSON records")
+    folder = bench.folder / "json"
+    folder.mkdir()
+    table = flows(records, seed=3)
+    times = pa.compute.strftime(table["ts"], "%Y-%m-%dT%H:%M:%SZ").to_pylist()
+    keys = table["key"].to_pylist()
+    values = [
+        b'{"ts": "%s", "key": %d}' % (at.encode(), key) for at, key in zip(times, keys, strict=True)
+    ]
+    assert json.loads(values[0])
+    size = -(-records // 4)
+    for number in range(4):
+        part = pa.table({"value": pa.array(values[number * size : (number + 1) * size], "binary")})
+        pq.write_table(part, folder / f"{number}.parquet")
+    return folder
+
+
+def first_answer(bench: Benchmark) -> float:
+    """Seconds from starting an untuned job to its first answer, Spark's start included."""
+    bench.progress("an untuned job")
+    folder = bench.folder / "job"
+    (folder / "in").mkdir(parents=True)
+    table = flows(30_000).select(["ts", "key", "bytes"])
+    for number in range(3):
+        pq.write_table(table.slice(number * 10_000, 10_000), folder / "in" / f"{number}.parquet")
+    (folder / "job.toml").write_text(JOB)
+    command = [sys.executable, "-m", "skyband", "pipeline", "job.toml", "--master", "local[2]"]
+    path = os.pathsep.join(p for p in sys.path if p)
+    began = time.monotonic()
+    job = subprocess.Popen(
+        command, cwd=folder, env=os.environ | {"PYTHONPATH": path}, stderr=subprocess.DEVNULL
+    )
+    try:
+        while not list(folder.glob("out/*.parquet")) and time.monotonic() - began < 300:
+            if job.poll() is not None:
+                return float("nan")
+            time.sleep(0.05)
+        return time.monotonic() - began
+    finally:
+        job.terminate()
+        job.wait(60)
+
+
+def small_batch(bench: Benchmark) -> float:
+    """The median seconds of a batch of some rows, after the first third."""
+    from skyband.spark import rank
+
+    bench.progress("small batches")
+    folder = bench.folder / "small"
+    folder.mkdir()
+    table = flows(SMALL_ROWS * SMALL_BATCHES).select(["ts", "key", "bytes"])
+    for number in range(SMALL_BATCHES):
+        path = folder / f"{number:02}.parquet"
+        pq.write_table(table.slice(number * SMALL_ROWS, SMALL_ROWS), path)
+        os.utime(path, (1_000_000_000 + number,) * 2)
+    answers = rank(bench.files(folder, 1), queries()["score top-k"])
+    writer = answers.writeStream.outputMode("append").format("noop").trigger(availableNow=True)
+    started = writer.option("checkpointLocation", bench.checkpoint()).start()
+    started.awaitTermination()
+    seconds = [each.batchDuration / 1000 for each in started.recentProgress]
+    return float(np.median(seconds[len(seconds) // 3 :])) if seconds else statistics.fmean([])

@@ -1,0 +1,341 @@
+"""One rule by which every claim of the five papers is judged, and the overview of all verdicts.
+
+A paper's module lists its claims once, as ``CLAIMS``, and hands in what it measured for each:
+
+>>> claims = [Claim("time", "7.2, Fig. 9", "PABF takes 40 % of MinTopK's time")]
+>>> verdicts = Verdicts("pabf", claims)
+>>> found = {"STOCK": 0.17, "TIME^R": 0.9}
+>>> verdicts.judge("time", found, at_most(0.4, timed=True), why="TIME^R keeps 4,013 rows")
+'holds in part'
+
+``add_to`` puts the table of verdicts into a report and refuses if a claim has none, and ``save``
+keeps them, so that ``overview`` can list what does not hold in all five papers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from lab.experiments.report import Report
+
+__all__ = [
+    "FOLDER", "MUCH", "MUCH_TIME", "RULE", "SAME", "SAME_TIME", "TIMED", "TRUE", "Bound", "Claim",
+    "Verdict", "Verdicts", "about", "above", "at_least", "at_most", "below", "between", "overview",
+]  # fmt: skip
+
+HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
+UNDECIDED, UNMEASURED = "undecided", "not measured"
+TIMED = 0.15
+"""The noise of a time or of a ratio of times, as a share of the bound."""
+FACTOR = 1.5
+"""Values that differ by a smaller factor are "comparable", "stable", "not affected"."""
+NEAR = 0.25
+"""What the paper calls "about x" is within this share of x."""
+PAPERS = {
+    "pabf": "Zhu et al., Approximate Continuous Top-k Query over Sliding Window",
+    "fsw": "Homem and Carvalho, Finding Top-k Elements in a Time-Sliding Window",
+    "uncertain": "Jin et al., Sliding-Window Top-k Queries on Uncertain Streams",
+    "fused": "Continuous Top-k Queries over Non-Synchronized Streams",
+    "lsj": "Nagendra and Candan, Layered Processing of Skyline-Window-Join Queries",
+}
+FOLDER = "verdicts"
+
+RULE = f"""Every claim is turned into a bound, and is measured in one or more cases (a stream, a
+window, a value of k). Where the paper gives a number, that number is the bound, and "about
+x" means within {100 * NEAR:.0f} % of x. Words without a number have fixed bounds: "less" or
+"faster" is a ratio below 1, "much" a factor of at least 2, and "comparable", "stable" or
+"not affected" a factor of less than {FACTOR:g}. A case meets its bound or misses it. A
+time, or a ratio of times, that is nearer to its bound than {100 * TIMED:.0f} % of it
+decides nothing, because runs differ by as much. A claim **{HOLDS}** if every case that
+decides meets the bound, **{PARTLY}** if some do, **{FAILS}** if none does, and is
+**{UNDECIDED}** if no case decides. Every claim of the paper is listed, and whatever does
+not hold says why, with a measurement."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of a paper. An aim of ours that no paper states has ``ours``."""
+
+    key: str
+    where: str
+    says: str
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The values that a claim allows.
+
+    A value within ``noise`` of a limit decides nothing. If it is ``timed``, neither does one that
+    differs from a limit by less than the noise of times.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    strict: bool = False
+    timed: bool = False
+    noise: float = 0.0
+
+    def meets(self, value: float) -> bool | None:
+        """Whether a value is allowed; None if it is too near to a limit to tell.
+
+        >>> [at_most(1.0, timed=True).meets(value) for value in (0.8, 1.1, 1.2)]
+        [True, None, False]
+        """
+        if math.isnan(value):
+            return None
+        for end in (self.low, self.high):
+            noise = TIMED * abs(end) if self.timed else self.noise
+            if math.isfinite(end) and abs(value - end) < noise:
+                return None
+        if self.strict:
+            return self.low < value < self.high
+        return self.low <= value <= self.high
+
+    def text(self, unit: str) -> str:
+        """Say it in words.
+
+        >>> at_most(0.4).text("×"), above(2.0).text(""), between(20.0, 35.0).text("%")
+        ('at most 0.4 ×', 'above 2', '20 to 35 %')
+        """
+        if (self.low, self.high) == (1, 1):
+            return "true"
+        less, more = ("below", "above") if self.strict else ("at most", "at least")
+        if self.low == -math.inf:
+            said = f"{less} {number(self.high)}"
+        elif self.high == math.inf:
+            said = f"{more} {number(self.low)}"
+        else:
+            said = f"{number(self.low)} to {number(self.high)}"
+        return f"{said} {unit}".strip()
+
+
+def at_most(limit: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
+    """All values up to a limit."""
+    return Bound(high=limit, timed=timed, noise=noise)
+
+
+def at_least(limit: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
+    """All values from a limit on."""
+    return Bound(low=limit, timed=timed, noise=noise)
+
+
+def below(limit: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
+    """All values below a limit."""
+    return Bound(high=limit, strict=True, timed=timed, noise=noise)
+
+
+def above(limit: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
+    """All values above a limit."""
+    return Bound(low=limit, strict=True, timed=timed, noise=noise)
+
+
+def between(low: float, high: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
+    """All values from one limit to the other."""
+    return Bound(low, high, timed=timed, noise=noise)
+
+
+def about(value: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
+    """Within a quarter of a number that the paper prints."""
+    low, high = sorted((value * (1 - NEAR), value * (1 + NEAR)))
+    return Bound(low, high, timed=timed, noise=noise)
+
+
+MUCH, MUCH_TIME = at_least(2.0), at_least(2.0, timed=True)
+SAME, SAME_TIME = between(1 / FACTOR, FACTOR), between(1 / FACTOR, FACTOR, timed=True)
+"""The second of each pair is for times."""
+TRUE = Bound(1, 1)
+"""For what is either so or not: the cases are booleans."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found for one claim, as text, ready to be shown and to be kept."""
+
+    key: str
+    where: str
+    says: str
+    ours: bool
+    bound: str
+    measured: str
+    verdict: str
+    why: str
+
+
+class Verdicts:
+    """The verdicts on one paper's claims, every one of which must get one."""
+
+    def __init__(self, paper: str, claims: Sequence[Claim]) -> None:
+        self.paper = paper
+        self.claims = {claim.key: claim for claim in claims}
+        if len(self.claims) < len(claims):
+            raise ValueError(f"two claims of {paper} have the same key")
+        self._found: dict[str, Verdict] = {}
+
+    def judge(
+        self, key: str, cases: Mapping[str, float], bound: Bound, *, why: str, unit: str = ""
+    ) -> str:
+        """Judge a claim by its cases; returns the verdict.
+
+        ``why`` explains a result that differs, with a measurement of this run. It is required in
+        any case, because another run may come out otherwise, and shown unless the claim holds.
+        """
+        if not re.search(r"\d", why):
+            raise ValueError(f"{key}: the explanation has no measurement: {why!r}")
+        met = {name: bound.meets(float(value)) for name, value in cases.items()}
+        told = [each for each in met.values() if each is not None]
+        if not cases:
+            raise ValueError(f"{key}: no case was measured; use unmeasured()")
+        if not told:
+            verdict = UNDECIDED
+        elif all(told):
+            verdict = HOLDS
+        else:
+            verdict = PARTLY if any(told) else FAILS
+        measured = _measured(cases, met, unit, bound)
+        shown = " ".join(why.split()) if verdict in (PARTLY, FAILS) else ""
+        self._keep(key, bound.text(unit), measured, verdict, shown)
+        return verdict
+
+    def unmeasured(self, key: str, why: str) -> str:
+        """Say why a claim was not measured in this run: missing data, too small a size."""
+        self._keep(key, "", "", UNMEASURED, " ".join(why.split()))
+        return UNMEASURED
+
+    def _keep(self, key: str, bound: str, measured: str, verdict: str, why: str) -> None:
+        if key not in self.claims:
+            raise ValueError(f"{self.paper} lists no claim {key!r}")
+        if key in self._found:
+            raise ValueError(f"{key} was judged twice")
+        claim = self.claims[key]
+        self._found[key] = Verdict(
+            key, claim.where, claim.says, claim.ours, bound, measured, verdict, why
+        )
+
+    def all(self) -> list[Verdict]:
+        """All verdicts in the order of the claims; refuses if a claim has none."""
+        missing = [key for key in self.claims if key not in self._found]
+        if missing:
+            raise ValueError(f"claims of {self.paper} without a verdict: {', '.join(missing)}")
+        return self.so_far()
+
+    def so_far(self) -> list[Verdict]:
+        """The verdicts that there are."""
+        return [self._found[key] for key in self.claims if key in self._found]
+
+    def add_to(self, report: Report) -> None:
+        """Add the rule, the table of verdicts, and the explanations."""
+        found = self.all()
+        report.heading("Verdicts")
+        report.text(RULE)
+        for ours, title in ((False, "The paper's claims:"), (True, "Aims of ours:")):
+            listed = [each for each in found if each.ours is ours]
+            if not listed:
+                continue
+            report.text(title)
+            report.table(
+                ["claim", "where", "bound", "measured", "verdict"],
+                [[v.says, v.where, v.bound, v.measured, f"**{v.verdict}**"] for v in listed],
+            )
+        report.text("Why results differ:" if any(v.why for v in found) else "Nothing differs.")
+        report.bullets([f"*{v.says}* ({v.where}): {v.verdict}. {v.why}" for v in found if v.why])
+
+    def save(self, out: Path) -> None:
+        """Keep the verdicts in ``out``/verdicts, where ``overview`` finds them."""
+        path = out / FOLDER / f"{self.paper}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        found = [asdict(each) for each in self.all()]
+        path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def overview(out: Path) -> None:
+    """Write ``README.md`` from the verdicts that are kept in ``out``."""
+    report = Report("Five papers, judged")
+    report.text(
+        """Skyband's algorithms come from five papers. `skyband reproduce` runs their experiments
+        again and judges every claim. This page is written by that command, too."""
+    )
+    report.heading("The rule")
+    report.text(RULE)
+    kept = {paper: _kept(out, paper) for paper in PAPERS}
+    report.heading("All verdicts")
+    words = (HOLDS, PARTLY, FAILS, UNDECIDED, UNMEASURED)
+    rows: list[list[Any]] = []
+    for paper, title in PAPERS.items():
+        counts = [sum(v["verdict"] == word for v in kept[paper]) for word in words]
+        name = f"[{title}]({paper}.md)" if (out / f"{paper}.md").exists() else title
+        rows.append([name, *(counts if kept[paper] else ["not judged", "", "", "", ""])])
+    report.table(["paper", *words], rows)
+    _missed(report, kept, ours=False)
+    _missed(report, kept, ours=True)
+    report.text("What we found wrong or unclear in the papers themselves: [errata](errata.md).")
+    report.write(out / "README.md")
+
+
+def _kept(out: Path, paper: str) -> list[dict[str, Any]]:
+    path = out / FOLDER / f"{paper}.json"
+    if not path.exists():
+        return []
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _missed(report: Report, kept: Mapping[str, list[dict[str, Any]]], ours: bool) -> None:
+    title = "Aims of ours that were missed" if ours else "What does not hold, or only partly"
+    report.heading(title)
+    rows = [
+        [f"[{paper}]({paper}.md)", v["where"], v["says"], v["bound"], v["measured"],
+         f"**{v['verdict']}**", v["why"]]
+        for paper, found in kept.items()
+        for v in found
+        if v["verdict"] != HOLDS and v["ours"] is ours
+    ]  # fmt: skip
+    if rows:
+        report.table(["paper", "where", "claim", "bound", "measured", "verdict", "why"], rows)
+    else:
+        report.text("Nothing.")
+
+
+def _measured(
+    cases: Mapping[str, float], met: Mapping[str, bool | None], unit: str, bound: Bound
+) -> str:
+    """The values of the cases: each if they are few, otherwise median and range."""
+    total, count = len(cases), sum(each is True for each in met.values())
+    if bound.text("") == "true":
+        failed = [name for name, good in met.items() if not good]
+        told = "yes" if not failed else f"in {count} of {total}; not in {_listed(failed)}"
+        return told if count else "no"
+    if total == 1:
+        (value,) = cases.values()
+        return f"{number(value)} {unit}".strip()
+    least, most = min(cases, key=lambda n: cases[n]), max(cases, key=lambda n: cases[n])
+    told = (
+        f"{number(cases[least])} ({least}) to {number(cases[most])} ({most}), median "
+        f"{number(median(cases.values()))} {unit}"
+    ).strip()
+    close = sum(each is None for each in met.values())
+    near = f", {close} too near to tell" if close else ""
+    return f"{told}; {count} of {total} meet it{near}"
+
+
+def _listed(names: Sequence[str], most: int = 4) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def number(value: float) -> str:
+    """A value to three digits.
+
+    >>> number(1234.5), number(0.012345), number(17.0), number(float("nan"))
+    ('1,234', '0.0123', '17', 'unknown')
+    """
+    if math.isnan(value):
+        return "unknown"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

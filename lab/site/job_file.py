@@ -1,0 +1,128 @@
+"""The reference of job files, made from the keys that the reader of job files checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields
+
+from skyband.jobs import keys
+from skyband.jobs.keys import Keys
+from skyband.query import KINDS
+
+__all__ = ["MEANINGS", "job_file_page"]
+
+_TYPES = {str: "text", int: "whole number", bool: "true or false", dict: "table", list: "list"}
+
+MEANINGS = {
+    "avro_schema": "file with the Avro schema of the messages",
+    "changes": "write what entered, left or moved instead of whole answers; in a sink, which kinds",
+    "checkpoint": "folder for what the job has to remember; it is made if it does not exist",
+    "close": "with `once`: also answer the windows that are still open at the end",
+    "columns": "names of columns and how each is made or read",
+    "current": "keep only the newest window in the table",
+    "dead_letters": "where records go that could not be read or were bad",
+    "dsn": "how to connect, as PostgreSQL writes it",
+    "dsn_env": "environment variable with that text, so that no password stands in the file",
+    "engine": "`local` or `spark`",
+    "every": "how often a batch is read, such as `10 seconds`",
+    "files_per_batch": "how many files a batch takes",
+    "format": "format of the files or messages; by default from the file extension",
+    "headers": "HTTP headers to send",
+    "history": "how many windows of each query the board keeps",
+    "host": "address to connect or bind to",
+    "key": "column that becomes the key of a message",
+    "master": "Spark's master",
+    "metrics": "serves figures for Prometheus",
+    "name": "name of the job, part of every key that it writes",
+    "on_bad": '`"raise"` or `"skip"`: stop at bad rows, or count them and go on',
+    "once": "read all there is, then stop",
+    "options": "settings that are handed on as they are",
+    "path": "file, folder or glob; relative to the folder of the job file",
+    "port": "port number",
+    "queries": "several queries over one read: `[queries.NAME]`",
+    "query": "one query: its `kind` and its fields",
+    "reader": '`"spark"` reads with Spark instead of with pyarrow in the workers',
+    "retries": "how often a message is tried again",
+    "rows": "how many rows are printed",
+    "rows_per_batch": "how many rows a batch takes",
+    "rows_per_second": "how many rows are generated",
+    "schema": "columns and types of the records, such as `ts timestamp, bytes long`",
+    "serve": "settings of the board in a browser",
+    "servers": "addresses of the Kafka brokers",
+    "shards": "into how many parts the state is split on Spark",
+    "sink": "where answers go, for queries without a sink of their own",
+    "source": "what is read",
+    "sources": "several streams: `[sources.NAME]`",
+    "spark": "Spark settings",
+    "starting": "where to start without a checkpoint: `earliest` or `latest`",
+    "storage": "settings of the file system",
+    "table": "name of the table",
+    "timeout": "how long a delivery may take",
+    "topic": "Kafka topic",
+    "trigger": "when batches are read",
+    "undelivered": "file for messages that were not accepted",
+    "url": "address to post to",
+}
+"""What a key means, wherever it stands."""
+
+
+def job_file_page() -> str:
+    """The page, as Markdown."""
+    lines = [
+        "# Job file",
+        "",
+        "Every key that a job file may have, made from the code that checks it. [Jobs](../jobs.md)"
+        " explains how to write one; `skyband check JOB.toml` says all that is wrong with yours.",
+        "",
+        "## The file itself",
+        "",
+        *_table(keys.JOB),
+        "",
+        "## trigger",
+        "",
+        *_table(keys.TRIGGER),
+        "",
+        "## serve",
+        "",
+        *_table(keys.SERVE),
+        "",
+        "## metrics",
+        "",
+        *_table(keys.METRICS),
+    ]
+    lines += list(_kinds("Sources", "source", keys.SOURCES))
+    lines += list(_kinds("Sinks", "sink", keys.SINKS))
+    lines += list(_kinds("Dead letters", "dead_letters", keys.DEAD_LETTERS))
+    lines += list(_queries())
+    return "\n".join(lines) + "\n"
+
+
+def _kinds(title: str, word: str, every: Mapping[str, Keys]) -> Iterator[str]:
+    listed = ", ".join(f"`{name}`" for name in every)
+    yield from ("", f"## {title}", "", f"`{word}` has a `kind`: {listed}.")
+    for name, found in every.items():
+        yield from ("", f"### {word} {name}", "", *_table(found))
+
+
+def _queries() -> Iterator[str]:
+    yield from ("", "## Queries", "")
+    yield (
+        "A query has a `kind` and the fields of the Python class of that name. `window` is a table"
+        " with `size`, `count`, `half_life` or `since`, and `slide`, `lateness` and `offset`."
+    )
+    for name, kind in KINDS.items():
+        yield from ("", f"### query {name}", "", "| key | needed | default |", "|---|---|---|")
+        for each in fields(kind):
+            if not each.init:
+                continue
+            needed = each.default is MISSING and each.default_factory is MISSING
+            default = "" if needed or each.default in (None, MISSING) else f"`{each.default!r}`"
+            yield f"| `{each.name}` | {'yes' if needed else ''} | {default} |"
+
+
+def _table(found: Keys) -> list[str]:
+    rows = ["| key | type | needed | meaning |", "|---|---|---|---|"]
+    for name, kind in {**found.needed, **found.optional}.items():
+        needed = "yes" if name in found.needed else ""
+        rows.append(f"| `{name}` | {_TYPES[kind]} | {needed} | {MEANINGS.get(name, '')} |")
+    return rows

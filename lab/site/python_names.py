@@ -1,0 +1,49 @@
+"""The reference of the Python interface: a heading and a directive per public name."""
+
+from __future__ import annotations
+
+import importlib
+
+__all__ = ["SECTIONS", "public_names", "python_page"]
+
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Queries": ("TopK", "HeavyHitters", "UncertainTopK", "FusedTopK", "Skyline", "SkylineJoin"),
+    "Windows": ("TimeWindow", "CountWindow", "DecayWindow", "LandmarkWindow"),
+    "Answering": ("rank", "watch", "live", "explain", "Monitor"),
+    "Answers": ("Answer", "Position"),
+    "Errors": ("SkybandError", "QueryError", "SchemaError", "DataError", "EngineError"),
+}
+"""Where the names of ``skyband`` stand; a name that is not listed stands under "More"."""
+
+_MODULES = {
+    "skyband.spark": "On Spark",
+    "skyband.plot": "Pictures",
+    "skyband.jobs": "Jobs",
+}
+
+
+def public_names(module: str) -> tuple[str, ...]:
+    """The names that a module exports."""
+    return tuple(importlib.import_module(module).__all__)
+
+
+def python_page() -> str:
+    """The page, as Markdown with mkdocstrings' directives."""
+    lines = [
+        "# Python",
+        "",
+        "Every public name of Skyband, from its docstring. The first sections are what"
+        " `import skyband as sb` gives.",
+        "",
+    ]
+    rest = [n for n in public_names("skyband") if not any(n in each for each in SECTIONS.values())]
+    for title, names in {**SECTIONS, "More": tuple(rest)}.items():
+        known = [name for name in names if name in public_names("skyband")]
+        lines += [f"## {title}", "", *_directives("skyband", known)]
+    for module, title in _MODULES.items():
+        lines += [f"## {title}", "", f"`{module}`", "", *_directives(module, public_names(module))]
+    return "\n".join(lines) + "\n"
+
+
+def _directives(module: str, names: list[str] | tuple[str, ...]) -> list[str]:
+    return [line for name in names for line in (f"::: {module}.{name}", "")]

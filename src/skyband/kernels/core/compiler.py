@@ -1,0 +1,205 @@
+"""How kernels are compiled: as numba does it, without the work that kernels have no use for.
+
+Numba makes every compiled function ready to be called from Python: it is optimised, turned into
+machine code and given a wrapper that unpacks Python objects. For a function that only other kernels
+call, all of that is done in vain, because it is optimised once more in each kernel that it becomes
+part of. An `Inner` function is therefore only translated to LLVM's language.
+
+Numba also compiles a function again for each literal that it is called with. Here, a literal is a
+number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType
+from typing import Any, ClassVar
+
+from numba import _dynfunc
+from numba.core import codegen, types
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags, _LowerResult
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.typed_passes import NativeLowering, NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes
+
+from skyband.kernels.core.kept import Kept
+
+__all__ = ["Entry", "Inner"]
+
+
+class _Shared(Flags):
+    """The flags that numba's own functions inherit from ours, the same object for all kernels.
+
+    Numba compiles its functions once for each value of the flags of who calls them, and compares
+    all flags whenever it looks one up.
+    """
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+_SHARED = _Shared()
+_SHARED.nrt = True
+_SHARED.release_gil = True
+_SHARED.error_model = "numpy"
+_SHARED.forceinline = False
+
+
+class _Flags(Flags):
+    """The flags of one kernel."""
+
+    __slots__ = ()
+
+    def copy(self) -> Flags:
+        """What numba hands down to the functions that a kernel calls."""
+        return _SHARED
+
+
+class _Remembered:
+    """A typing context that remembers what calls of numba's functions return.
+
+    Numba infers types in rounds and resolves every call again in each, by trying dozens of
+    candidates. The result depends on the function and the types of the arguments only.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call."""
+        if kws or not isinstance(function, (types.BaseFunction, types.BoundFunction)):
+            return self._context.resolve_function_type(function, args, kws)
+        key = (id(function), *[arg._code for arg in args])  # noqa: SLF001
+        known = self._known.get(key)
+        if known is None:
+            signature = self._context.resolve_function_type(function, args, kws)
+            # The function is kept too, so that no other one gets its id.
+            known = self._known[key] = (signature, function)
+        return known[0]
+
+
+_REMEMBERED = _Remembered(cpu_target.typing_context)
+
+
+class _Steps(PassManager):
+    """The steps of a compilation, without numba's checks of its own steps after each of them."""
+
+    def _runPass(self, index: int, pss: Any, internal_state: Any) -> None:  # noqa: N802
+        pss.analysis = self._analysis
+        pss.run_initialization(internal_state)
+        pss.run_pass(internal_state)
+        pss.run_finalizer(internal_state)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _ArrayExpressions(NopythonRewrites):
+    """Fuse operations on whole arrays, in the few kernels that have them."""
+
+    _name = "nopython_rewrites"
+
+    def run_pass(self, state: Any) -> bool:
+        operations = {"binop", "inplace_binop", "unary", "call"}
+        return any(
+            getattr(expression, "op", None) in operations
+            and isinstance(signature.return_type, types.Array)
+            for expression, signature in state.calltypes.items()
+            if signature is not None
+        ) and super().run_pass(state)
+
+
+class _Compiler(CompilerBase):
+    """Numba's compiler, with types that were inferred before."""
+
+    replaced: ClassVar[dict[Any, Any]] = {NopythonRewrites: _ArrayExpressions}
+
+    def __init__(self, typingctx: Any, *rest: Any) -> None:
+        super().__init__(typingctx, *rest)
+        self.state.typingctx = _REMEMBERED
+
+    def define_pipelines(self) -> list[Any]:
+        """The steps of a compilation."""
+        steps = _Steps("nopython")
+        inner = any(isinstance(c, CodeType) for c in self.state.func_id.code.co_consts)
+        for step, name in DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
+            if inner or step is not InlineClosureLikes:
+                steps.add_pass(self.replaced.get(step, step), name)
+        steps.finalize()
+        return [steps]
+
+
+class _Linkable(codegen.JITCodeLibrary):
+    """Code that becomes part of other code, and is optimised there."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Translation(NativeLowering):
+    """Translate to LLVM's language, and leave it there."""
+
+    _name = "native_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        context = state.targetctx
+        state.library = _Linkable(context.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        _, call_helper, _, env = state.cr
+        name = state.func_id.func_name
+        # It has no address. Numba knows a compiled function by this object.
+        stub = _dynfunc.make_function(
+            state.cr.fndesc.lookup_module(), name, "", 0, env, (state.library,)
+        )
+        context.insert_user_function(stub, state.cr.fndesc, [state.library])
+        state["cr"] = _LowerResult(state.cr.fndesc, call_helper, stub, env)
+        return True
+
+
+class _Translator(_Compiler):
+    """The compiler of functions that only other kernels call."""
+
+    replaced: ClassVar[dict[Any, Any]] = _Compiler.replaced | {NativeLowering: _Translation}
+
+
+class Entry(CPUDispatcher):
+    """A compiled function that Python may call."""
+
+    _steps: type[CompilerBase] = _Compiler
+
+    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:  # noqa: A002
+        super().__init__(py_func, locals, targetoptions, pipeline_class=self._steps)
+        self._compiler._customize_flags = _Flags  # noqa: SLF001
+
+    def keep_in(self, folder: Path) -> None:
+        """Keep what is compiled in a folder, and look there first."""
+        self._cache = Kept(self.py_func, folder)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """What numba asks for when a kernel calls this one with arguments of such types."""
+        plain = [types.unliteral(arg) for arg in args]
+        return super().get_call_template(plain, {k: types.unliteral(arg) for k, arg in kws.items()})
+
+
+class Inner(Entry):
+    """A compiled function for other kernels. If Python calls it, it calls its `twin`."""
+
+    _steps = _Translator
+    twin: Callable[[], Any]  # the same function as an `Entry`
+
+    def __call__(self, *args: Any) -> Any:
+        """It has no machine code of its own."""
+        return self.twin()(*args)

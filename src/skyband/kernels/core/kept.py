@@ -1,0 +1,79 @@
+"""Compiled kernels on disk: one file per kernel and types of arguments, named by what is in it.
+
+Numba keeps an index per function, and takes a function as changed when its file has another time
+or another path. So a cache that is copied to another machine, or used after a fresh checkout, is of
+no use; and two processes that compile one function for different types at the same time can end up
+with an index that names the wrong code. Here, the name of a file is a digest of all that its code
+depends on: the sources, the versions of Python and numba, the processor and the types. A file is
+written aside and then renamed, so that it is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import llvmlite  # type: ignore[import-untyped]
+import numba
+from numba.core import caching, compiler
+from numba.core.serialize import dumps
+
+__all__ = ["Kept"]
+
+
+class Kept(caching._Cache):  # noqa: SLF001 - numba's interface of caches
+    """What is kept of one kernel. `folder` is of its own sources; see `jit.surroundings`."""
+
+    def __init__(self, function: Any, folder: Path) -> None:
+        module = Path(function.__code__.co_filename).stem
+        name = f"{module}.{function.__qualname__}".replace("<", "").replace(">", "")
+        self._prefix = f"{name}-"
+        self._code = function.__code__.co_code
+        self._folder = folder
+
+    @property
+    def cache_path(self) -> str:
+        """The folder that the files of this kernel are in."""
+        return str(self._folder)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The kernel for arguments of these types, or None."""
+        target_context.refresh()
+        try:
+            # Numba's own format. The folder is the user's: see `jit.cache_folder`.
+            payload = pickle.loads(self._path(sig, target_context.codegen()).read_bytes())  # noqa: S301
+        except (OSError, EOFError, pickle.UnpicklingError):
+            return None
+        return compiler.CompileResult._rebuild(target_context, *payload)  # noqa: SLF001
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the kernel for arguments of these types."""
+        if data.library.has_dynamic_globals:  # addresses that hold in this process only
+            return
+        path = self._path(sig, data.codegen)
+        aside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            aside.write_bytes(dumps(data._reduce()))  # noqa: SLF001
+            aside.replace(path)
+        except OSError:  # a full disk, say: it will be compiled again
+            aside.unlink(missing_ok=True)
+
+    def _path(self, sig: Any, codegen: Any) -> Path:
+        versions = (sys.version_info[:2], numba.__version__, llvmlite.__version__)
+        parts = (versions, codegen.magic_tuple(), str(sig), self._code)
+        digest = hashlib.sha256(repr(parts).encode()).hexdigest()
+        return self._folder / f"{self._prefix}{digest[:24]}.nbi"
+
+    def enable(self) -> None:
+        """Part of numba's interface; a kernel is always kept."""
+
+    def disable(self) -> None:
+        """Part of numba's interface; a kernel is always kept."""
+
+    def flush(self) -> None:
+        """Part of numba's interface; files are removed by removing the folder."""

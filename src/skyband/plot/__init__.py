@@ -1,0 +1,23 @@
+"""Pictures of answers, drawn with matplotlib (``pip install 'skyband[plots]'``).
+
+Every function takes what ``rank`` or ``watch`` gives, draws into ``ax`` (or into a new figure) and
+returns the axes. Lines, bars and points are labelled where they end, so that no legend is needed,
+and the colours can be told apart by people who are colour-blind.
+
+>>> import pyarrow as pa, skyband as sb
+>>> from skyband import plot
+>>> flows = pa.table({"ts": [1, 2, 3, 4], "host": ["a", "b", "b", "a"], "bytes": [5, 7, 9, 20]})
+>>> query = sb.HeavyHitters(
+...     k=2, item="host", weight="bytes", time="ts", window=sb.TimeWindow(4, slide=2)
+... )
+>>> ax = plot.bump(sb.rank(flows, query))
+>>> [line.get_label() for line in ax.get_lines()]
+['a', 'b']
+"""
+
+from __future__ import annotations
+
+from skyband.plot.charts import bars, bump, skyline, timeline, totals
+from skyband.plot.files import KINDS, kind_of, save
+
+__all__ = ["KINDS", "bars", "bump", "kind_of", "save", "skyline", "timeline", "totals"]

@@ -1,0 +1,81 @@
+"""Pictures as files, for the command line and for programs without a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from skyband.errors import EngineError, QueryError
+from skyband.plot.charts import bars, bump, skyline, timeline, totals
+from skyband.plot.frames import Answers
+from skyband.query import Query
+
+__all__ = ["ENDINGS", "KINDS", "check_path", "kind_of", "save"]
+
+KINDS: dict[str, Callable[..., Any]] = {
+    "bump": bump,
+    "bars": bars,
+    "totals": totals,
+    "skyline": skyline,
+    "timeline": timeline,
+}
+"""The pictures by name."""
+
+ENDINGS = (".png", ".svg", ".pdf")
+_HEIGHTS = {"bump": 5.0, "skyline": 5.0}
+
+
+def kind_of(query: Query) -> str:
+    """The picture that suits a query: ranks over time, or the skyline itself."""
+    return "bump" if query.ranked else "skyline"
+
+
+def check_path(path: Path) -> None:
+    """Raise if no picture can be written there, before any work is done."""
+    if path.suffix.lower() not in ENDINGS:
+        raise QueryError(f"{path.name} is no picture; its name must end in {', '.join(ENDINGS)}")
+    if not path.parent.is_dir():
+        raise QueryError(f"{path}: there is no folder {path.parent}; create it first")
+    try:
+        import matplotlib as mpl  # noqa: F401
+    except ImportError as missing:
+        raise EngineError(
+            f"plots need {missing.name}, which is not installed: pip install 'skyband[plots]'"
+        ) from missing
+
+
+def save(
+    path: str | Path,
+    answers: Answers,
+    *,
+    kind: str | None = None,
+    query: Query | None = None,
+    title: str | None = None,
+    **settings: Any,
+) -> None:
+    """Draw answers into a file (PNG, SVG or PDF), without a window on the screen.
+
+    ``kind`` names the picture; by default it is ``bump``, or ``skyline`` if there are no ranks.
+    """
+    path = Path(path)
+    check_path(path)
+    from matplotlib.figure import Figure
+
+    if not hasattr(answers, "__arrow_c_stream__") and isinstance(answers, Iterable):
+        answers = list(answers)  # those of watch come once
+    if kind is None:
+        kind = ("bump" if _ranked(answers) else "skyline") if query is None else kind_of(query)
+    if kind not in KINDS:
+        raise QueryError(f"there is no picture {kind!r}; choose one of {', '.join(KINDS)}")
+    figure = Figure(figsize=(9, _HEIGHTS.get(kind, 4.5)), layout="constrained")
+    ax = figure.add_subplot()
+    KINDS[kind](answers, ax=ax, query=query, title=title, **settings)
+    figure.savefig(path, dpi=120)
+
+
+def _ranked(answers: Answers) -> bool:
+    """Whether answers have ranks, if they show it."""
+    one = next(iter(answers), None) if isinstance(answers, list) else answers
+    table = getattr(one, "table", one)
+    return "rank" in getattr(table, "column_names", ("rank",))

@@ -1,0 +1,113 @@
+"""How many shards the state of a query needs: one, until its summaries are too much for one key.
+
+    bytes of summaries per batch    one key takes in 50 MB within a second or two
+    score top-k    20 M rows  3 kB  ─► 1 shard
+    exact counts   20 M rows 84 MB  ─► 2 shards
+    fused top-k    20 M rows 720 MB ─► 15 shards, but no more than cores on one machine
+
+The bytes are an estimate from some rows of the first batch. The number becomes part of the state,
+so a checkpoint keeps the number that it was started with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from skyband.errors import SkybandError
+from skyband.query.base import Query
+from skyband.spark.plan import Plan, buckets_of
+from skyband.spark.summarise import Summariser
+
+__all__ = ["KEY_BYTES", "FirstRows", "Split", "choose_shards", "split_of", "summary_bytes"]
+
+KEY_BYTES = 50_000_000
+"""Bytes of summaries that one state key takes in within a second or two."""
+_MOST = 64
+"""More shards than this have to be asked for."""
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """What is known of a source's first batch: some of its rows, and how many there are."""
+
+    some: pa.Table
+    rows: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """A number of shards, and why it was chosen."""
+
+    shards: int
+    why: str
+
+
+def choose_shards(summaries: float, buckets: int, cores: int | None = None) -> Split:
+    """The number of shards for so many bytes of summaries per batch.
+
+    ``buckets`` are the state keys that groups are spread over anyway. ``cores`` are those of a
+    single machine, where further shards would only take turns; None for a cluster.
+
+    >>> choose_shards(3_000, buckets=1).shards
+    1
+    >>> choose_shards(84_000_000, buckets=1)
+    Split(shards=2, why='about 84 MB of summaries in the first batch, 50 MB per state key')
+    >>> choose_shards(84_000_000, buckets=16).shards
+    1
+    >>> choose_shards(720_000_000, buckets=1, cores=4).why
+    'about 720 MB of summaries in the first batch, 50 MB per state key, at most one per core'
+    """
+    needed = max(1, math.ceil(summaries / (KEY_BYTES * buckets)))
+    most = min(_MOST, cores or _MOST)
+    why = f"about {_megabytes(summaries)} of summaries in the first batch"
+    if needed > 1:
+        why += f", {_megabytes(KEY_BYTES)} per state key"
+    if needed > most:
+        why += ", at most one per core" if most == cores else f", at most {_MOST}"
+    return Split(min(needed, most), why)
+
+
+def split_of(
+    queries: Sequence[Query], first: Mapping[str, FirstRows] | None, cores: int | None = None
+) -> Split:
+    """The number of shards for queries that share a read: what the most demanding one needs.
+
+    ``first`` is None if the sources cannot be looked at before the job starts.
+    """
+    if first is None:
+        return Split(1, "the source cannot be looked at before the job starts")
+    if not any(each.rows for each in first.values()):
+        return Split(1, "there are no rows to look at yet")
+    found = []
+    for query in queries:
+        try:
+            summaries = summary_bytes(query, first)
+        except (SkybandError, pa.ArrowException) as problem:
+            return Split(1, f"the first rows could not be summarised: {problem}")
+        found.append(choose_shards(summaries, buckets_of(query), cores))
+    return max(found, key=lambda each: each.shards)
+
+
+def summary_bytes(query: Query, first: Mapping[str, FirstRows]) -> float:
+    """Bytes of the summaries of a first batch, from those of some of its rows."""
+    schemas = {name: each.some.schema for name, each in first.items()}
+    plan = Plan(query, schemas, 1, "skip", False, streaming=True)
+    bound = {name: schema.remove_metadata() for name, schema in plan.intake().bound.items()}
+    plan = replace(plan, schemas=bound)
+    total = 0.0
+    for source, each in first.items():
+        if each.some.num_rows:
+            worker = Summariser(plan, source)
+            worker.take(each.some)
+            packed = worker.flush().column("payload")
+            size = sum(len(blob.as_buffer()) for blob in packed if blob.is_valid)
+            total += size * each.rows / each.some.num_rows
+    return total
+
+
+def _megabytes(value: float) -> str:
+    return f"{value / 1e6:,.0f} MB" if value >= 1e6 else "1 MB or less"

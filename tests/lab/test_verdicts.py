@@ -1,0 +1,117 @@
+"""The rule by which the papers' claims are judged: complete, and failing claims show as failing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.experiments.report import Report
+from lab.experiments.verdicts import (
+    MUCH,
+    SAME,
+    TRUE,
+    Claim,
+    Verdicts,
+    about,
+    above,
+    at_least,
+    at_most,
+    overview,
+)
+
+CLAIMS = [
+    Claim("time", "7.2", "takes 40 % of the time"),
+    Claim("sound", "Theorem 4", "is within epsilon"),
+    Claim("aim", "issue", "is four times as fast", ours=True),
+]
+
+
+def judged(time: float = 0.3, sound: bool = True, aim: float = 5.0) -> Verdicts:
+    verdicts = Verdicts("pabf", CLAIMS)
+    verdicts.judge("time", {"A": 0.2, "B": time}, at_most(0.4, timed=True), why="B keeps 7 rows")
+    verdicts.judge("sound", {"A": sound}, TRUE, why="off by 2")
+    verdicts.judge("aim", {"A": aim}, at_least(4.0), unit="×", why="merging takes 80 %")
+    return verdicts
+
+
+def text_of(verdicts: Verdicts, path: Path) -> str:
+    report = Report("x")
+    verdicts.add_to(report)
+    report.write(path / "x.md")
+    return (path / "x.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ((0.1, 0.3), "holds"),
+        ((0.1, 0.41), "holds"),  # the second is too near to tell
+        ((0.1, 0.9), "holds in part"),
+        ((0.8, 0.9), "does not hold"),
+        ((0.41, 0.39), "undecided"),
+    ],
+)
+def test_the_rule(values: tuple[float, float], verdict: str) -> None:
+    cases = dict(zip("AB", values, strict=True))
+    found = Verdicts("pabf", CLAIMS)
+    assert found.judge("time", cases, at_most(0.4, timed=True), why="B keeps 7 rows") == verdict
+
+
+def test_bounds_of_words() -> None:
+    assert [about(20.0).meets(value) for value in (14.9, 15.0, 25.0, 25.1)] == [
+        False, True, True, False,
+    ]  # fmt: skip
+    assert [SAME.meets(value) for value in (0.5, 0.7, 1.4, 1.6)] == [False, True, True, False]
+    assert [MUCH.meets(value) for value in (1.9, 2.0)] == [False, True]
+    assert [above(1.0).meets(value) for value in (1.0, 1.1)] == [False, True]
+    assert [TRUE.meets(value) for value in (False, True)] == [False, True]
+    assert at_most(1.0).meets(float("nan")) is None
+
+
+def test_every_claim_needs_a_verdict_and_every_verdict_a_claim(tmp_path: Path) -> None:
+    verdicts = Verdicts("pabf", CLAIMS)
+    verdicts.judge("time", {"A": 0.2}, at_most(0.4), why="1 row")
+    with pytest.raises(ValueError, match="without a verdict: sound, aim"):
+        verdicts.add_to(Report("x"))
+    with pytest.raises(ValueError, match="without a verdict"):
+        verdicts.save(tmp_path)
+    with pytest.raises(ValueError, match="lists no claim 'other'"):
+        verdicts.judge("other", {"A": 0.2}, at_most(0.4), why="1 row")
+    with pytest.raises(ValueError, match="judged twice"):
+        verdicts.judge("time", {"A": 0.2}, at_most(0.4), why="1 row")
+    with pytest.raises(ValueError, match="has no measurement"):
+        verdicts.judge("sound", {"A": True}, TRUE, why="because it is slow")
+    with pytest.raises(ValueError, match="no case"):
+        verdicts.judge("sound", {}, TRUE, why="0 cases")
+    with pytest.raises(ValueError, match="same key"):
+        Verdicts("pabf", [*CLAIMS, CLAIMS[0]])
+
+
+def test_a_failing_claim_shows_as_failing_and_says_why(tmp_path: Path) -> None:
+    good = text_of(judged(), tmp_path)
+    assert good.count("**holds**") == 4  # once in the rule
+    assert "B keeps 7 rows" not in good
+    bad = text_of(judged(time=0.9, sound=False), tmp_path)
+    assert "| takes 40 % of the time | 7.2 | at most 0.4 | 0.2 (A) to 0.9 (B)" in bad
+    assert "*takes 40 % of the time* (7.2): holds in part. B keeps 7 rows" in bad
+    assert "| is within epsilon | Theorem 4 | true | no | **does not hold** |" in bad
+
+
+def test_the_overview_lists_what_does_not_hold_in_any_paper(tmp_path: Path) -> None:
+    judged(time=0.9, aim=1.5).save(tmp_path)
+    other = Verdicts("lsj", [Claim("more", "Fig. 11", "gains 25 %"), Claim("b", "Fig. 5", "falls")])
+    other.unmeasured("more", "SKYBAND_DATA is not set")
+    other.judge("b", {"A": 2.0}, above(1.0), why="2 rows")
+    other.save(tmp_path)
+    overview(tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    claims, aims = text.split("## Aims of ours that were missed")
+    assert "takes 40 % of the time" in claims
+    assert "B keeps 7 rows" in claims
+    assert "gains 25 %" in claims
+    assert "is four times as fast" not in claims
+    assert "is four times as fast" in aims
+    assert "falls" not in text
+    assert "is within epsilon" not in text
+    assert text.count("not judged") == 3
