@@ -115,12 +115,14 @@ def _queries() -> dict[str, Callable[[], tuple[Any, Any]]]:
 
 def measure(name: str) -> dict[str, Any]:
     """Run one case in this process."""
-    from numba.core import event
+    from numba.core import event as numba_event
 
     import skyband as sb
 
     source, query = _queries()[name]()
     moments: list[tuple[float, Any]] = []
+
+    event: Any = numba_event  # typed in some versions only
 
     class Listener(event.Listener):  # type: ignore[misc]
         def on_start(self, event: Any) -> None:

@@ -41,12 +41,14 @@ def test_a_literal_is_no_type_and_parts_have_no_machine_code(
 ) -> None:
     monkeypatch.setattr(jit_module, "cache_folder", lambda: None)
     made: list[str] = []
-    finish = codegen.JITCodeLibrary._finalize_specific
-    monkeypatch.setattr(
-        codegen.JITCodeLibrary,
-        "_finalize_specific",
-        lambda self: (made.append(self.name), finish(self)),
-    )
+    library: Any = codegen.JITCodeLibrary
+    finish = library._finalize_specific
+
+    def noted(self: Any) -> None:
+        made.append(self.name)
+        finish(self)
+
+    monkeypatch.setattr(library, "_finalize_specific", noted)
     total: Any = for_python(_sum_of_twice)
     assert total(np.arange(5)) == 20
     parts: list[Any] = [_plus, _twice]

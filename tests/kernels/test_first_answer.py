@@ -19,6 +19,9 @@ MOST = {
     "topk": 13,
     "topk-count": 13,
     "topk-by": 47,
+    "hh": 46,
+    "fused": 60,
+    "skyline": 28,
 }
 
 

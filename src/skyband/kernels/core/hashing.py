@@ -80,7 +80,8 @@ def hash_float64(values: Floats) -> Hashes:
 
 def _mixed_floats(bits: Hashes) -> Hashes:
     bits = np.where(bits == _MINUS_ZERO, np.uint64(0), bits)
-    return plain_mix(np.where(bits & ~_MINUS_ZERO > _INFINITY, _NAN, bits))
+    hashes: Hashes = plain_mix(np.where(bits & ~_MINUS_ZERO > _INFINITY, _NAN, bits))
+    return hashes
 
 
 @kernel_of(stand_in=_mixed_floats)

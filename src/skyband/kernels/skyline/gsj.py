@@ -134,7 +134,8 @@ def _renew(
     parked = with_room(parked, waiting, waiting + tops + size)
     order = np.arange(size)
     sort_best(order, np.empty(size, np.int64), keys, keys)
-    for i in order:
+    for place in range(size):
+        i = order[place]
         a = candidates[i, 0]
         b = candidates[i, 1]
         until = min(left.rows[a, PANE], right.rows[b, PANE])

@@ -174,7 +174,7 @@ def first_above(ascending: Ints, low: int, high: int, value: int) -> int:
 
 def _folding(*args: Any) -> int:
     _rows, _order, _groups, _k, _plan, runs, windows, answers, _scratch, _cursor = args
-    return len(runs.key) + len(windows.end) + answers.row.shape[1]
+    return len(runs.key) + len(windows.end) + int(answers.row.shape[1])
 
 
 # Over 80 lines: one loop over all that happens to a group. Each step is a function, inlined.
