@@ -13,6 +13,7 @@ from skyband.kernels.core import jit as jit_module
 from skyband.kernels.core.jit import for_python, jit, piece
 from skyband.kernels.core.patient import interpreted, kernel_of
 from skyband.kernels.core.room import copy_rows, with_room
+from skyband.kernels.fused import guard, reports
 from support.unwritten import VISIBLE
 
 pytestmark = pytest.mark.skipif(VISIBLE, reason="nothing is compiled")
@@ -92,6 +93,22 @@ def _cases() -> dict[str, tuple[Any, list[tuple[Any, ...]]]]:
         "is_sorted": (
             scan.is_sorted,
             [(np.sort(keys),), (keys,), (keys[:1],), (keys[:0],), (np.arange(3000),)],
+        ),
+        "guard_keys": (guard.guard_keys, [(words, (ties[:50].repeat(2) - 1).astype(np.int32))]),
+        "any_outside": (
+            reports.any_outside,
+            [
+                (np.array(values), np.array(streams, np.int32), np.array([0.0]), np.array([1.0]))
+                for values, streams in (
+                    ([0.0, 1.0], [0, 0]),
+                    ([0.5, 1.5], [0, 0]),
+                    ([0.5, 1.5], [0, -1]),
+                    ([-0.1], [0]),
+                    ([np.nan], [0]),
+                    ([np.nan], [-1]),
+                    ([], []),
+                )
+            ],
         ),
         "gather": (scan.gather, [(keys, np.array([3, 3, 0], np.int32))]),
         "sort_runs": (

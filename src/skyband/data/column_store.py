@@ -27,6 +27,7 @@ from skyband.data.columns import (
     validity,
 )
 from skyband.errors import DataError, SchemaError
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.core.scan import gather
 from skyband.kernels.core.strings import SPARE, bytes_and_words, copy_spans, place_spans, read_spans
 
@@ -253,7 +254,7 @@ class _Heap:
         if valid is not None:  # a null may have bytes in the source, which are not kept
             size *= valid
         self._heap = grown(self._heap, self._used + int(size.sum()) + SPARE)
-        source, target = bytes_and_words(data), bytes_and_words(self._heap)
+        source, target = bytes_and_words(frozen(data)), bytes_and_words(self._heap)
         end = copy_spans(begin, size, *source, *target, self._used)
         if isinstance(slots, slice):
             slots = np.arange(slots.start, slots.stop)
@@ -300,7 +301,7 @@ class _Heap:
         offsets = np.empty(len(slots) + 1, np.int64)
         read_spans(slots, self._spans, begin, size, offsets)
         heap = np.empty(int(offsets[-1]) + SPARE, np.uint8)
-        copy_spans(begin, size, *bytes_and_words(self._heap), *bytes_and_words(heap), 0)
+        copy_spans(begin, size, *bytes_and_words(frozen(self._heap)), *bytes_and_words(heap), 0)
         return heap, offsets, size
 
 

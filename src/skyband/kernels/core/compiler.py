@@ -5,8 +5,8 @@ machine code and given a wrapper that unpacks Python objects. For a function tha
 call, all of that is done in vain, because it is optimised once more in each kernel that it becomes
 part of. An `Inner` function is therefore only translated to LLVM's language.
 
-Numba also compiles a function again for each literal that it is called with. Here, a literal is a
-number.
+Numba also compiles a function again for each literal that it is called with, and for each width of
+an integer. Here, a literal is a number, and every signed integer has 64 bits.
 """
 
 from __future__ import annotations
@@ -139,6 +139,9 @@ class _Compiler(CompilerBase):
 class _Linkable(codegen.JITCodeLibrary):
     """Code that becomes part of other code, and is optimised there."""
 
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout  # noqa: SLF001
+
     def _optimize_final_module(self) -> None:
         pass
 
@@ -190,8 +193,15 @@ class Entry(CPUDispatcher):
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """What numba asks for when a kernel calls this one with arguments of such types."""
-        plain = [types.unliteral(arg) for arg in args]
-        return super().get_call_template(plain, {k: types.unliteral(arg) for k, arg in kws.items()})
+        plain = [_widened(arg) for arg in args]
+        return super().get_call_template(plain, {k: _widened(arg) for k, arg in kws.items()})
+
+
+def _widened(kind: Any) -> Any:
+    """The type that an argument is passed as: all signed integers are passed as int64."""
+    kind = types.unliteral(kind)
+    narrow = isinstance(kind, types.Integer) and kind.signed and kind.bitwidth < 64
+    return types.int64 if narrow else kind
 
 
 class Inner(Entry):

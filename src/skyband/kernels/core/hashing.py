@@ -47,7 +47,8 @@ def mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> _31)
 
 
-_plain_mix: Any = getattr(mix, "py_func", mix)  # of whole arrays, without the JIT
+plain_mix: Any = getattr(mix, "py_func", mix)
+"""The same of whole arrays, without the JIT."""
 
 
 @jit
@@ -64,7 +65,7 @@ def hash_int64(values: Ints) -> Hashes:
     return _hash_words(values.view(np.uint64))
 
 
-@kernel_of(stand_in=_plain_mix)
+@kernel_of(stand_in=plain_mix)
 def _hash_words(bits: Hashes) -> Hashes:
     out = np.empty(len(bits), np.uint64)
     for i in range(len(bits)):
@@ -79,7 +80,7 @@ def hash_float64(values: Floats) -> Hashes:
 
 def _mixed_floats(bits: Hashes) -> Hashes:
     bits = np.where(bits == _MINUS_ZERO, np.uint64(0), bits)
-    return _plain_mix(np.where(bits & ~_MINUS_ZERO > _INFINITY, _NAN, bits))
+    return plain_mix(np.where(bits & ~_MINUS_ZERO > _INFINITY, _NAN, bits))
 
 
 @kernel_of(stand_in=_mixed_floats)
@@ -143,7 +144,7 @@ def hash_fixed(data: Bytes, width: int) -> Hashes:
 
 
 def _combined(into: Hashes, other: Hashes) -> None:
-    into[:] = _plain_mix(into * _ROUND + other)
+    into[:] = plain_mix(into * _ROUND + other)
 
 
 @kernel_of(stand_in=_combined)

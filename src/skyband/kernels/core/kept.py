@@ -20,6 +20,7 @@ from typing import Any
 import llvmlite  # type: ignore[import-untyped]
 import numba
 from numba.core import caching, compiler
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 __all__ = ["Kept"]
@@ -42,7 +43,9 @@ class Kept(caching._Cache):  # noqa: SLF001 - numba's interface of caches
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The kernel for arguments of these types, or None."""
-        target_context.refresh()
+        # Numba's own cache loads all that the compiler knows about first, scipy included. To run
+        # code, its memory manager is enough.
+        rtsys.initialize(target_context)
         try:
             # Numba's own format. The folder is the user's: see `jit.cache_folder`.
             payload = pickle.loads(self._path(sig, target_context.codegen()).read_bytes())  # noqa: S301

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.arrays import Codes, Hashes, Ints, Mask
-from skyband.kernels.core.hashing import mix
+from skyband.kernels.core.hashing import mix, plain_mix
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.patient import kernel, kernel_of
 from skyband.kernels.core.room import copy_rows
 
 Table = tuple[Hashes, Codes, Ints]
@@ -21,7 +21,13 @@ _FREE, _ONE, _HALF = np.uint64(0), np.uint64(1), np.uint64(32)
 _APART = np.uint64(0xC2B2AE3D27D4EB4F)  # odd: no collisions across streams
 
 
-@kernel
+def _guarded(hashes: Hashes, stream: Codes) -> Hashes:
+    apart = (stream.astype(np.int64) + 1).astype(np.uint64) * _APART
+    keys: Hashes = np.maximum(plain_mix(hashes + apart), _ONE)
+    return keys
+
+
+@kernel_of(stand_in=_guarded)
 def guard_keys(hashes: Hashes, stream: Codes) -> Hashes:
     """One key for an object and a stream."""
     keys = np.empty(len(hashes), np.uint64)

@@ -18,7 +18,7 @@ import numpy as np
 
 from skyband.arrays import Codes, Floats, Ints, Mask
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import kernel
+from skyband.kernels.core.patient import kernel, kernel_of
 
 Reports = tuple[Codes, Codes, Floats, Ints]
 """Object, stream, value and pane of each report."""
@@ -141,7 +141,14 @@ def advance(
     return head, size, touched[:count], values[:count], present[:count], offsets
 
 
-@kernel
+def _some_outside(value: Floats, stream: Codes, low: Floats, high: Floats) -> bool:
+    if not len(low):
+        return False
+    inside = (low[stream] <= value) & (value <= high[stream])
+    return not bool((inside | (stream < 0)).all())
+
+
+@kernel_of(stand_in=_some_outside)
 def any_outside(value: Floats, stream: Codes, low: Floats, high: Floats) -> bool:
     """Whether a value is outside the bounds of its stream; unknown streams have no bounds."""
     for row in range(len(value)):

@@ -8,7 +8,7 @@ import numpy as np
 
 from skyband.arrays import Codes, Ints
 from skyband.kernels.core.borrow import borrowed
-from skyband.kernels.core.jit import jit, piece
+from skyband.kernels.core.jit import piece
 
 KEY, TIE, SLOT, PANE = range(4)  # columns of rows
 _FULL = 12  # with more keys in one bucket, keys are not spread evenly
@@ -124,7 +124,7 @@ def _shell_sort(rows: Ints, base: int, pick: Codes, pick_key: Ints, picked: int,
             gap = 0
 
 
-@jit
+@piece
 def enlist(
     rows: Ints, base: int, best: Codes, start: int, n: int, scratch: Scratch, picked: int, k: int
 ) -> int:

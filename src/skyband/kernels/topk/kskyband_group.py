@@ -28,7 +28,7 @@ LARGE = 7  # whether it has a front, or had one
 LOWEST = -(1 << 63)
 
 
-@jit
+@piece
 def copy_row(target: Ints, to: int, source: Ints, at: int) -> None:
     """Copy one row: all of it is read before it is written, so that it moves as one vector."""
     key, tie, slot, pane = source[at, KEY], source[at, TIE], source[at, SLOT], source[at, PANE]
@@ -38,7 +38,7 @@ def copy_row(target: Ints, to: int, source: Ints, at: int) -> None:
     target[to, PANE] = pane
 
 
-@jit
+@piece
 def expire(rows: Ints, group: Ints, first: int, k: int) -> bool:
     """Drop panes before ``first`` and refill the top from the rest; whether the top changed."""
     base = group[BASE]
@@ -64,7 +64,7 @@ def expire(rows: Ints, group: Ints, first: int, k: int) -> bool:
     return True
 
 
-@jit
+@piece
 def _keep_newest(heap: Ints, n: int, k: int, pane: int) -> int:
     """Add a pane to the heap of the k newest, the oldest of them on top; the new size."""
     if n < k:

@@ -161,7 +161,7 @@ def _keep(
     return at
 
 
-@jit
+@piece
 def _choice(known: Floats, fit: float) -> int:
     """The guess that has done best: rarely too high, then closest."""
     stationary, time = known[MISSED_STATIONARY], known[MISSED_TIME]
@@ -184,7 +184,7 @@ def _judge(known: Floats, missed: int, slack: int, cut: float, kth: float) -> No
         known[slack] += _FADE * ((kth - cut) - known[slack])
 
 
-@jit
+@piece
 def _fitted(known: Floats, pane: int) -> float:
     """The parabola through the last panes' k-th best scores, by least squares, at this pane."""
     if known[SEEN] < POINTS:
