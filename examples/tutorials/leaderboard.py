@@ -2,7 +2,7 @@
 # # A leaderboard service
 #
 # A game posts its scores over HTTP, players look at the board in a browser, and nothing may be lost if the service is
-# killed. That is `skyband serve` and one job file. You need `pip install 'skyband[cli,serve,plots]'`.
+# killed. That is `skyband serve` and one job file. You need the extras `cli`, `serve` and `plots`.
 #
 # `distinct = "latest"` shows each player once, with the latest score of the last hour.
 

@@ -84,4 +84,4 @@ plot.totals(answers, title="Pairs in the skyline, four preferences")
 
 # %% [markdown]
 # The join is never built: Skyband keeps, of each side and stock, the rows that can still be part of a best pair. See
-# [skylines](../skyline.md#two-streams) and [the paper's experiments](../reproduction/lsj.md).
+# [skylines](../skyline.md#two-streams-joined) and [the paper's experiments](../reproduction/lsj.md).
