@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lab.datasets.real import real
 from skyband.window import parse_duration
 
-__all__ = ["cache_clients", "correlated_reports"]
+__all__ = ["cache_clients", "cache_datasets", "correlated_reports", "shared_objects"]
 
 
 def correlated_reports(
@@ -112,3 +112,54 @@ def cache_clients(streams: int = 2, chunk: str = "5 s", rows: int | None = None)
         ),
         "value": np.minimum(size / np.quantile(size, 0.99), 1.0),
     })  # fmt: skip
+
+
+_SITES = (
+    "NCAR_NRP_CACHE_OSDF",
+    "NY-Kubernetes-PRP",
+    "MGHPCC_NRP_OSDF_CACHE",
+    "BOISE_INTERNET2_OSDF_CACHE",
+)
+"""Cache sites that serve the same data sets: nearly half of their objects are common to two."""
+
+
+def cache_datasets(streams: int = 2, rows: int | None = None) -> pa.Table:
+    """Bytes of a data set that cache sites served within an hour (real data).
+
+    A site is a stream. An object is a data set and an hour: each site reports it once, when it has
+    read the last of it in that hour. So streams share objects, as cars pass several cameras. The
+    columns are those of ``correlated_reports``; ``value`` is on a logarithmic scale from 1 byte (0)
+    to the 99th percentile (1), since single hours differ by many orders of magnitude.
+    """
+    log = real("osdf_access_log", ["ts", "site", "dataset", "bytes_read"])
+    number = pc.index_in(log["site"].cast(pa.string()), pa.array(_SITES[:streams]))
+    log = log.append_column("stream", number).filter(pc.is_valid(number))
+    ticks = log["ts"].cast(pa.int64())
+    log = log.set_column(0, "ts", ticks)
+    log = log.append_column("hour", pc.divide(ticks, parse_duration("1 hour", "bucket")))
+    log = log.set_column(2, "dataset", log["dataset"].cast(pa.string()))
+    reports = (
+        log.group_by(["stream", "dataset", "hour"], use_threads=False)
+        .aggregate([("bytes_read", "sum"), ("ts", "max")])
+        .sort_by([("ts_max", "ascending"), ("stream", "ascending"), ("dataset", "ascending")])
+    )
+    reports = reports if rows is None else reports.slice(0, rows)
+    names = reports["dataset"].combine_chunks().dictionary_encode().indices.to_numpy()
+    size = np.log(np.maximum(reports["bytes_read_sum"].to_numpy().astype(np.float64), 1.0))
+    return pa.table({
+        "seq": np.arange(len(names)),
+        "object": names.astype(np.int64) * 1_000_000 + reports["hour"].to_numpy() % 1_000_000,
+        "stream": pa.DictionaryArray.from_arrays(
+            pa.array(reports["stream"].to_numpy().astype(np.int32)),
+            [f"s{i}" for i in range(streams)],
+        ),
+        "value": np.minimum(size / np.quantile(size, 0.99), 1.0),
+    })  # fmt: skip
+
+
+def shared_objects(reports: pa.Table) -> float:
+    """The share of objects that more than one stream reports, in %."""
+    stream = reports["stream"].combine_chunks().indices.to_numpy()
+    pairs = np.unique(np.stack([reports["object"].to_numpy(), stream]), axis=1)
+    counts = np.unique(pairs[0], return_counts=True)[1]
+    return 100 * float((counts > 1).mean())

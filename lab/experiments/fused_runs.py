@@ -14,10 +14,11 @@ from skyband.query import FusedTopK
 from skyband.window import CountWindow
 
 SLIDE = 10
+Settings = dict[str, tuple[str, dict[str, Any]]]
 ALGORITHMS = ("sla", "eaa", "eaa-approx")
 HALF = "caution 0.5"
 """The approximation that expects an average report, where the paper's expects the greatest."""
-SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
+SETTINGS: Settings = {
     "sla": ("sla", {}),
     "eaa": ("eaa", {"slack": 0}),
     "eaa-approx": ("eaa-approx", {"slack": 0}),
@@ -47,8 +48,9 @@ def synthetic(
     correlation: float = 0.5,
     k: int = 10,
     recent: int | None = None,
+    settings: Settings | None = None,
 ) -> Measured:
-    """Run all algorithms on a synthetic stream."""
+    """Run all algorithms, or those of ``settings``, on a synthetic stream."""
     spacing = max(SLIDE, window // 20 // SLIDE * SLIDE)
     rows = 2 * window + evaluations * spacing
     made = correlated_reports(
@@ -58,15 +60,17 @@ def synthetic(
         recent=window // 10 if recent is None else recent,
         seed=window + streams,
     )
-    return measured(made, window, k, spacing)
+    return measured(made, window, k, spacing, settings)
 
 
-def measured(reports: pa.Table, window: int, k: int, spacing: int) -> Measured:
+def measured(
+    reports: pa.Table, window: int, k: int, spacing: int, settings: Settings | None = None
+) -> Measured:
     """Run all algorithms on one stream; evaluate every ``spacing`` rows after two windows."""
     streams = tuple(reports["stream"].combine_chunks().dictionary.to_pylist())
     seen: dict[str, list[pa.Table]] = {}
     kept: dict[str, list[int]] = {}
-    for name, (algorithm, options) in SETTINGS.items():
+    for name, (algorithm, options) in (settings or SETTINGS).items():
         query = FusedTopK(
             k=k, id="object", stream="stream", value="value", streams=streams,
             window=CountWindow(window, slide=SLIDE), algorithm=algorithm,
@@ -93,6 +97,89 @@ def measured(reports: pa.Table, window: int, k: int, spacing: int) -> Measured:
     errors = [_error(*pair) for pair in zip(seen["sla"], seen["eaa-approx"], strict=True)]
     means = {name: float(np.mean(counts)) for name, counts in kept.items()}
     return Measured(means, precisions, float(np.mean(errors)))
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """The size of an algorithm's state in bytes, and what two of its parts take."""
+
+    total: int
+    guard: int
+    sketch: int
+
+
+def state_bytes(
+    reports: pa.Table, window: int, k: int = 10, *, guard: bool = True
+) -> dict[str, Bytes]:
+    """What each algorithm takes with its default settings: the mean over the last half window."""
+    streams = tuple(reports["stream"].combine_chunks().dictionary.to_pylist())
+    found = {}
+    step = max(SLIDE, window // 20)
+    for name in ALGORITHMS:
+        query = FusedTopK(
+            k=k, id="object", stream="stream", value="value", streams=streams, algorithm=name,
+            window=CountWindow(window, slide=SLIDE), options={} if guard else {"guard": False},
+        )  # fmt: skip
+        monitor = Monitor(query)
+        totals = []
+        for row in range(0, reports.num_rows, step):
+            monitor.push(reports.slice(row, step))
+            if row + step > reports.num_rows - window // 2:
+                totals.append(int(monitor.stats()["state_bytes"]))
+        synopsis: Any = monitor.session.synopsis
+        held = 0 if synopsis.guard is None else synopsis.guard.nbytes
+        sketch = int(monitor.stats().get("sketch_bytes", 0))
+        found[name] = Bytes(round(float(np.mean(totals))), held, sketch)
+    return found
+
+
+@dataclass(frozen=True)
+class Recurring:
+    """Live reports of one object in one stream: how many there are, and what is estimated."""
+
+    most: int
+    mean: float
+    """F2 / F1: the number for the object of a randomly chosen report."""
+    estimate: int
+    root: float
+    """The square root of F2, which the greatest number never exceeds."""
+    precision: float
+    """Of EAA with the estimate."""
+
+
+def recurring(rows: int, window: int, exponent: float, k: int = 10) -> Recurring:
+    """Reports whose objects follow a power law; with exponent 0 they are uniform."""
+    rng = np.random.default_rng(7)
+    objects = window // 3
+    weights = 1.0 / np.arange(1, objects + 1) ** exponent
+    made = pa.table({
+        "object": rng.choice(objects, rows, p=weights / weights.sum()),
+        "stream": pa.array(np.array(["s0", "s1"])[rng.integers(0, 2, rows)]).dictionary_encode(),
+        "value": rng.random(rows),
+    })  # fmt: skip
+    precisions = []
+    asked: dict[str, Any] = {"k": k, "id": "object", "stream": "stream", "value": "value"}
+    asked |= {"streams": ("s0", "s1"), "window": CountWindow(window, slide=SLIDE)}
+    monitors = {
+        name: Monitor(FusedTopK(**asked, recurrences="estimate", algorithm=name, options=options))
+        for name, options in (("sla", {}), ("eaa", {"slack": 0}))
+    }
+    for row in range(0, rows, SLIDE):
+        got = {n: m.push(made.slice(row, SLIDE))[-1].table for n, m in monitors.items()}
+        if row >= window:
+            precisions.append(_precision(got["sla"], got["eaa"]))
+    synopsis: Any = monitors["eaa"].session.synopsis
+    live = made.slice(rows - window)
+    stream = live["stream"].combine_chunks().indices.to_numpy()
+    counts = [np.bincount(live["object"].to_numpy()[stream == s]) for s in (0, 1)]
+    squares = [float((count.astype(float) ** 2).sum()) for count in counts]
+    return Recurring(
+        most=int(max(count.max() for count in counts)),
+        mean=max(f2 / count.sum() for f2, count in zip(squares, counts, strict=True)),
+        estimate=int(synopsis.self_join.recurrences(synopsis.first)),
+        root=max(squares) ** 0.5,
+        precision=float(np.mean(precisions)),
+    )
 
 
 def _precision(truth: pa.Table, got: pa.Table) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -27,6 +28,8 @@ SHAPES: list[dict[str, Any]] = [
 @settings(max_examples=12)
 def test_every_answer(repeats: str, shape: dict[str, Any], data: st.DataObject) -> None:
     asked = conformance.FUSED | shape | {"repeats": repeats}
+    if repeats != "mean":
+        asked["options"] = {"slack": 0}  # sweeps all the time
     counted = data.draw(st.booleans()) and asked["stream"] is not None
     window: Any = data.draw(streams.count_windows() if counted else streams.time_windows())
     lateness = 0 if counted else window.lateness * data.draw(st.integers(1, 2))
@@ -39,6 +42,54 @@ def test_every_answer(repeats: str, shape: dict[str, Any], data: st.DataObject) 
     stream = data.draw(streams.report_streams(size=window.size, **many))
     restarts, peeks = data.draw(st.booleans()), data.draw(st.booleans())
     conformance.compare("FusedTopK", window, asked, stream, restarts, peeks)
+
+
+@pytest.mark.parametrize("repeats", ["max", "latest"])
+@pytest.mark.parametrize("combine", ["sum", "min", "product", {"a": 0.5, "b": 2.0}])
+def test_what_is_dropped_is_never_missed(repeats: str, combine: Any) -> None:
+    """Few objects that report often, and a slide of one report: sweeps look at groups of panes."""
+    stream = streams.reports(7, 400, size=90, streams=("a", "b"), recurrences=40, objects=25)
+    asked: dict[str, Any] = conformance.FUSED | {"k": 3, "repeats": repeats, "combine": combine}
+    window = sb.CountWindow(90, slide=1)
+    answers = {}
+    plans: dict[str, Any] = {"reports": {}, "eaa-repeats": {"slack": 0}}
+    for algorithm, options in plans.items():
+        query = sb.FusedTopK(**asked, window=window, algorithm=algorithm, options=options)
+        answers[algorithm] = sb.rank(stream.table, query)
+    assert answers["eaa-repeats"].equals(answers["reports"])
+    assert answers["reports"].num_rows > 900
+
+
+@pytest.mark.parametrize(("repeats", "most"), [("max", 200), ("latest", 800)])
+def test_how_much_is_kept(repeats: str, most: int) -> None:
+    rng = np.random.default_rng(3)
+    n, objects = 6000, 400
+    table = pa.table({
+        "object": rng.integers(0, objects, n),
+        "stream": np.array(["a", "b"])[rng.integers(0, 2, n)],
+        "value": rng.random(n),
+    })  # fmt: skip
+    asked: dict[str, Any] = conformance.FUSED | {"k": 5, "repeats": repeats, "time": None}
+    monitor = sb.Monitor(sb.FusedTopK(**asked, window=sb.CountWindow(3000, slide=100)))
+    for start in range(0, n, 100):
+        monitor.push(table.slice(start, 100))
+    synopsis: Any = monitor.session.synopsis
+    synopsis.sweep()
+    stats = monitor.stats()
+    assert 5 <= stats["retained"] <= most  # of 3,000 live reports
+    assert stats["reports_in"] == n
+    assert stats["dropped"] >= n - 3000 - stats["retained"]
+    blob = monitor.snapshot()
+    assert sb.Monitor.restore(blob).stats()["dropped"] == stats["dropped"]
+
+
+def test_explain_says_what_cannot_be_dropped() -> None:
+    assert "by eaa-repeats, exact" in sb.explain(fused(repeats="max"))
+    assert len(sb.explain(fused(repeats="max")).splitlines()) == 2
+    assert "objects are not dropped, because" in sb.explain(fused(repeats="latest"))
+    told = sb.explain(fused(repeats="mean"))
+    assert "by reports, exact" in told
+    assert "a new report can lower a score" in told
 
 
 SEEN = pa.table(
@@ -92,6 +143,11 @@ def test_what_is_refused() -> None:
     for name in ("eaa", "sla", "eaa-approx"):
         with pytest.raises(sb.QueryError, match=f"repeats= does nothing for {name}.*reports"):
             fused(repeats="max", algorithm=name)
+    for repeats in ("sum", "mean"):
+        with pytest.raises(
+            sb.QueryError, match=f"does not answer FusedTopK with repeats='{repeats}'"
+        ):
+            fused(repeats=repeats, algorithm="eaa-repeats")
     assert fused(repeats="mean", bounds=(-1.0, 1.0), recurrences=3).most_reports == 3
     assert (
         fused().fingerprint == fused(repeats="sum").fingerprint != fused(repeats="max").fingerprint

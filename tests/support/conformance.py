@@ -88,6 +88,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "sla": {"kmax": 3},
     "eaa": {"kmax": 3, "slack": 0},
     "eaa-approx": {"kmax": 3, "slack": 0},
+    "eaa-repeats": {"slack": 0},
     "lsj": {"share_from": 0},
 }
 
@@ -95,6 +96,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 NEEDED: dict[str, dict[str, Any]] = {
     "skyband-distinct": {"distinct": "best", "id": "price"},
     "latest": {"distinct": "latest", "id": "price"},
+    "eaa-repeats": {"repeats": "max"},
 }
 
 Sent = streams.Stream | Mapping[str, streams.Stream]

@@ -81,6 +81,11 @@ class Synopsis(ABC, Generic[Q]):
     saved_parts: ClassVar[Parts] = ()
     """Attributes that have a state of their own, each with a prefix for its names."""
 
+    @classmethod
+    def remark(cls, query: Any) -> str:
+        """What ``explain`` adds about this algorithm and query, as one sentence; empty for none."""
+        return ""
+
     def __init__(self, query: Q) -> None:
         self.query = query
         self.schemas: dict[str, pa.Schema] = {}

@@ -37,11 +37,11 @@ def explain(query_or_board: Query | Board) -> str:
 
 def _lines(query: Query) -> list[str]:
     algorithm = registry.choose(query)
-    exact = registry.load(query.kind, algorithm).exact
+    model = registry.load(query.kind, algorithm)
     hidden = ("kind", "window", "algorithm", "options")
-    told = {n: v for n, v in query.spec().items() if n not in hidden and v not in (None, [], {})}
-    plain = {name: value for name, value in told.items() if not _is_default(query, name)}
-    words = [f"{query.kind} by {algorithm}", "exact" if exact else "approximate"]
+    given = {n: v for n, v in query.spec().items() if n not in hidden and v not in (None, [], {})}
+    plain = {name: value for name, value in given.items() if not _is_default(query, name)}
+    words = [f"{query.kind} by {algorithm}", "exact" if model.exact else "approximate"]
     words += [f"{name} {_text(value)}" for name, value in plain.items()]
     window, panes = query.window, query.window.panes
     if isinstance(window, CountWindow):
@@ -49,7 +49,9 @@ def _lines(query: Query) -> list[str]:
     else:
         size = " ".join(_window(query))
     per_window = f"{panes.per_window} pane{'s' if panes.per_window > 1 else ''} per window"
-    return [", ".join(words), f"  window {size}; {per_window}"]
+    remark = model.remark(query)
+    told = [f"  {remark}"] if remark else []
+    return [", ".join(words), f"  window {size}; {per_window}", *told]
 
 
 def _window(query: Query) -> list[str]:

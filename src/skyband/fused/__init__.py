@@ -11,8 +11,10 @@ def choose(query: FusedTopK) -> str:
     """The algorithm for a query that names none.
 
     If the number of recurrences is unknown, no report can be proven useless, so all are kept. The
-    same holds for repeated reports that do not add up (see ``fused.reports``).
+    same holds for the mean of repeated reports; for the greatest and the latest, see
+    ``fused.repeats``.
     """
-    if getattr(query, "repeats", "sum") != "sum":  # specs of version 0.1 lack it
-        return "reports"
+    repeats = getattr(query, "repeats", "sum")  # specs of version 0.1 lack it
+    if repeats != "sum":
+        return "reports" if repeats == "mean" else "eaa-repeats"
     return "sla" if query.recurrences == "estimate" else "eaa"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -18,16 +20,16 @@ class AllReports(PaneByPane, FusedSynopsis):
     """Keeps every live report and scores every live object for each window.
 
     Time O(r log r) per window of r live reports; state O(r). Exact, for every ``repeats``: under
-    "latest" and "mean" a new report can lower an object's score, so that the dominance of EAA,
-    which relies on scores that only grow until something expires, would drop objects that can
-    still win. It is chosen for every ``repeats`` other than "sum".
+    "mean" a new report can lower an object's score, so that the dominance of EAA, which relies on
+    scores that only grow until something expires, would drop objects that can still win. It is
+    chosen for ``repeats="mean"``.
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "n"], "v": [0.9, 0.7, 0.4]})
     >>> names = {"id": "car", "stream": "cam", "value": "v", "streams": ("n",)}
-    >>> query = sb.FusedTopK(k=2, **names, window=sb.CountWindow(3), repeats="latest")
+    >>> query = sb.FusedTopK(k=2, **names, window=sb.CountWindow(3), repeats="mean")
     >>> sb.rank(reports, query).select(["car", "score"]).to_pylist()
-    [{'car': 'b', 'score': 0.7}, {'car': 'a', 'score': 0.4}]
+    [{'car': 'b', 'score': 0.7}, {'car': 'a', 'score': 0.65}]
     """
 
     shortens = True
@@ -36,6 +38,15 @@ class AllReports(PaneByPane, FusedSynopsis):
         self.live: Runs | None = None
         self.counts = np.zeros(2, np.int64)
         """Reports taken and objects scored so far."""
+
+    @classmethod
+    def remark(cls, query: Any) -> str:
+        if query.repeats != "mean":
+            return "keeps every live report"
+        return (
+            "keeps every live report: under repeats='mean' a new report can lower a score, so "
+            "nothing can be dropped before it expires"
+        )
 
     # Panes ------------------------------------------------------------------------------------
 

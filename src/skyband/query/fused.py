@@ -77,6 +77,13 @@ class FusedTopK(Query):
             return None
         return self.recurrences
 
+    def answered_by(self, algorithm: str) -> bool:
+        return algorithm != "eaa-repeats" or self.repeats in ("max", "latest")
+
+    @property
+    def variant(self) -> str:
+        return f"with repeats={self.repeats!r}"
+
     @property
     def expressions(self) -> tuple[str, ...]:
         return (self.value,)

@@ -33,7 +33,7 @@ def guard_keys(hashes: Hashes, stream: Codes) -> Hashes:
 @jit
 def _slot(key: np.uint64, keys: Hashes) -> int:
     """The slot of a key, or the free one where it would go; the table has any size below 2^32."""
-    at = np.int64(((key >> _HALF) * np.uint64(len(keys))) >> _HALF)
+    at = int(np.int64(((key >> _HALF) * np.uint64(len(keys))) >> _HALF))
     while keys[at] != _FREE and keys[at] != key:
         at += 1
         if at == len(keys):
