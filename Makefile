@@ -20,7 +20,7 @@ SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-nojit test-spark \
-        slow-nojit docs docs-test slow spark-versions cluster fuzz mutants lowest wheel check format clean
+        slow-nojit docs docs-test slow spark-versions cluster fuzz mutants lowest dist dist-spark check format clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,7 +112,7 @@ test-core: setup  ## Run the same, but neither on Spark nor without JIT
 # Two at a time: many of these tests wait for other processes. Only folders with tests on Spark are
 # read (tests/test_project.py checks that no other folder has one). The time limit is long, because
 # a test that is interrupted leaves a session that no other test can use.
-SPARK  := -m "spark and not slow and not cluster" --dist worksteal --timeout=1800 tests/cli tests/jobs tests/spark
+SPARK  := -m "spark and not slow and not cluster" --dist worksteal --timeout=1800 tests/cli tests/jobs tests/serve tests/skyline tests/spark
 
 test-spark: setup-spark  ## Run the tests on Spark, but for the slow and the cluster tests
 	$(PYTEST) $(TWO) $(SPARK) $(PYTEST_ARGS)
@@ -166,12 +166,25 @@ spark-versions: $(SPARKS:%=.venv-spark-%/.stamp)  ## Run a short test on every s
 	done
 	$(PYTEST) tests/spark/test_versions.py --timeout=1800
 
-wheel: | $(BIN)/python  ## Build the wheel, install it elsewhere and run README's examples with it
-	rm -rf dist
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+$(VENV)/.stamp-release: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[release]'
+	@touch $@
+
+# The demo and the examples of README need no Spark, the job does; it is left out without Java.
+dist: $(VENV)/.stamp-release  ## Build and check wheel and sdist, and try the wheel in a clean environment
+	$(BIN)/python .ci/dist.py
 	$(PYTHON) -m venv --clear $(TRIAL)
 	$(TRIAL)/bin/python $(INSTALL) "$$(echo dist/*.whl)[cli]"
-	cd $(TRIAL) && bin/skyband --version && bin/python -m doctest ../README.md
+	cd $(TRIAL) && bin/skyband --version && bin/skyband demo --seconds 0 && bin/python -m doctest ../README.md
+	@if java -version >/dev/null 2>&1; then $(SUBMAKE) dist-spark; \
+	else echo "No Java found: the job on Spark is left out."; fi
+
+dist-spark:
+	$(TRIAL)/bin/python $(INSTALL) "$$(echo dist/*.whl)[cli,spark]"
+	rm -rf $(TRIAL)/job && mkdir -p $(TRIAL)/job/flows && cp examples/wheel_job.toml $(TRIAL)/job/job.toml
+	cd $(TRIAL)/job && ../bin/skyband demo --save flows/flows.parquet && ../bin/skyband pipeline job.toml
+	cd $(TRIAL)/job && ../bin/python -c "import pyarrow.parquet as pq; rows = pq.read_table('answers').num_rows; \
+	  assert rows, 'the job gave no answers'; print(rows, 'rows from the job on Spark')"
 
 # --- looking for what tests miss ------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from lab.bench.figures import FIGURES, write_figures
 from lab.bench.report import (
     busy,
     columns_of,
@@ -24,7 +25,7 @@ from lab.bench.report import (
 )
 from lab.experiments.verdicts import FOLDER, overview
 from skyband.cli.explain import say
-from skyband.cli.lab import load
+from skyband.cli.lab import checkout, load
 from skyband.errors import EngineError
 
 __all__ = ["measure", "reproduce"]
@@ -55,6 +56,7 @@ def measure(names: Iterable[str], scale: float, path: Path) -> None:
             text.append(f"![ratios of {each}](benchmarks/{each}.png)")
         write_section(path, each, "\n\n".join([*text, markdown(rows)]))
         say(f"{each}: {time.perf_counter() - began:.0f} s, written to {path}")
+    _show_again(path)
 
 
 def reproduce(names: Iterable[str], scale: float | None, out: Path) -> None:
@@ -77,6 +79,15 @@ def reproduce(names: Iterable[str], scale: float | None, out: Path) -> None:
         if (out / FOLDER).is_dir():
             overview(out)
         say(f"{each}: written to {out}")
+    _show_again(out)
+
+
+def _show_again(written: Path) -> None:
+    """Figures in prose are cells of these tables, so they are written again, too."""
+    root = checkout()
+    if (root / FIGURES).is_file() and written.resolve().is_relative_to(root / "docs"):
+        for page in write_figures(root):
+            say(f"{page}: figures brought up to date")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ others draw and talk to it. Needs Playwright and the system's Chromium.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -99,13 +100,14 @@ def _used() -> dict[str, float]:
     found: dict[str, float] = {}
     for pid in _descendants(os.getpid()):
         try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
             fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         except OSError:
             continue
-        if b"chrom" not in words[0]:
+        if b"chrom" not in command.partition(b" ")[0]:
             continue
-        kind = next((w[7:].decode() for w in words if w.startswith(b"--type=")), "browser")
+        told = re.search(rb"--type=([\w-]+)", command)
+        kind = "browser" if told is None else told[1].decode()
         found[kind] = found.get(kind, 0.0) + (int(fields[11]) + int(fields[12])) / _TICKS
     return found
 

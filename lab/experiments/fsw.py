@@ -45,8 +45,9 @@ def reproduce(scale: float, out: Path, progress: Progress) -> None:
     moved = {case.name: run(case, progress) for case in shuffled(scale)}
     _order(report, found, moved)
     _cells(report, crowding)
-    conclude(report, found, moved, crowding)
+    verdicts = conclude(report, found, moved, crowding)
     report.write(out / "fsw.md")
+    verdicts.save(out)
 
 
 def _opening(report: Report) -> None:

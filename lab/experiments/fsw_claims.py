@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
+from lab.experiments.fsw_paper import CLAIMS
 from lab.experiments.fsw_remarks import remarks
 from lab.experiments.fsw_runs import LABELS, Cells, Found, precision_of, work
 from lab.experiments.report import Report
+from lab.experiments.verdicts import TRUE, Verdicts
 from skyband.frequency.sizing import fullest_cell
 
 __all__ = ["conclude"]
@@ -17,41 +19,39 @@ NEAR = 0.015
 """Precisions are near each other within 1.5 points: the paper calls 1.1 points "very near"."""
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A statement of the paper, and whether it is true in each case where it can be tried."""
+class Finding(NamedTuple):
+    """Whether a claim is true in each case where it can be tried, and the figures behind it."""
 
-    text: str
-    checks: Sequence[bool]
+    key: str
+    checks: Mapping[str, bool]
     figures: str = ""
 
-    @property
-    def verdict(self) -> str:
-        held = sum(self.checks)
-        if not self.checks:
-            return "not tried"
-        if held == len(self.checks):
-            return "holds"
-        return f"holds in {held} of {len(self.checks)}" if held else "does not hold"
 
-
-def conclude(report: Report, found: Found, moved: Found, crowding: dict[str, Cells]) -> None:
+def conclude(report: Report, found: Found, moved: Found, crowding: dict[str, Cells]) -> Verdicts:
     """Write the verdicts and the remarks."""
-    claims = [
+    verdicts = judged([
         *_precision(found), *_operations(found), *_memory(found), *_guarantees(found, crowding)
-    ]  # fmt: skip
-    report.heading("Verdict")
+    ])  # fmt: skip
     report.text(
-        f"""A claim *holds* if it is true in every case where it can be tried, and *does not hold*
-        if in none. Precisions are averages over all full windows; "near" means within
+        f"""For the verdicts, precisions are averages over all full windows, and "near" means within
         {100 * NEAR:.1f} points."""
     )
-    report.table(
-        ["Claim", "Here", "Figures"],
-        [[claim.text, claim.verdict, claim.figures] for claim in claims],
-    )
+    verdicts.add_to(report)
     report.heading("Remarks")
     report.bullets(remarks(found, moved, crowding))
+    return verdicts
+
+
+def judged(findings: Sequence[Finding]) -> Verdicts:
+    """Judge by the rule of all papers; a claim that could not be tried says so."""
+    verdicts = Verdicts("fsw", CLAIMS)
+    for key, checks, figures in findings:
+        if not checks:
+            verdicts.unmeasured(key, "There is no data of this kind, or no full window.")
+            continue
+        held = f"True in {sum(checks.values())} of {len(checks)} cases."
+        verdicts.judge(key, checks, TRUE, why=f"{held} {figures}")
+    return verdicts
 
 
 def _words(found: Found) -> list[str]:
@@ -71,7 +71,7 @@ def _shares(found: Found, cases: Sequence[str], *names: str) -> str:
     return "; ".join(shown)
 
 
-def _precision(found: Found) -> list[Claim]:
+def _precision(found: Found) -> list[Finding]:
     found = {case: runs for case, runs in found.items() if runs["exact"].precision}
     p = partial(precision_of, found)
     every, texts, logs = list(found), _words(found), _logs(found)
@@ -84,77 +84,83 @@ def _precision(found: Found) -> list[Claim]:
     deviation = {c: {n: found[c][n].deviation or 0.0 for n in found[c]} for c in found}
     sketches = {c: [n for n in found[c] if n != "exact"] for c in found}
     return [
-        Claim(
-            "p × FSS is at least as precise as p × SS",
-            [p(c, "fss") >= p(c, "ss") for c in every],
+        Finding(
+            "fss-ss",
+            {c: p(c, "fss") >= p(c, "ss") for c in every},
             _shares(found, every, "ss", "fss"),
         ),
-        Claim(
-            "On words, p × FSS is better than any other",
-            [p(c, "fss") >= p(c, n) for c in texts for n in others],
+        Finding(
+            "words-fss",
+            {f"{c}, {LABELS[n]}": p(c, "fss") >= p(c, n) for c in texts for n in others},
             _shares(found, texts, "fss", "fsp", "fsw-r"),
         ),
-        Claim(
-            "On words, FSWr follows very near p × FSS",
-            [p(c, "fsw-r") >= p(c, "fss") - NEAR for c in texts],
+        Finding(
+            "words-fswr",
+            {c: p(c, "fsw-r") >= p(c, "fss") - NEAR for c in texts},
             _shares(found, texts, "fss", "fsw-r"),
         ),
-        Claim(
-            "On words, FSP follows very near p × FSS",
-            [p(c, "fsp") >= p(c, "fss") - NEAR for c in texts],
+        Finding(
+            "words-fsp",
+            {c: p(c, "fsp") >= p(c, "fss") - NEAR for c in texts},
             _shares(found, texts, "fss", "fsp"),
         ),
-        Claim(
-            "FSWr is more precise than FSW",
-            [p(c, "fsw-r") >= p(c, "fsw") for c in texts],
+        Finding(
+            "fswr-fsw",
+            {c: p(c, "fsw-r") >= p(c, "fsw") for c in texts},
             _shares(found, texts, "fsw", "fsw-r"),
         ),
-        Claim(
-            "From week to month FSW loses more precision than any other",
-            [
-                drop["fsw"][i] >= max(drop[n][i] for n in drop if n != "fsw")
-                for i in range(len(both))
-            ],
+        Finding(
+            "month-fsw",
+            {
+                data: drop["fsw"][i] >= max(drop[n][i] for n in drop if n != "fsw")
+                for i, data in enumerate(both)
+            },
             "; ".join(
                 f"{data}: " + ", ".join(f"{LABELS[n]} {100 * drop[n][i]:+.1f}" for n in drop)
                 for i, data in enumerate(both)
             ),
         ),
-        Claim(
-            "On the log, FSP is more precise than p × FSS",
-            [p(c, "fsp") >= p(c, "fss") for c in logs],
+        Finding(
+            "log-fsp",
+            {c: p(c, "fsp") >= p(c, "fss") for c in logs},
             _shares(found, logs, "fss", "fsp"),
         ),
-        Claim(
-            "On the log, FSWf is more precise than FSWr",
-            [p(c, "fsw-f") >= p(c, "fsw-r") for c in logs],
+        Finding(
+            "log-fswf",
+            {c: p(c, "fsw-f") >= p(c, "fsw-r") for c in logs},
             _shares(found, logs, "fsw-r", "fsw-f"),
         ),
-        Claim(
-            "On the log, FSWf is the most precise of all",
-            [p(c, "fsw-f") >= p(c, n) for c in logs for n in sketches[c]],
+        Finding(
+            "log-best",
+            {
+                f"{c}, {LABELS[n]}": p(c, "fsw-f") >= p(c, n) for c in logs for n in sketches[c]
+            },
             _shares(found, logs, "fsp", "fsw-f"),
         ),
-        Claim(
-            "On the log, FSWf is the most stable of all",
-            [deviation[c]["fsw-f"] <= deviation[c][n] for c in logs for n in sketches[c]],
+        Finding(
+            "log-stable",
+            {
+                f"{c}, {LABELS[n]}": deviation[c]["fsw-f"] <= deviation[c][n]
+                for c in logs
+                for n in sketches[c]
+            },
             "; ".join(
                 f"{c}, deviation: "
                 + ", ".join(f"{LABELS[n]} {100 * deviation[c][n]:.1f}" for n in sketches[c])
                 for c in logs
             ),
         ),
-        Claim(
-            "FSWr or FSWf is in some cases better than p × FSS",
-            [
-                any(p(c, n) > p(c, "fss") for c in found for n in found[c]
-                    if n in ("fsw-r", "fsw-f"))
-            ],
+        Finding(
+            "sometimes-better",
+            {
+                "any": any(p(c, n) > p(c, "fss") for c in found for n in found[c]
+                           if n in ("fsw-r", "fsw-f"))
+            } if found else {},
         ),
     ]  # fmt: skip
 
 
-def _operations(found: Found) -> list[Claim]:
+def _operations(found: Found) -> list[Finding]:
     texts, logs = _words(found), _logs(found)
     last = {c: "fsw-f" if c in logs else "fsw-r" for c in found}
     two = {c: work(found[c][last[c]]) * found[c]["fss"].per_window / (2 * work(found[c]["fss"]))
@@ -166,44 +172,48 @@ def _operations(found: Found) -> list[Claim]:
     }
     stayed = [(c, n) for c in texts for n in ("fsw", "fsw-r")]
     return [
-        Claim(
-            "FSW, FSWr and FSWf need a small part (a tenth or less) of the operations of p × FSS",
-            [10 * work(found[c][last[c]]) <= work(found[c]["fss"]) for c in found],
+        Finding(
+            "operations-fss",
+            {c: 10 * work(found[c][last[c]]) <= work(found[c]["fss"]) for c in found},
             "; ".join(
                 f"{c}: 1/{work(found[c]['fss']) / work(found[c][last[c]]):.1f}" for c in found
             ),
         ),
-        Claim(
-            "p × SS needs more operations than p × FSS",
-            [work(found[c]["ss"]) > work(found[c]["fss"]) for c in found],
+        Finding(
+            "operations-ss",
+            {c: work(found[c]["ss"]) > work(found[c]["fss"]) for c in found},
         ),
-        Claim(
-            "FSW's operations are of the order of those of 2 instances of FSS (at most twice them)",
-            [two[c] <= 2 for c in found],
+        Finding(
+            "operations-two",
+            {c: two[c] <= 2 for c in found},
             "; ".join(f"{c}: {two[c]:.2f} ×" for c in found),
         ),
-        Claim(
-            "FSP needs more than twice the operations of FSW and FSWr (its hits counted twice)",
-            [ratio > 2 for ratio in fsp.values()],
+        Finding(
+            "operations-fsp",
+            {f"{c}, {LABELS[n]}": ratio > 2 for (c, n), ratio in fsp.items()},
             "; ".join(f"{c}, {LABELS[n]}: {ratio:.2f} ×" for (c, n), ratio in fsp.items()),
         ),
-        Claim(
-            "FSWr needs fewer inserts than FSW",
-            [found[c]["fsw-r"].stats["inserts"] < found[c]["fsw"].stats["inserts"] for c in texts],
+        Finding(
+            "inserts-fswr",
+            {
+                c: found[c]["fsw-r"].stats["inserts"] < found[c]["fsw"].stats["inserts"]
+                for c in texts
+            },
         ),
-        Claim(
-            "On the log, FSWf inserts less than half as often as FSWr",
-            [
-                2 * found[c]["fsw-f"].stats["inserts"] < found[c]["fsw-r"].stats["inserts"]
+        Finding(
+            "inserts-fswf",
+            {
+                c: 2 * found[c]["fsw-f"].stats["inserts"] < found[c]["fsw-r"].stats["inserts"]
                 for c in logs
-            ],
+            },
         ),
-        Claim(
-            "Most removed items leave in the pane in which they came (Table 3)",
-            [
-                2 * found[c][n].stats["stayed_0"] > found[c][n].stats["removals"]
+        Finding(
+            "stays",
+            {
+                f"{c}, {LABELS[n]}": 2 * found[c][n].stats["stayed_0"]
+                > found[c][n].stats["removals"]
                 for c, n in stayed
-            ],
+            },
         ),
     ]  # fmt: skip
 
@@ -212,37 +222,37 @@ RATIO = {"week": 4, "month": 16}
 """r of the experiments on words."""
 
 
-def _memory(found: Found) -> list[Claim]:
+def _memory(found: Found) -> list[Finding]:
     texts = _words(found)
-    formulas, below, printed = [], [], []
+    formulas, below, printed = {}, {}, []
     for case in texts:
         paper = case.split("-")[1]
         p, r, m = found[case]["fsw-r"].per_window, RATIO[paper], 1_250
         fsp, fsw = 6 * m * (p + r / 2), m * (4 + 4 * p + 3 * r)
-        formulas.append(found[case]["fsp"].stats["counters_most"] == fsp)
-        formulas.append(found[case]["fsw-r"].stats["counters"] == fsw)
+        formulas[f"{case}, FSP"] = found[case]["fsp"].stats["counters_most"] == fsp
+        formulas[f"{case}, FSWr"] = found[case]["fsw-r"].stats["counters"] == fsw
         if p > 2 + r:
-            below.append(fsw < min(3 * p * 2 * m, fsp))
+            below[case] = fsw < min(3 * p * 2 * m, fsp)
             printed.append(f"{case}: p = {p}, r = {r}: FSWr {fsw:,}, p × FSS {6 * p * m:,}, "
                            f"FSP {fsp:,.0f}")  # fmt: skip
-    smaller = [found[c]["fsw-r"].stats["counters"] < found[c]["fsp"].stats["counters"]
-               for c in found]  # fmt: skip
-    lighter = [found[c]["fsw-r"].most_bytes < found[c][n].most_bytes
-               for c in found for n in ("ss", "fss", "fsp")]  # fmt: skip
-    exact = [found[c][n].most_bytes < found[c]["exact"].most_bytes
-             for c in found for n in found[c] if n != "exact"]  # fmt: skip
+    smaller = {c: found[c]["fsw-r"].stats["counters"] < found[c]["fsp"].stats["counters"]
+               for c in found}  # fmt: skip
+    lighter = {f"{c}, {LABELS[n]}": found[c]["fsw-r"].most_bytes < found[c][n].most_bytes
+               for c in found for n in ("ss", "fss", "fsp")}  # fmt: skip
+    exact = {f"{c}, {LABELS[n]}": found[c][n].most_bytes < found[c]["exact"].most_bytes
+             for c in found for n in found[c] if n != "exact"}  # fmt: skip
     return [
-        Claim("Formulas (15) and (16) give the counters of FSP (at most) and FSWr", formulas),
-        Claim(
-            "With more than 2 + r panes FSWr has fewer counters than p × FSS and FSP (after (16))",
+        Finding("formulas", formulas),
+        Finding(
+            "counters-panes",
             below, "; ".join(printed),
         ),
-        Claim("FSWr has fewer counters than FSP", smaller, _counters(found, "fsp", "fsw-r")),
-        Claim(
-            "FSWr needs fewer bytes than p × SS, p × FSS and FSP", lighter,
+        Finding("counters-fsp", smaller, _counters(found, "fsp", "fsw-r")),
+        Finding(
+            "bytes", lighter,
             _bytes(found, "ss", "fss", "fsp", "fsw-r"),
         ),
-        Claim("Every sketch needs fewer bytes than exact counts", exact, _bytes(found, "exact")),
+        Finding("bytes-exact", exact, _bytes(found, "exact")),
     ]  # fmt: skip
 
 
@@ -260,27 +270,32 @@ def _bytes(found: Found, *names: str) -> str:
     )
 
 
-def _guarantees(found: Found, crowding: dict[str, Cells]) -> list[Claim]:
-    sketches = [each for runs in found.values() for n, each in runs.items() if n != "exact"]
+def _guarantees(found: Found, crowding: dict[str, Cells]) -> list[Finding]:
+    sketches = {
+        f"{case}, {LABELS[n]}": each
+        for case, runs in found.items()
+        for n, each in runs.items()
+        if n != "exact"
+    }
     return [
-        Claim("Every known true count lies within the answer's bounds",
-              [each.worst == 0 for each in sketches]),
-        Claim(
-            "E(D_max) = 24.28 for D = 100,000 and h = 10,000 (after Theorem 5)",
-            [round(fullest_cell(100_000, 10_000), 2) == 24.28],
+        Finding("bounds",
+              {name: each.worst == 0 for name, each in sketches.items()}),
+        Finding(
+            "fullest",
+            {"the example": round(fullest_cell(100_000, 10_000), 2) == 24.28},
             f"{fullest_cell(100_000, 10_000):.4f}",
         ),
-        Claim(
-            "E(D_max) is what one finds in the fullest cell (within a quarter)",
-            [abs(each.fullest / each.expected - 1) <= 0.25 for each in crowding.values()],
+        Finding(
+            "fullest-found",
+            {c: abs(each.fullest / each.expected - 1) <= 0.25 for c, each in crowding.items()},
         ),
-        Claim("μ ≤ N^τ (Theorem 4)", [each.mu <= each.at_tau for each in crowding.values()]),
-        Claim(
-            "E(τ) ≤ m / E(D_max) (Theorem 5 as printed)",
-            [each.tau <= each.capacity / each.expected for each in crowding.values()],
+        Finding("mu", {c: each.mu <= each.at_tau for c, each in crowding.items()}),
+        Finding(
+            "tau",
+            {c: each.tau <= each.capacity / each.expected for c, each in crowding.items()},
         ),
-        Claim(
-            "E(τ) ≥ m / E(D_max) (Theorem 5 the other way round)",
-            [each.tau >= each.capacity / each.expected for each in crowding.values()],
+        Finding(
+            "tau-mended",
+            {c: each.tau >= each.capacity / each.expected for c, each in crowding.items()},
         ),
     ]  # fmt: skip

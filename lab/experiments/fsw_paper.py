@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lab.experiments.verdicts import Claim
+
 # Tables 1, 2, 4 and 5 as printed: precision, its deviation, μ, counters, inserts, removals, hits
 # and updates, bucket updates, in the order of the algorithms.
 PAPER: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -60,3 +62,42 @@ DESTINATIONS: dict[str, dict[str, int]] = {
     "fsw-r": {"capacity": 8000, "cells": 12_000, "ratio": 8},
     "fsw-f": {"capacity": 8000, "cells": 12_000, "ratio": 8, "filter_bits": 200_000},
 }
+
+CLAIMS = [
+    Claim("fss-ss", "Tables 1, 2, 4, 5", "p × FSS is at least as precise as p × SS"),
+    Claim("words-fss", "4, Tables 1, 2", "On words, p × FSS is better than any other"),
+    Claim("words-fswr", "4, Tables 1, 2", "On words, FSWr follows very near p × FSS"),
+    Claim("words-fsp", "4, Tables 1, 2", "On words, FSP follows very near p × FSS"),
+    Claim("fswr-fsw", "4, Tables 1, 2", "FSWr is more precise than FSW"),
+    Claim("month-fsw", "4, Table 2", "From week to month FSW loses more precision than any other"),
+    Claim("log-fsp", "4, Tables 4, 5", "On the log, FSP is more precise than p × FSS"),
+    Claim("log-fswf", "4, Tables 4, 5", "On the log, FSWf is more precise than FSWr"),
+    Claim("log-best", "4, Tables 4, 5", "On the log, FSWf is the most precise of all"),
+    Claim("log-stable", "4, Tables 4, 5", "On the log, FSWf is the most stable of all"),
+    Claim("sometimes-better", "5", "FSWr or FSWf is in some cases better than p × FSS"),
+    Claim("operations-fss", "4, 5",
+          "FSW, FSWr and FSWf need a small part (a tenth or less) of the operations of p × FSS"),
+    Claim("operations-ss", "Tables 1, 2, 4, 5", "p × SS needs more operations than p × FSS"),
+    Claim("operations-two", "3, 4",
+          "FSW's operations are of the order of those of 2 instances of FSS (at most twice them)"),
+    Claim("operations-fsp", "5",
+          "FSP needs more than twice the operations of FSW and FSWr (its hits counted twice)"),
+    Claim("inserts-fswr", "Tables 1, 2", "FSWr needs fewer inserts than FSW"),
+    Claim("inserts-fswf", "Tables 4, 5",
+          "On the log, FSWf inserts less than half as often as FSWr"),
+    Claim("stays", "Table 3", "most removed items leave in the pane in which they came"),
+    Claim("formulas", "(15), (16)",
+          "Formulas (15) and (16) give the counters of FSP (at most) and FSWr"),
+    Claim("counters-panes", "after (16)",
+          "with more than 2 + r panes FSWr has fewer counters than p × FSS and FSP"),
+    Claim("counters-fsp", "Tables 1, 2, 4, 5", "FSWr has fewer counters than FSP"),
+    Claim("bytes", "-", "FSWr needs fewer bytes than p × SS, p × FSS and FSP", ours=True),
+    Claim("bytes-exact", "-", "Every sketch needs fewer bytes than exact counts", ours=True),
+    Claim("bounds", "Theorems 1 to 3", "Every known true count lies within the answer's bounds"),
+    Claim("fullest", "after Theorem 5", "E(D_max) = 24.28 for D = 100,000 and h = 10,000"),
+    Claim("fullest-found", "after Theorem 5",
+          "E(D_max) is about what one finds in the fullest cell"),
+    Claim("mu", "Theorem 4", "μ ≤ N^τ"),
+    Claim("tau", "Theorem 5", "E(τ) ≤ m / E(D_max), as printed"),
+    Claim("tau-mended", "Theorem 5", "E(τ) ≥ m / E(D_max), the other way round"),
+]  # fmt: skip

@@ -90,8 +90,9 @@ def _question(report: Report, study: Study) -> None:
         measured for at least {study.seconds:g} s after the first window, or over the whole stream
         if that takes less. An algorithm that does not fill its first window within
         {study.patience:g} s is marked with ">": its time is that of a window still filling, and
-        too short. On TIME^R all algorithms of a point are compared over the same rows, as many as
-        the slowest manages in {PERIODS * study.seconds:g} s, because costs depend on the phase.""",
+        too short. On TIME^R costs depend on the phase, so all algorithms of a point are compared
+        over the same rows, from the top of the curve on and as many as the slowest manages in
+        {PERIODS * study.seconds:g} s.""",
         f"""Deviation and accuracy are measured over the first {study.quality_rows:,} rows of each
         stream, against exact answers, in all windows.""",
         """SMA keeps a threshold, and rescans the best cells of its grid if too few rows are above
@@ -186,7 +187,7 @@ def _figure(
         report.text(f"{name}: seconds for 10 M rows, and rows kept, against {axis}.")
         rows = []
         for value, runs in points.items():
-            kept = [f"{runs[a].candidates:,.0f}" for a in KEEPING]
+            kept = [f"{runs[a].candidates:,.0f}" if runs[a].filled else "" for a in KEEPING]
             kept[0] += f" ({runs['pabf'].fresh:,.0f} waiting)"
             rows.append([f"{value:,}", *(_seconds(runs[a]) for a in algorithms), *kept])
         header = (axis, *(LABELS[a] for a in algorithms), *(f"kept: {LABELS[a]}" for a in KEEPING))

@@ -191,12 +191,12 @@ def _effect_of_delta(verdicts: Verdicts, found: Found) -> None:
     series = {name: kinds["delta"] for name, kinds in found.quality.items()}
     why = """A slide that was pruned too much is scanned again, so delta changes no answer. Between
     the deltas it differs by a factor of {:.2f} at most."""
-    for key, of, bound in (
-        ("time-delta", lambda q: q.seconds, SAME_TIME),
-        ("deviation-delta", lambda q: q.deviation, SAME),
-        ("accuracy-delta", lambda q: q.accuracy, SAME),
-    ):
-        spread = {name: spread_of([of(q) for q in each]) for name, each in series.items()}
+    for what, bound in (("seconds", SAME_TIME), ("deviation", SAME), ("accuracy", SAME)):
+        spread = {
+            name: spread_of([float(getattr(q, what)) for q in each])
+            for name, each in series.items()
+        }
+        key = f"{'time' if what == 'seconds' else what}-delta"
         verdicts.judge(
             key, spread, bound, unit="× between deltas", why=why.format(max(spread.values()))
         )

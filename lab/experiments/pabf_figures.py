@@ -101,6 +101,7 @@ def _scans(points: Mapping[str, Mapping[str, Run]]) -> str:
 def _memory(
     verdicts: Verdicts, key: str, points: Mapping[str, Mapping[str, Run]], bound: Bound
 ) -> None:
+    points = {name: runs for name, runs in points.items() if runs["mintopk"].filled}
     ratio = {
         name: runs["mintopk"].candidates / runs["pabf"].candidates for name, runs in points.items()
     }
@@ -153,16 +154,20 @@ def _skew_figures(verdicts: Verdicts, found: Found) -> None:
     def times(kind: str, algorithm: str) -> dict[str, list[float]]:
         """Per point of Figure 12, the seconds for the four letters."""
         sweeps = [found.skew[f"{kind}({letter})"] for letter in LETTERS]
-        return {
-            f"{axis} = {value:,}": [sweep[axis][value][algorithm].seconds for sweep in sweeps]
+        runs = {
+            f"{axis} = {value:,}": [sweep[axis][value][algorithm] for sweep in sweeps]
             for axis, points in sweeps[0].items()
             for value in points
         }
+        # A window that is still filling costs less, so such times cannot be compared.
+        full = {name: row for name, row in runs.items() if all(run.filled for run in row)}
+        return {name: [run.seconds for run in row] for name, row in (full or runs).items()}
 
     pabf, sma = times("SKEW-I", "pabf"), times("SKEW-I", "sma")
     gap = {
         name: (sma[name][-1] - pabf[name][-1] - (sma[name][0] - pabf[name][0])) / sma[name][0]
         for name in pabf
+        if name in sma
     }
     ends = found.skew["SKEW-I(a)"], found.skew["SKEW-I(d)"]
     value = next(iter(ends[0]["N"]))
@@ -178,6 +183,7 @@ def _skew_figures(verdicts: Verdicts, found: Found) -> None:
         / usual[0][axis][v]["mintopk"].candidates
         for axis, points in usual[0].items()
         for v in points
+        if all(each[axis][v]["mintopk"].filled for each in usual)
     }
     spread = {name: spread_of(row) for name, row in times("SKEW-II", "pabf").items()}
     rows = [each["N"][value]["pabf"].candidates for each in usual]

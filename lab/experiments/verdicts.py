@@ -26,8 +26,9 @@ from typing import Any
 from lab.experiments.report import Report
 
 __all__ = [
-    "FOLDER", "MUCH", "MUCH_TIME", "RULE", "SAME", "SAME_TIME", "TIMED", "TRUE", "Bound", "Claim",
-    "Verdict", "Verdicts", "about", "above", "at_least", "at_most", "below", "between", "overview",
+    "FOLDER", "MUCH", "MUCH_TIME", "PAPERS", "RULE", "SAME", "SAME_TIME", "TIMED", "TRUE", "Bound",
+    "Claim", "Verdict", "Verdicts", "about", "above", "at_least", "at_most", "below", "between",
+    "overview",
 ]  # fmt: skip
 
 HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
@@ -144,8 +145,8 @@ def between(low: float, high: float, *, timed: bool = False, noise: float = 0.0)
 
 def about(value: float, *, timed: bool = False, noise: float = 0.0) -> Bound:
     """Within a quarter of a number that the paper prints."""
-    ends = sorted((value * (1 - NEAR), value * (1 + NEAR)))
-    return Bound(*ends, timed=timed, noise=noise)
+    low, high = sorted((value * (1 - NEAR), value * (1 + NEAR)))
+    return Bound(low, high, timed=timed, noise=noise)
 
 
 MUCH, MUCH_TIME = at_least(2.0), at_least(2.0, timed=True)

@@ -36,6 +36,7 @@ _SECTIONS = {
     "decisions": ("Explanation", "Decisions"),
     "reproduction": ("The papers",),
     "reference": ("Reference",),
+    "files": ("How-to",),
     "": ("How-to",),
 }
 """In which section of the navigation a page stands if mkdocs.yml does not list it."""
@@ -111,12 +112,28 @@ def _place_of(file: Path, root: Path, pages: Path) -> str | None:
         return name
     if name in ROOT_PAGES:
         return ROOT_PAGES[name]
+    if file.is_dir():
+        return _listing(file, pages)
     if file.is_file() and (file.suffix in _LISTED or not file.suffix):
         target = pages / "files" / (file.name + ("" if file.suffix else ".txt"))
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
         return f"files/{target.name}"
     return None
+
+
+def _listing(folder: Path, pages: Path) -> str:
+    """A page with the files of a folder of the repository, for links to the folder."""
+    lines = [f"# {folder.name}"]
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            text = path.read_text(encoding="utf-8").rstrip()
+            name = path.relative_to(folder).as_posix()
+            lines += ["", f"## {name}", "", f"```{path.suffix[1:]}", text, "```"]
+    target = pages / "files" / f"{folder.name}.md"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return f"files/{target.name}"
 
 
 def _settings(root: Path, to: Path, pages: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from lab.datasets.frequency import zipf
 from lab.experiments import fsw, fsw_runs
-from lab.experiments.fsw_claims import Claim
+from lab.experiments.fsw_claims import Finding, judged
+from lab.experiments.fsw_paper import CLAIMS
 from skyband.frequency.sizing import cells_for, fullest_cell
 
 pytest.importorskip("matplotlib")
@@ -32,27 +34,31 @@ def test_it_runs_and_judges_every_claim(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(fsw_runs, "K", 100)
     fsw.reproduce(1.0, tmp_path, lambda text: None)
     report = (tmp_path / "fsw.md").read_text()
-    claims = report.partition("## Verdict")[2].partition("## Remarks")[0]
-    for claim in (
-        "FSWr follows very near p × FSS",
-        "FSWf is the most precise of all",
-        "24.28",
-        "Formulas (15) and (16)",
-        "2 instances of FSS",
-        "FSWr needs fewer bytes",
-    ):
-        (line,) = (line for line in claims.splitlines() if claim in line)
-        assert "hold" in line.split("|")[2]
-    assert "| Every known true count lies within the answer's bounds | holds |" in claims
+    for claim in CLAIMS:
+        assert f"| {claim.says} | {claim.where} |" in report
+    kept = {v["key"]: v for v in json.loads((tmp_path / "verdicts" / "fsw.json").read_text())}
+    assert kept["bounds"]["verdict"] == "holds"
+    assert kept["fullest"]["verdict"] == "holds"
+    for each in kept.values():
+        assert each["why"] or each["verdict"] in ("holds", "undecided")
     assert "| Kilobytes |" in report
     assert report.count("exact |") == 7, "beside every table of the paper, and in the new order"
 
 
 def test_what_a_verdict_says() -> None:
-    assert Claim("", []).verdict == "not tried"
-    assert Claim("", [True, True]).verdict == "holds"
-    assert Claim("", [False, True, False]).verdict == "holds in 1 of 3"
-    assert Claim("", [False]).verdict == "does not hold"
+    checks = {"a": True, "b": False, "c": True}
+    found = [Finding(claim.key, {"a": True}) for claim in CLAIMS[3:]]
+    cases = [{}, {"a": False}, checks]
+    found += [Finding(c.key, each, "a 3.5") for c, each in zip(CLAIMS, cases, strict=False)]
+    told = {v.key: v for v in judged(found).all()}
+    first, second, third = (told[claim.key] for claim in CLAIMS[:3])
+    assert first.verdict == "not measured"
+    assert second.verdict == "does not hold"
+    assert (third.verdict, third.measured) == ("holds in part", "in 2 of 3; not in b")
+    assert third.why == "True in 2 of 3 cases. a 3.5"
+    assert told[CLAIMS[3].key].verdict == "holds"
+    with pytest.raises(ValueError, match="without a verdict"):
+        judged(found[1:]).all()
 
 
 def test_blocks_change_places_and_nothing_is_lost() -> None:

@@ -26,7 +26,7 @@ KEPT = {"pabf": 100.0, "preselected": 100.0, "skyband": 200.0, "mintopk": 200.0,
 
 
 def run(algorithm: str, case: Case, factor: float = 1.0, **other: Any) -> Run:
-    fields = {"fresh": 20.0, "filled": True, "stats": STATS} | other
+    fields: dict[str, Any] = {"fresh": 20.0, "filled": True, "stats": STATS} | other
     return Run(case, SECONDS[algorithm] * factor, KEPT[algorithm], **fields)
 
 
@@ -128,6 +128,35 @@ def test_periodic_streams_are_compared_over_the_same_rows(
     assert runs["pabf"].candidates == 0.5
     runs = study._point("TIME^U", study.usual, tuple(lengths))
     assert [len(each.steps) for each in runs.values()] == [5, 2, 3]
+
+
+def test_on_the_curve_every_window_is_full_at_the_top(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+
+    class Recorded:
+        def __init__(self, query: Any) -> None: ...
+        def push(self, table: Any) -> None:
+            seen.extend(table["x"].to_pylist())
+
+        def stats(self) -> dict[str, int]:
+            return {"retained": 1}
+
+    monkeypatch.setattr("lab.experiments.pabf_runs.sb.Monitor", Recorded)
+    for size in study.sizes:
+        seen.clear()
+        study.run("TIME^R", replace(study.usual, size=size), "skyband")
+        assert seen[size] == pytest.approx(1.0)
+
+
+def test_times_of_windows_that_never_filled_are_not_compared(study: Study) -> None:
+    figures = found(study)
+    for points in figures.skew["SKEW-II(d)"].values():
+        for value, runs in points.items():
+            if value != study.size:
+                runs["mintopk"] = replace(runs["mintopk"], seconds=0.1, filled=False)  # type: ignore[index]
+    assert by_key(study, figures)["skew2-mintopk"].verdict == "holds"
 
 
 def test_the_share_that_a_filter_prunes() -> None:

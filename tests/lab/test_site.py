@@ -115,6 +115,24 @@ def test_every_link_between_pages_leads_somewhere(staged: Path) -> None:
     assert set(made_pages()) <= {p.relative_to(pages).as_posix() for p in pages.rglob("*.md")}
 
 
+def test_a_link_to_a_folder_leads_to_a_page_with_its_files(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "page.md").write_text("[folder](../examples/some) [x](../x.py)\n")
+    (tmp_path / "examples" / "some").mkdir(parents=True)
+    (tmp_path / "examples" / "some" / "a.py").write_text("print(1)\n")
+    (tmp_path / "x.py").write_text("print(2)\n")
+    for name in ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"):
+        (tmp_path / name).write_text("# x\n")
+    python = "{handlers: {python: {options: {}}}}"
+    settings = f"nav: [How-to: [], Reference: []]\nplugins: [mkdocstrings: {python}]\n"
+    (tmp_path / "mkdocs.yml").write_text(settings)
+    stage(tmp_path, tmp_path / "build")
+    pages = tmp_path / "build" / "docs"
+    assert (pages / "page.md").read_text() == "[folder](files/some.md) [x](files/x.py)\n"
+    assert "```py\nprint(1)\n```" in (pages / "files" / "some.md").read_text()
+    assert "print(2)" in (pages / "files" / "x.py").read_text()
+
+
 def test_links_in_code_are_no_links() -> None:
     text = "[a](b.md) and ![c](d.png)\n\n```\n[e](f.md)\n```\n\n[0, 4) then [g](h.md#i)\n"
     assert [found[2] for found in links_of(text)] == ["b.md", "d.png", "h.md#i"]

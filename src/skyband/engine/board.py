@@ -128,7 +128,7 @@ class BoardSession:
             rows = each.fits(data)
             if not rows:
                 return None
-        ending = [each for each in short if each.ends(rows)]
+        ending = [each for each in short if each.ends()]
         answers = None
         if not ending:
             for each in short:
@@ -142,14 +142,14 @@ class BoardSession:
 
     def push_each(self, batches: Mapping[Name, Any]) -> list[Answers]:
         """Like ``push``, with a batch for each query, which must all hold the same rows."""
-        tables = _Tables(self._needed if len(self.sessions) > 1 else None)
+        tables = _Tables(self.needed if len(self.sessions) > 1 else None)
         given = {name: tables.of(data) for name, data in batches.items()}
         with one_batch() if len(self.sessions) > 1 else nullcontext():
             found = self._moved(partial(self._pushing, given))
         self.rows_in += sum(tables.rows.values())
         return found
 
-    def _needed(self, source: str, schema: pa.Schema) -> set[str]:
+    def needed(self, source: str, schema: pa.Schema) -> set[str]:
         """The columns that the queries need of a source; all if one of them finds some missing."""
         readers = [s for s in self.sessions.values() if source in (s.query.sources or (ONLY,))]
         each = [session.needed(source, schema) for session in readers]

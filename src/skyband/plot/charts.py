@@ -252,7 +252,6 @@ def skyline(
     for axis, name in (("x", x), ("y", y)):
         better = _BETTER.get(frame.prefer.get(name, ""), "")
         value_axis(ax, axis, f"{name} ({better})" if better else name)
-    ax.margins(0.08)
     return ax
 
 

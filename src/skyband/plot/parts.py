@@ -65,12 +65,15 @@ def label_past_winners(
     """Name the items that were first for at least two windows and have left since."""
     first = {label: [i for i, y in enumerate(ys) if y == 1] for label, ys in lines.items()}
     often = sorted((n for n in first if len(first[n]) > 1), key=lambda n: -len(first[n]))
-    for label in often[:most]:
+    taken: list[int] = []
+    for label in often:
         middle = first[label][len(first[label]) // 2]
-        ax.annotate(
-            label, (ends[middle], base + 1), xytext=(0, 5), textcoords="offset points",
-            ha="center", va="bottom", fontsize="x-small", color=GREY, annotation_clip=False,
-        )  # fmt: skip
+        if len(taken) < most and all(abs(middle - other) * 8 > len(ends) for other in taken):
+            taken.append(middle)
+            ax.annotate(
+                label, (ends[middle], base + 1), xytext=(0, 5), textcoords="offset points",
+                ha="center", va="bottom", fontsize="x-small", color=GREY, annotation_clip=False,
+            )  # fmt: skip
 
 
 def until_text(window: Window) -> str:
@@ -108,21 +111,36 @@ def label_layers(
 ) -> None:
     """Names at the right end; a layer that is almost gone there is named where it is thickest."""
     at_end: list[tuple[str, str, float]] = []
+    inside: list[tuple[int, float]] = []
     below = [0.0] * len(ends)
     for (name, values), color in zip(layers.items(), colors, strict=True):
         ink = GREY if color == FAINT else color
         if values[-1] > 0.01 * highest:
             at_end.append((name, ink, below[-1] + values[-1] / 2))
         else:
-            best = max(range(len(values)), key=lambda i: values[i])
-            if values[best] > 0.04 * highest:
-                place = (ends[best], below[best] + values[best] / 2)
-                side = "left" if not best else "center"
-                inside_label(ax, *place, name, ink, side)
+            middles = [low + value / 2 for low, value in zip(below, values, strict=True)]
+            best = _free_place(values, middles, inside, highest)
+            if best is not None:
+                inside.append((best, middles[best]))
+                inside_label(ax, ends[best], middles[best], name, ink, "center" if best else "left")
         below = [low + value for low, value in zip(below, values, strict=True)]
     places = spread([y for _, _, y in at_end], highest * 0.065)
     for (name, ink, _), y in zip(at_end, places, strict=True):
         end_label(ax, ends[-1], y, name, ink)
+
+
+def _free_place(
+    values: list[float], middles: list[float], taken: list[tuple[int, float]], highest: float
+) -> int | None:
+    """Where a layer is thickest and no other label stands; None if it is too thin everywhere."""
+    for i in sorted(range(len(values)), key=lambda i: -values[i]):
+        if values[i] < 0.04 * highest:
+            return None
+        far = (abs(i - at) * 6 > len(values) or abs(middles[i] - y) > 0.07 * highest
+               for at, y in taken)  # fmt: skip
+        if all(far):
+            return i
+    return None
 
 
 def two_columns(frame: Frame, x: str | None, y: str | None) -> tuple[str, str]:
@@ -157,10 +175,14 @@ def label_points(
     """Names of the points, where there are few enough to be read."""
     if len(spots) > most or any(str(spot.row.get(x)) in spot.label for spot in spots):
         return
-    ys = [float(spot.row[y]) for spot in spots]
-    low, high = ax.get_ylim()
-    for spot, place in zip(spots, spread(ys, 0.045 * (high - low)), strict=True):
-        end_label(ax, spot.row[x], place, spot.label, color)
+    ax.margins(0.08)
+    ax.autoscale_view()
+    pixels = ax.transData.transform([(float(spot.row[x]), float(spot.row[y])) for spot in spots])
+    height = 1.5 * 10 * ax.figure.dpi / 72  # a line of text
+    places = spread([float(py) for _, py in pixels], height)
+    for spot, (_, py), place in zip(spots, pixels, places, strict=True):
+        lift = (place - py) * 72 / ax.figure.dpi
+        end_label(ax, spot.row[x], spot.row[y], spot.label, color, lift)
 
 
 def stays_of(frame: Frame) -> dict[str, list[tuple[Any, Any, int | None]]]:

@@ -116,30 +116,19 @@ def short(value: float) -> str:
     return plain(float(value)) if value != int(value) else f"{int(value):,}"
 
 
-def end_label(ax: Axes, x: Any, y: float, text: str, color: str, **settings: Any) -> None:
-    """A text to the right of the end of a line or bar; it makes the axes leave room for it."""
+def end_label(ax: Axes, x: Any, y: float, text: str, color: str, lift: float = 0.0) -> None:
+    """A text to the right of the end of a line or bar, ``lift`` points above it."""
     ax.annotate(
-        text,
-        (x, y),
-        xytext=(7, 0),
-        textcoords="offset points",
-        va="center",
-        ha="left",
-        fontsize="small",
-        color=_darker(color),
-        annotation_clip=False,
-        **settings,
-    )
+        text, (x, y), xytext=(7, lift), textcoords="offset points", va="center", ha="left",
+        fontsize="small", color=_darker(color), annotation_clip=False, path_effects=_edge(),
+    )  # fmt: skip
 
 
 def inside_label(ax: Axes, x: Any, y: float, text: str, color: str, side: str) -> None:
     """A text on a coloured area, with a white edge so that it can be read on any colour."""
-    from matplotlib import patheffects
-
-    edge = patheffects.withStroke(linewidth=2.5, foreground="white")
     ax.annotate(
         text, (x, y), ha=side, va="center", fontsize="small", color=_darker(color),
-        path_effects=[edge],
+        path_effects=_edge(),
     )  # fmt: skip
 
 
@@ -177,6 +166,13 @@ def tell_nothing(ax: Axes) -> None:
     )  # fmt: skip
     ax.set_xticks([])
     ax.set_yticks([])
+
+
+def _edge() -> list[Any]:
+    """A white edge around text, so that it can be read across lines and points."""
+    from matplotlib import patheffects
+
+    return [patheffects.withStroke(linewidth=2.5, foreground="white")]
 
 
 def _darker(color: str) -> tuple[float, float, float]:

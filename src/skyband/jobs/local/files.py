@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.embedded.sources import READERS, batches_of, paths_of
+from skyband.embedded.ahead import Load, read_ahead
+from skyband.embedded.formats import kind_of, open_parquet, opened
+from skyband.embedded.sources import READERS, Reading, paths_of
+from skyband.engine.workers import thread_count
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.jobs.job import Section
 from skyband.jobs.local.checkpoint import append_line, read_lines
 from skyband.jobs.local.chosen import Chosen
-from skyband.jobs.local.source import LocalSource, Place
+from skyband.jobs.local.source import LocalSource, Needed, Place
 
 __all__ = ["Files"]
 
@@ -54,6 +58,14 @@ class Files(LocalSource):
         self.lots: list[list[Any]] = read_lines(record)
         self.known = {found[0] for lot in self.lots for found in lot}
         self._open: _Reader | None = None
+        self._reading = Reading()
+        self._time: str | None = None
+
+    def asked(self, needed: Needed, time: str | None) -> None:
+        """Told once which columns the queries need, and the column of their times, if one."""
+        if not self.chosen.columns:
+            self._reading = Reading(needed, thread_count(None))
+            self._time = time
 
     def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:
         """The next batch: at most ``rows_per_batch`` rows of one lot."""
@@ -90,6 +102,14 @@ class Files(LocalSource):
         return self._open
 
     def _tables(self, lot: int) -> Iterator[tuple[str, pa.Table]]:
+        """The batches of a lot, each with its file; the next ones are read meanwhile."""
+        names: deque[str] = deque()  # of the batches that are being read
+        for table in read_ahead(self._loads(lot, names), self._reading.threads):
+            name = names.popleft()
+            if table.num_rows:
+                yield name, table
+
+    def _loads(self, lot: int, names: deque[str]) -> Iterator[Load]:
         for name, size, changed in self.lots[lot]:
             path = Path(name)
             try:
@@ -104,9 +124,9 @@ class Files(LocalSource):
                     f"{self.where} {name!r} has changed since the job began to read it; write new "
                     "rows to new files, and give the job a new checkpoint"
                 )
-            for table in batches_of(path):
-                if table.num_rows:
-                    yield name, table
+            for load in opened(path).loads(self._reading.needed):
+                names.append(name)
+                yield load
 
     def _look(self, last: bool) -> bool:
         """Look for new files; whether there is a new lot."""
@@ -117,7 +137,7 @@ class Files(LocalSource):
                 raise
             return False
         fresh = [self._found(path, last) for path in found if str(path) not in self.known]
-        lot = [each for each in fresh if each is not None]
+        lot = self._in_order([each for each in fresh if each is not None])
         if self.files_per_batch is not None:
             lot = lot[: self.files_per_batch]
         if not lot:
@@ -126,6 +146,21 @@ class Files(LocalSource):
         self.lots.append(lot)
         self.known |= {name for name, *_ in lot}
         return True
+
+    def _in_order(self, lot: list[Any]) -> list[Any]:
+        """New files by their least times, if all of them are Parquet and say so; else by name."""
+        if self._time is None or len(lot) < 2:
+            return lot
+        least: dict[str, int] = {}
+        for name, *_ in lot:
+            if kind_of(Path(name)) != "parquet":
+                return lot
+            spans = open_parquet(Path(name)).spans(self._time, [self._time])
+            known = [span.least for span in spans if span is not None]
+            if len(known) < len(spans):
+                return lot
+            least[name] = min(known, default=0)
+        return sorted(lot, key=lambda each: least[each[0]])
 
     def _found(self, path: Path, last: bool) -> list[Any] | None:
         """The name, size and time of change of a file; None while it is still being written."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from skyband.spark.letters import LETTERS, RAW, Carried, unread
 
 __all__ = ["Kafka", "Socket"]
 
+Origin: TypeAlias = Callable[[], dict[str, pa.Array]]
 _ROWS = 1 << 18
 """Records per batch, unless the job says otherwise."""
 _SECONDS = 30.0
@@ -46,27 +47,32 @@ class _Messages(LocalSource):
         self.schema = None if self.text else arrow_schema(where, section["schema"])
         self.rows_per_batch = section["rows_per_batch"] or _ROWS
         self._unread = LETTERS.empty_table()
-        self._origin: dict[str, pa.Array] = {}
+        self._origin: Origin = dict
 
     def origin(self) -> dict[str, pa.Array]:
         """Where each row of the last batch came from."""
-        return self._origin
+        return self._origin()
 
     def unread(self) -> pa.Table:
         """Letters for the records of the last batch that are not JSON of the schema."""
         return self._unread
 
-    def _table(self, values: Sequence[bytes | None], origin: Mapping[str, pa.Array]) -> pa.Table:
-        """The columns of the records that can be read."""
+    def _table(self, values: Sequence[bytes | None], origin: Origin) -> pa.Table:
+        """The columns of the records that can be read.
+
+        ``origin`` tells where the records came from; it is asked only if someone wants to know.
+        """
         raw = pa.array(values, pa.binary())
+        self._unread, self._origin = LETTERS.empty_table(), origin
         if self.schema is None:
-            self._origin = dict(origin)
-            self._unread = LETTERS.empty_table()
             return self.chosen.of(pa.table({"value": raw.cast(pa.string())}))
         read, bad = read_records(raw, self.schema)
+        if not bad.any():
+            return self.chosen.of(pa.Table.from_batches([read]))
         good, wrong = pa.array(~bad), pa.array(np.flatnonzero(bad))
-        self._origin = {name: column.filter(good) for name, column in origin.items()}
-        beside = {name: column.take(wrong) for name, column in origin.items()}
+        whole = origin()
+        self._origin = lambda: {name: column.filter(good) for name, column in whole.items()}
+        beside = {name: column.take(wrong) for name, column in whole.items()}
         carried = Carried("not JSON of the schema", {name: name for name in beside})
         self._unread = unread(self.name, carried, pa.table({RAW: raw.take(wrong), **beside}))
         return self.chosen.of(pa.Table.from_batches([read]).filter(good))
@@ -110,9 +116,14 @@ class Kafka(_Messages):
         messages = self._messages(self.rows_per_batch)
         if not messages:
             return None
-        end = dict(begin)
-        for message in messages:
-            end[str(message.partition())] = message.offset() + 1
+        end, left = dict(begin), set(begin)
+        for message in reversed(messages):  # offsets of a partition ascend
+            part = str(message.partition())
+            if part in left:
+                end[part] = message.offset() + 1
+                left.discard(part)
+                if not left:
+                    break
         self._at = end
         return self._read(messages), end
 
@@ -143,11 +154,13 @@ class Kafka(_Messages):
         self._consumer.close()
 
     def _read(self, messages: Sequence[Any]) -> pa.Table:
-        origin = {
-            "topic": pa.repeat(self.topic, len(messages)),
-            "partition": pa.array([each.partition() for each in messages], pa.int32()),
-            "offset": pa.array([each.offset() for each in messages], pa.int64()),
-        }
+        def origin() -> dict[str, pa.Array]:
+            return {
+                "topic": pa.repeat(self.topic, len(messages)),
+                "partition": pa.array([each.partition() for each in messages], pa.int32()),
+                "offset": pa.array([each.offset() for each in messages], pa.int64()),
+            }
+
         return self._table([each.value() for each in messages], origin)
 
     def _messages(self, most: int) -> list[Any]:
@@ -155,11 +168,12 @@ class Kafka(_Messages):
             found = self._consumer.consume(most, _PATIENCE)
         except self._kafka.KafkaException as problem:
             raise EngineError(f"{self.where} Kafka cannot be read: {problem}") from problem
-        for message in found:
+        good = [message for message in found if message.error() is None]
+        for message in found if len(good) < len(found) else ():
             fault = message.error()
             if fault is not None and fault.fatal():
                 raise EngineError(f"{self.where} Kafka cannot be read: {fault}")
-        return [message for message in found if message.error() is None]
+        return good
 
     def _seek(self, at: dict[str, int], whole: bool = True) -> None:
         if whole and self._at == at:
@@ -210,11 +224,11 @@ class Socket(_Messages):
         lines = self._lines()
         if not lines:
             return None
-        return self._table(lines, {}), place + len(lines)
+        return self._table(lines, dict), place + len(lines)
 
     def again(self, begin: Place, end: Place) -> pa.Table:
         """Nothing: what a socket sent is gone."""
-        return self._table([], {})
+        return self._table([], dict)
 
     def close(self) -> None:
         """Close the connection."""

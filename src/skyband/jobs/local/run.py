@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +30,7 @@ from skyband.jobs.rows import Sink, TableRows, written
 from skyband.jobs.sinks import make_sink
 from skyband.jobs.stopping import Stop
 from skyband.spark.letters import refuse
-from skyband.window import parse_duration
+from skyband.window import CountWindow, parse_duration
 
 __all__ = ["LocalJob", "Progress", "changed_lines", "rows_for", "run_local"]
 
@@ -111,6 +112,8 @@ class LocalJob:
         self.batch = -1
         self.monitor = Monitor(job.asked, on_bad=job.on_bad)
         self._saved, self._cost = time.monotonic(), 0.0
+        for name, source in self.sources.items():
+            source.asked(partial(self._needed, name), self._time(name))
         self._resume()
 
     # Running -----------------------------------------------------------------------------------
@@ -202,6 +205,22 @@ class LocalJob:
             time.sleep(min(_LOOK, seconds))
 
     # Rows --------------------------------------------------------------------------------------
+
+    def _needed(self, source: str, schema: pa.Schema) -> list[str] | None:
+        """The columns that the queries need of a source; dead letters need all of them."""
+        if self.job.dead_letters is not None:
+            return None
+        wanted = self.monitor.board.needed(source, schema)
+        return [name for name in schema.names if name in wanted]
+
+    def _time(self, source: str) -> str | None:
+        """The column of time, if all queries of a source have the same."""
+        found = {
+            None if isinstance(query.window, CountWindow) else query.time_of(source or None)
+            for query in self.job.queries.values()
+            if not source or source in query.sources
+        }
+        return next(iter(found)) if len(found) == 1 else None
 
     def _bad(self) -> dict[str, int]:
         """Bad rows so far, by query."""

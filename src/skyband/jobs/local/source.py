@@ -7,15 +7,18 @@ where it ends; ``again`` reads the rows between two places once more, after a cr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from skyband.spark.letters import LETTERS
 
-__all__ = ["LocalSource", "Place"]
+__all__ = ["LocalSource", "Needed", "Place"]
 
 Place: TypeAlias = Any
+Needed: TypeAlias = Callable[[pa.Schema], Sequence[str] | None]
+"""From the columns that there are to those that are needed; None for all of them."""
 
 
 class LocalSource(ABC):
@@ -25,6 +28,12 @@ class LocalSource(ABC):
     """The name that messages use for this source."""
     first: Place
     """Where a new job begins to read."""
+
+    def asked(self, needed: Needed, time: str | None) -> None:  # noqa: B027
+        """Told once which columns the queries need, and the column of their times, if one.
+
+        A source may read fewer columns then, and what it finds in the order of time.
+        """
 
     @abstractmethod
     def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:

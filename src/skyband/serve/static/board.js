@@ -6,6 +6,7 @@
 const $ = (id) => document.getElementById(id);
 const SVG = document.querySelector("svg").namespaceURI;
 const BUMPS = 30; // windows in the chart of ranks
+const LISTED = 1000; // milliseconds for which a list of all ends is good enough
 const SPARKS = 60; // windows in the small chart of totals
 const PAUSE = 220; // milliseconds between two pictures, at least
 const ROW = 32; // height of a row, as in the style sheet
@@ -720,8 +721,20 @@ function timeline() {
   return [...chosen].sort(([a], [b]) => a - b).map(([, end]) => end);
 }
 
+// The list of all ends is long. While the newest answers are shown, it may be some moments old.
+let listed = [], listedAt = -Infinity, due = 0;
+function someEnds() {
+  const old = performance.now() - listedAt;
+  if (view.end === null && old < LISTED) {
+    due ||= setTimeout(() => { due = 0; refresh(); }, LISTED - old);
+    return listed;
+  }
+  listedAt = performance.now();
+  return (listed = timeline());
+}
+
 function travelBar() {
-  const ends = timeline();
+  const ends = someEnds();
   const past = view.end !== null;
   $("travel").hidden = !ends.length;
   $("travel").classList.toggle("past", past);

@@ -1,0 +1,168 @@
+"""Runs tutorials, which are Python files in cells, and renders them with output and pictures.
+
+``python -m lab.site.tutorials`` writes ``docs/tutorials``; with names, only these. A cell begins
+with ``# %%``; one that begins with ``# %% [markdown]`` is text, written as comments.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import re
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ORDER", "Cell", "Ran", "cells_of", "index_page", "page_of", "run"]
+
+ORDER = (
+    "flows",
+    "earthquakes",
+    "bikes",
+    "sensors",
+    "trades",
+    "routers",
+    "spark",
+    "leaderboard",
+)
+"""The tutorials in the order in which they are best read."""
+
+_ROOT = Path(__file__).resolve().parents[2]
+FOLDER = _ROOT / "examples" / "tutorials"
+PAGES = _ROOT / "docs" / "tutorials"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: text in Markdown, or code."""
+
+    markdown: bool
+    text: str
+    title: str = ""
+    """What follows ``# %%`` in the line that begins a cell of code."""
+
+
+@dataclass
+class Ran:
+    """A cell of code after it ran: what it printed and showed, and its pictures."""
+
+    cell: Cell
+    output: str = ""
+    figures: list[Any] = field(default_factory=list)
+
+
+def cells_of(path: Path) -> list[Cell]:
+    """The cells of a file."""
+    cells = []
+    parts = re.split(r"^# %%(.*)\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    for title, body in zip(parts[1::2], parts[2::2], strict=True):
+        if title.strip() == "[markdown]":
+            lines = [re.sub(r"^# ?", "", line) for line in body.strip().splitlines()]
+            cells.append(Cell(True, "\n".join(lines)))
+        else:
+            cells.append(Cell(False, body.strip(), title.strip()))
+    return cells
+
+
+def run(
+    path: Path, given: Mapping[str, Any] | None = None, skip: Collection[str] = ()
+) -> list[Ran | Cell]:
+    """Run the cells of a file one after another; text is returned as it is.
+
+    ``given`` are names that exist before, and cells whose title is in ``skip`` do not run.
+    """
+    from matplotlib import pyplot as plt
+
+    space: dict[str, Any] = {"__name__": "__main__", **(given or {})}
+    done: list[Ran | Cell] = []
+    with contextlib.ExitStack() as closing:
+        before = plt.get_backend()
+        plt.switch_backend("Agg")
+        closing.callback(plt.switch_backend, before)
+        closing.callback(plt.close, "all")
+        for cell in cells_of(path):
+            if cell.markdown:
+                done.append(cell)
+            elif cell.title and cell.title in skip:
+                done.append(Ran(cell))
+            else:
+                done.append(_ran(cell, space, path, plt))
+    return done
+
+
+def _ran(cell: Cell, space: dict[str, Any], path: Path, plt: Any) -> Ran:
+    tree = ast.parse(cell.text, str(path))
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(tree, str(path), "exec"), space)  # noqa: S102 - our own files
+        if isinstance(last, ast.Expr):
+            expression = compile(ast.Expression(last.value), str(path), "eval")
+            value = eval(expression, space)  # noqa: S307 - our own files
+            if value is not None and not hasattr(value, "get_figure"):
+                print(repr(value))
+    figures = [plt.figure(number) for number in plt.get_fignums()]
+    for figure in figures:
+        plt.close(figure)
+    return Ran(cell, printed.getvalue().rstrip(), figures)
+
+
+def page_of(name: str, done: list[Ran | Cell]) -> tuple[str, dict[str, Any]]:
+    """A tutorial as Markdown, and its pictures by file name."""
+    lines = [f"<!-- Made from examples/tutorials/{name}.py by python -m lab.site.tutorials. -->"]
+    pictures: dict[str, Any] = {}
+    for each in done:
+        if isinstance(each, Cell):
+            lines += ["", each.text]
+            continue
+        lines += ["", "```py", each.cell.text, "```"]
+        if each.output:
+            lines += ["", "```text", each.output, "```"]
+        for figure in each.figures:
+            file = f"{name}-{len(pictures) + 1}.png"
+            title = figure.axes[0].get_title("left") if figure.axes else name
+            lines += ["", f"![{title}]({file})"]
+            pictures[file] = figure
+    return "\n".join(lines) + "\n", pictures
+
+
+def index_page() -> str:
+    """The list of all tutorials, each with its first lines and a picture."""
+    lines = [
+        "<!-- Made by python -m lab.site.tutorials. -->",
+        "",
+        "# Tutorials",
+        "",
+        "Each tutorial is a Python file in cells, which runs in a few seconds and needs no"
+        " download. The files are in `examples/tutorials`, and the tests run them.",
+    ]
+    for name in ORDER:
+        title, text = cells_of(FOLDER / f"{name}.py")[0].text.split("\n", 1)
+        first = " ".join(text.strip().split("\n\n")[0].split())
+        lines += ["", f"## [{title.removeprefix('# ')}]({name}.md)", "", first, ""]
+        lines += [f"[![{title.removeprefix('# ')}]({name}-1.png)]({name}.md)"]
+    return "\n".join(lines) + "\n"
+
+
+def write(name: str, done: list[Ran | Cell]) -> None:
+    """Write the page of a tutorial and its pictures."""
+    text, pictures = page_of(name, done)
+    (PAGES / f"{name}.md").write_text(text, encoding="utf-8")
+    for file, figure in pictures.items():
+        figure.savefig(PAGES / file, dpi=100)
+    print(f"{name}: {len(pictures)} pictures")
+
+
+def main(names: list[str]) -> None:
+    """Render the tutorials with these names; all of them without any."""
+    PAGES.mkdir(parents=True, exist_ok=True)
+    for name in names or ORDER:
+        write(name, run(FOLDER / f"{name}.py"))
+    (PAGES / "index.md").write_text(index_page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,85 @@
+"""Files as a source of local jobs: their order, and which columns are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skyband as sb
+from skyband.embedded import formats
+from skyband.jobs import parse_job
+from skyband.jobs.local.run import LocalJob, run_local
+
+QUERY: dict[str, Any] = {"kind": "TopK", "k": 2, "score": "x", "id": "id", "time": "ts"}
+WINDOW = {"size": 50, "slide": 10}
+
+
+def hour(number: int) -> pa.Table:
+    rng = np.random.default_rng(number)
+    return pa.table(
+        {
+            "ts": np.sort(rng.integers(number * 100, (number + 1) * 100, 40)),
+            "id": rng.integers(0, 9, 40),
+            "x": rng.integers(0, 1_000, 40),
+            "text": ["never read"] * 40,
+        }
+    )
+
+
+def job(folder: Path, **changes: Any) -> Any:
+    told: dict[str, Any] = {
+        "name": "network",
+        "engine": "local",
+        "checkpoint": str(folder / "state"),
+        "source": {"kind": "files", "path": str(folder / "in"), "rows_per_batch": 30},
+        "query": QUERY | {"window": WINDOW},
+        "sink": {"kind": "files", "path": str(folder / "out")},
+        "trigger": {"once": True, "close": True},
+    }
+    return parse_job(told | changes)
+
+
+def written(folder: Path, names: str) -> None:
+    (folder / "in").mkdir()
+    for number, name in enumerate(names):
+        pq.write_table(hour(number), folder / "in" / f"{name}.parquet")
+
+
+def test_files_are_read_in_the_order_of_their_times(tmp_path: Path) -> None:
+    written(tmp_path, "cab")
+    running = LocalJob(job(tmp_path))
+    for _ in running.steps(lambda: False):
+        pass
+    assert running.monitor.stats()["rows_late"] == 0
+    query = sb.TopK(
+        **({n: v for n, v in QUERY.items() if n != "kind"}), window=sb.TimeWindow(**WINDOW)
+    )
+    found = pq.read_table(tmp_path / "out")
+    found = found.sort_by([("window_end", "ascending"), ("rank", "ascending")])
+    assert found.to_pylist() == sb.rank(tmp_path / "in", query).to_pylist()
+
+
+@pytest.mark.parametrize("letters", [False, True])
+def test_only_needed_columns_are_read(
+    tmp_path: Path, letters: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, "ab")
+    asked: list[Any] = []
+    load = formats.ParquetFile.load
+
+    def noted(self: Any, groups: Any, names: Any) -> Any:
+        asked.append(names)
+        return load(self, groups, names)
+
+    monkeypatch.setattr(formats.ParquetFile, "load", noted)
+    more = {"dead_letters": {"kind": "files", "path": str(tmp_path / "bad")}} if letters else {}
+    run_local(job(tmp_path, **more))
+    # A dead letter holds the whole row.
+    assert {None if names is None else tuple(names) for names in asked} == (
+        {None} if letters else {("ts", "id", "x")}
+    )
