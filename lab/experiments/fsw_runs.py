@@ -125,7 +125,9 @@ def shuffled(scale: float) -> list[Case]:
     Only the algorithms that the verdicts compare.
     """
     found = []
+    wanted: tuple[str, ...]
     rng = np.random.default_rng(4)
+    wanted: tuple[str, ...]
     for case in cases(scale):
         rows = case.table.num_rows
         if case.name.startswith("folha"):

@@ -139,7 +139,7 @@ class Study:
         self.quality_rows = 4 * self.size
         self.seconds = min(2.0, max(0.02, 2 * scale))
         """How long one algorithm is measured on one stream, after the first window."""
-        self.patience = 10 * self.seconds
+        self.patience = max(1.0, 10 * self.seconds)
         """How long the first window may take."""
         self.progress = progress
         self.real = data_folder() is not None

@@ -26,8 +26,9 @@ from typing import Any
 from lab.experiments.report import Report
 
 __all__ = [
-    "FOLDER", "MUCH", "MUCH_TIME", "RULE", "SAME", "SAME_TIME", "TIMED", "TRUE", "Bound", "Claim",
-    "Verdict", "Verdicts", "about", "above", "at_least", "at_most", "below", "between", "overview",
+    "FOLDER", "MUCH", "MUCH_TIME", "PAPERS", "RULE", "SAME", "SAME_TIME", "TIMED", "TRUE", "Bound",
+    "Claim", "Verdict", "Verdicts", "about", "above", "at_least", "at_most", "below", "between",
+    "overview",
 ]  # fmt: skip
 
 HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"

@@ -37,11 +37,11 @@ class TestFields:
                     assert f"--{each.name.replace('_', '-')}" in text, (kind, each.name)
 
     def test_fields_do_not_collide_with_common_options(self) -> None:
-        from skyband.cli.verbs import _common
+        from skyband.cli.options import common_parameters
 
         for kind in Query.__subclasses__():
             own = {p.name for p in cli_fields.field_parameters(kind)}
-            assert not own & {p.name for p in _common(kind)}, kind
+            assert not own & {p.name for p in common_parameters(kind)}, kind
 
     def test_a_new_query_appears_by_itself(self) -> None:
         @dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "filter_bits": (64, 1024),
     "returns": (True, False),
     "layers": (1, 3),
-    "repeats": ("max", "mean"),
+    "repeats": ("max", "latest"),
     "options.raw_rows": (4, 1000),
     "options.filter": ("auto", "off"),
     "options.preselect": (False, True),
@@ -61,6 +61,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "options.raw_rows": {"capacity": 3},
     "returns": {"options": {"slack": 0}},
     "repeats": {"id": "item"},  # which reports many times
+    "options.guard": {"recurrences": 2},  # a limit that every rule of repeats keeps
     "options.sketch": {"options": {"slack": 0, "bitmaps": 16}},
     "options.caution": {"options": {"slack": 0}},
 }

@@ -99,8 +99,9 @@ def large(kind: str, algorithm: str) -> tuple[sb.Query, Any]:
             "streams": ("a", "b"),
         }
         return sb.FusedTopK(
-            k=3, options={"slack": 10**6} if algorithm.startswith("eaa") else {}, **given, **window
-        ), table
+            k=3, options={"slack": 10**6} if algorithm.startswith("eaa") else {}, **given, **window,
+            **conformance.NEEDED.get(algorithm, {}),
+        ), table  # fmt: skip
     if kind == "Skyline":
         # All of these are on the skyline.
         table = pa.table({"ts": ts, "a": np.arange(ROWS), "b": np.arange(ROWS)})

@@ -11,10 +11,10 @@ import pytest
 
 import oracle
 import skyband as sb
-from frequency.test_frequency import STREAMS, small
 from skyband.jobs import parse_job
 from support import spark_simulator, streams
 from support.command_line import good
+from support.sketch_cases import STREAMS, small
 
 WORDS = ["a"] * 5 + ["b"] * 4 + ["c"] * 2 + ["d"]
 

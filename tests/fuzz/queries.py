@@ -167,7 +167,9 @@ def _fused(
         "algorithm": _algorithm(rng, "FusedTopK"),
         "by": _by(rng, columns, taken),
     }
-    if rng.random() < 0.3 and settings["algorithm"] != "reports":
+    if settings["algorithm"] == "eaa-repeats":
+        settings["repeats"] = rng.choice(("max", "latest"))
+    elif rng.random() < 0.3 and settings["algorithm"] != "reports":
         settings["options"] = {"kmax": settings["k"] + rng.choice((0, 1, 4))}
         if settings["algorithm"] in ("eaa", "eaa-approx"):
             settings["options"]["slack"] = rng.choice((0, 1, 3))

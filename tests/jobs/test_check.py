@@ -1,14 +1,17 @@
-"""``skyband check``: everything that is wrong with a job file at once, with line numbers."""
+"""``skyband check`` says everything that is wrong with a job file; ``init`` drafts one."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from skyband.jobs import problems_of
 from skyband.jobs.lines import Lines
 from support import command_line
+from support.local_jobs import rows, written
 
 FAULTY = """\
 name = " "                                           # 1 empty
@@ -183,3 +186,57 @@ k = 1
     assert lines.find("one.two.k", "other is wrong") == 7
     assert lines.find("one.three", "something is missing") == 6
     assert lines.find("", "nothing fits") == 1
+
+
+def test_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(
+        """name = "best"
+checkpoint = 3
+[source]
+kind = "files"
+pth = "in"
+[queries.best]
+kind = "TopK"
+k = 0
+score = "x"
+time = "ts"
+window = { size = 3 }
+sink = { kind = "printer" }
+[trigger]
+once = true
+every = "1 s"
+"""
+    )
+    found = [(each.line, each.text.split(";")[0]) for each in problems_of(tmp_path / "job.toml")]
+    assert [line for line, _ in found] == [2, 3, 5, 8, 12, 14]
+    assert "checkpoint must be text" in found[0][1]
+    assert "needs 'path'" in found[1][1]
+    assert "no key 'pth'" in found[2][1]
+    assert "k must be" in found[3][1]
+    assert "kind must be one of" in found[4][1]
+    assert "every and once" in found[5][1]
+
+
+def test_a_first_job_takes_a_minute(tmp_path: Path) -> None:
+    """``init`` drafts a job that runs as it is."""
+    from typer.testing import CliRunner
+
+    from skyband.cli.app import app
+
+    tables = rows(2)
+    times = [pa.array(t["ts"].to_numpy() * 1_000_000, pa.timestamp("us")) for t in tables]
+    written(tmp_path, [t.set_column(0, "ts", s) for t, s in zip(tables, times, strict=True)])
+    file = tmp_path / "first.toml"
+    made = CliRunner().invoke(app, ["init", str(tmp_path / "in"), "-o", str(file)])
+    assert made.exit_code == 0, made.output
+    text = file.read_text()
+    assert 'path = "in"' in text
+    assert "2 files, 800 rows" in text
+    assert 'score = "bytes"' in text
+    assert CliRunner().invoke(app, ["check", str(file)]).output.endswith("first.toml is fine\n")
+    again = CliRunner().invoke(app, ["init", str(tmp_path / "in"), "-o", str(file)])
+    assert again.exit_code == 2
+    ran = CliRunner().invoke(app, ["pipeline", str(file)])
+    assert ran.exit_code == 0, ran.output
+    answers = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    assert {row["query"] for row in answers} == {"best", "frequent"}

@@ -15,7 +15,7 @@ from skyband.embedded import formats
 from skyband.jobs import parse_job
 from skyband.jobs.local.run import LocalJob, run_local
 
-QUERY = {"kind": "TopK", "k": 2, "score": "x", "id": "id", "time": "ts"}
+QUERY: dict[str, Any] = {"kind": "TopK", "k": 2, "score": "x", "id": "id", "time": "ts"}
 WINDOW = {"size": 50, "slide": 10}
 
 

@@ -1,89 +1,25 @@
 """Jobs in this process: the same answers as ``sb.rank``, once each, whatever happens."""
 
+from __future__ import annotations
+
 import json
 import os
-import random
-import signal
 import socket
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.jobs import explain, parse_job, problems_of, run_job
+from skyband.jobs import parse_job, run_job
 from skyband.jobs.job import Section
 from skyband.jobs.local.checkpoint import Checkpoint, read_lines
 from skyband.jobs.local.run import LocalJob, run_local
 from skyband.jobs.local.sources import make_source
-
-WINDOW = {"size": 300, "slide": 60}
-QUERIES: dict[str, dict[str, Any]] = {
-    "busiest": {"kind": "TopK", "k": 2, "score": "bytes", "id": "flow", "time": "ts"},
-    "talkers": {"kind": "HeavyHitters", "k": 3, "item": "flow", "time": "ts"},
-}
-
-
-def rows(hours: int, each: int = 400, seed: int = 5) -> list[pa.Table]:
-    """One table per hour, in the order of time."""
-    rng = np.random.default_rng(seed)
-    return [
-        pa.table(
-            {
-                "ts": np.sort(rng.integers(hour * 3600, (hour + 1) * 3600, each)),
-                "flow": rng.integers(0, 20, each),
-                "bytes": rng.integers(0, 10_000, each),
-            }
-        )
-        for hour in range(hours)
-    ]
-
-
-def written(folder: Path, tables: list[pa.Table]) -> Path:
-    (folder / "in").mkdir(exist_ok=True)
-    for i, table in enumerate(tables):
-        pq.write_table(table, folder / "in" / f"{i:03}.parquet")
-    return folder / "in"
-
-
-def job(folder: Path, **changes: Any) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "name": "network",
-        "engine": "local",
-        "checkpoint": str(folder / "state"),
-        "source": {"kind": "files", "path": str(folder / "in"), "rows_per_batch": 150},
-        "queries": {
-            name: query
-            | {"window": WINDOW, "sink": {"kind": "files", "path": str(folder / "out" / name)}}
-            for name, query in QUERIES.items()
-        },
-        "trigger": {"once": True, "close": True},
-    }
-    return told | changes
-
-
-def query_of(name: str) -> sb.query.Query:
-    told = QUERIES[name] | {"window": sb.TimeWindow(**WINDOW)}
-    return sb.query.KINDS[told.pop("kind")](**told)
-
-
-def out(folder: Path, name: str) -> list[dict[str, Any]]:
-    found = pq.read_table(folder / "out" / name)
-    ordered = found.sort_by([("window_end", "ascending"), ("rank", "ascending")])
-    return list(ordered.to_pylist())
-
-
-def wanted(folder: Path, name: str) -> list[dict[str, Any]]:
-    return list(sb.rank(folder / "in", query_of(name)).to_pylist())
+from support.local_jobs import QUERIES, job, out, query_of, rows, wanted, written
 
 
 def test_a_job_gives_what_rank_gives(tmp_path: Path) -> None:
@@ -152,67 +88,6 @@ def test_a_line_that_a_crash_cut_off_is_removed(tmp_path: Path) -> None:
     (tmp_path / "lines").write_bytes(b'{"a": 1}\n{"b"')
     assert read_lines(tmp_path / "lines") == [{"a": 1}]
     assert (tmp_path / "lines").read_bytes() == b'{"a": 1}\n'
-
-
-RUN = """
-import sys
-from skyband.jobs import load_job
-from skyband.jobs.local import run
-run._SAVE_EVERY, run._SAVE_SHARE = 0.02, 0
-run.run_local(load_job(sys.argv[1]))
-"""
-
-
-def killed(folder: Path, kills: int, seed: int) -> int:
-    """Run a job, kill it at random moments, and let it end; how often it was really killed."""
-    chance = random.Random(seed)
-    file = folder / "job.toml"
-    file.write_text(toml_of(job(folder)))
-    command = [sys.executable, "-c", RUN, str(file)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    count = 0
-    for _ in range(kills):
-        begun = folder / "state" / "batches"
-        mark = len(read_lines(begun)) if begun.exists() else 0
-        process = subprocess.Popen(command, env=environment)
-        until = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < until:
-            if begun.exists() and begun.read_bytes().count(b"\n") != mark:
-                break
-            time.sleep(0.001)
-        time.sleep(chance.random() * 0.05)
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            count += 1
-        process.wait(60)
-    assert subprocess.run(command, env=environment, timeout=120, check=False).returncode == 0
-    return count
-
-
-def toml_of(told: dict[str, Any], prefix: str = "") -> str:
-    plain = [f"{k} = {json.dumps(v)}\n" for k, v in told.items() if not isinstance(v, dict)]
-    for name, table in told.items():
-        if isinstance(table, dict):
-            plain.append(f"[{prefix}{name}]\n" + toml_of(table, f"{prefix}{name}."))
-    return "".join(plain)
-
-
-def check_killed(folder: Path, kills: int) -> None:
-    written(folder, rows(15))
-    assert killed(folder, kills, seed=3) >= kills // 2
-    for name in QUERIES:
-        assert out(folder, name) == wanted(folder, name)
-
-
-def test_a_killed_job_writes_each_window_once(tmp_path: Path) -> None:
-    check_killed(tmp_path, 3)
-
-
-@pytest.mark.slow
-def test_a_job_killed_a_hundred_times_writes_each_window_once(tmp_path: Path) -> None:
-    for part in range(10):
-        (tmp_path / str(part)).mkdir()
-        check_killed(tmp_path / str(part), 10)
 
 
 def test_changes_and_dead_letters(tmp_path: Path) -> None:
@@ -303,122 +178,6 @@ class TestRefused:
             run_job(told)
 
 
-class Receiver(BaseHTTPRequestHandler):
-    """Refuses the first message of each window once."""
-
-    got: list[dict[str, Any]]
-    tries: dict[str, int]
-    status = 503
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        key = self.headers["Idempotency-Key"]
-        type(self).tries[key] = self.tries.get(key, 0) + 1
-        self.send_response(self.status if self.tries[key] == 1 else 204)
-        self.end_headers()
-        if self.tries[key] > 1:
-            self.got.append(body)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, type[Receiver]]]:
-    monkeypatch.setattr("skyband.jobs.webhook._FIRST_WAIT", 0.001)
-    kind = type("Mine", (Receiver,), {"got": [], "tries": {}})
-    server = HTTPServer(("127.0.0.1", 0), kind)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/", kind
-    server.shutdown()
-    server.server_close()
-
-
-class TestWebhook:
-    def told(self, folder: Path, url: str, **more: Any) -> dict[str, Any]:
-        told = job(folder)
-        told["queries"] = {"busiest": told["queries"]["busiest"]}
-        told["queries"]["busiest"]["sink"] = {"kind": "http", "url": url, **more}
-        return told
-
-    def test_a_message_per_window(self, tmp_path: Path, receiver: Any) -> None:
-        url, got = receiver
-        written(tmp_path, rows(1))
-        run_job(parse_job(self.told(tmp_path, url)))
-        assert set(got.tries.values()) == {2}
-        assert [row for message in got.got for row in message["rows"]] == wanted(
-            tmp_path, "busiest"
-        )
-        assert got.got[0]["key"] == f"network/busiest/{got.got[0]['window_end']}"
-
-    def test_what_is_not_accepted(self, tmp_path: Path, receiver: Any) -> None:
-        url, got = receiver
-        got.status = 400
-        written(tmp_path, rows(1, each=20))
-        with pytest.raises(sb.EngineError, match=r"did not accept.*status 400.*undelivered"):
-            run_job(parse_job(self.told(tmp_path, url)))
-        got.tries.clear()
-        kept = tmp_path / "lost" / "messages"
-        run_job(parse_job(self.told(tmp_path, url, undelivered=str(kept))))
-        lost = [json.loads(json.loads(line)["message"]) for line in kept.read_text().splitlines()]
-        assert [row for each in lost for row in each["rows"]] == wanted(tmp_path, "busiest")
-
-
-def test_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
-    (tmp_path / "job.toml").write_text(
-        """name = "best"
-checkpoint = 3
-[source]
-kind = "files"
-pth = "in"
-[queries.best]
-kind = "TopK"
-k = 0
-score = "x"
-time = "ts"
-window = { size = 3 }
-sink = { kind = "printer" }
-[trigger]
-once = true
-every = "1 s"
-"""
-    )
-    found = [(each.line, each.text.split(";")[0]) for each in problems_of(tmp_path / "job.toml")]
-    assert [line for line, _ in found] == [2, 3, 5, 8, 12, 14]
-    assert "checkpoint must be text" in found[0][1]
-    assert "needs 'path'" in found[1][1]
-    assert "no key 'pth'" in found[2][1]
-    assert "k must be" in found[3][1]
-    assert "kind must be one of" in found[4][1]
-    assert "every and once" in found[5][1]
-
-
-def test_a_first_job_takes_a_minute(tmp_path: Path) -> None:
-    """``init`` drafts a job that runs as it is."""
-    from typer.testing import CliRunner
-
-    from skyband.cli.app import app
-
-    tables = rows(2)
-    times = [pa.array(t["ts"].to_numpy() * 1_000_000, pa.timestamp("us")) for t in tables]
-    written(tmp_path, [t.set_column(0, "ts", s) for t, s in zip(tables, times, strict=True)])
-    file = tmp_path / "first.toml"
-    made = CliRunner().invoke(app, ["init", str(tmp_path / "in"), "-o", str(file)])
-    assert made.exit_code == 0, made.output
-    text = file.read_text()
-    assert 'path = "in"' in text
-    assert "2 files, 800 rows" in text
-    assert 'score = "bytes"' in text
-    assert CliRunner().invoke(app, ["check", str(file)]).output.endswith("first.toml is fine\n")
-    again = CliRunner().invoke(app, ["init", str(tmp_path / "in"), "-o", str(file)])
-    assert again.exit_code == 2
-    ran = CliRunner().invoke(app, ["pipeline", str(file)])
-    assert ran.exit_code == 0, ran.output
-    answers = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
-    assert {row["query"] for row in answers} == {"best", "frequent"}
-
-
 def lines_to(host_port: list[int], text: bytes) -> threading.Thread:
     """Serve some lines to the first that connects."""
     server = socket.create_server(("127.0.0.1", 0))
@@ -464,50 +223,6 @@ def test_a_generated_stream_can_be_read_again(tmp_path: Path) -> None:
     assert two is not None
     assert two[0]["n"].to_pylist() == [5, 6, 7, 8, 9]
     assert rate.again(one[1], two[1]).equals(two[0])
-
-
-def test_a_sink_may_ask_for_what_enters_or_leaves(tmp_path: Path) -> None:
-    made = rows(1)
-    written(tmp_path, made)
-    told = job(tmp_path)
-    told["queries"]["busiest"]["sink"]["changes"] = ["enter", "leave"]
-    assert "give   changes to files" in explain(parse_job(told))
-    run_job(parse_job(told))
-    wanted = [
-        {"window_start": a.start, "window_end": a.end} | row
-        for a in sb.watch(made[0], query_of("busiest"), only="changes")
-        for row in a.changes.to_pylist()
-    ]
-    found = pq.read_table(tmp_path / "out" / "busiest").sort_by("window_end")
-    assert found.to_pylist() == wanted
-    names = ["window_start", "window_end", "change", "flow", "from_rank", "to_rank", "bytes", "ts"]
-    assert list(wanted[0]) == names
-    assert "rank" in out(tmp_path, "talkers")[0]
-    for wrong in ([], ["arrive"]):
-        told["queries"]["busiest"]["sink"]["changes"] = wrong
-        with pytest.raises(sb.QueryError, match=r"\[queries.busiest.sink\] changes"):
-            parse_job(told)
-
-
-def test_postgres_holds_each_window_once(tmp_path: Path, dsn: str) -> None:
-    import psycopg
-
-    written(tmp_path, rows(2))
-    told = job(tmp_path)
-    for name, query in told["queries"].items():
-        query["sink"] = {"kind": "postgres", "table": f"local_{name}", "dsn": dsn}
-    running = LocalJob(parse_job(told))
-    steps = running.steps(lambda: False)
-    for _ in range(3):
-        next(steps)
-    steps.close()  # as after a crash: the batches are answered once more
-    assert run_local(parse_job(told)).replayed == 3
-    with psycopg.connect(dsn) as connection:
-        for name in QUERIES:
-            found = connection.execute(
-                f"SELECT * FROM local_{name} ORDER BY window_end, rank"
-            ).fetchall()
-            assert found == [tuple(row.values()) for row in wanted(tmp_path, name)]
 
 
 @pytest.mark.spark

@@ -132,10 +132,11 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 def test_a_damaged_checkpoint_says_what_to_do(spark: Any, tmp_path: Path) -> None:
     from skyband.jobs.run import run
 
-    faulty.write_inputs(tmp_path, ["one"], 1)
+    batches = faulty.flows(2)
+    spark_session.write_batches(tmp_path / "in-flows", batches[:1])
     told = job(tmp_path, {"kind": "files", "path": str(tmp_path / "out")})
     run(told, spark)
-    faulty.write_inputs(tmp_path, ["one"], 2)
+    spark_session.write_batches(tmp_path / "in-flows", batches)
     shutil.move(tmp_path / "state", tmp_path / "copy")
     for damage in DAMAGES.values():
         shutil.rmtree(tmp_path / "state", ignore_errors=True)
@@ -147,7 +148,7 @@ def test_a_damaged_checkpoint_says_what_to_do(spark: Any, tmp_path: Path) -> Non
     shutil.rmtree(tmp_path / "state")
     shutil.copytree(tmp_path / "copy", tmp_path / "state")
     run(told, spark)
-    made = faulty.batches_run(tmp_path / "state" / "answers", faulty.flows(2))
+    made = faulty.batches_run(tmp_path / "state" / "answers", batches)
     want, _ = spark_session.embedded(faulty.QUERY, made)
     got = spark.read.parquet(str(tmp_path / "out")).toArrow()
     assert spark_session.rows(got) == spark_session.rows(want)

@@ -27,7 +27,7 @@ def sketch(cells: int = 2, ratio: int = 3, errors: bool = False) -> Sketch:
     monitor.push(pa.table({"item": ["a", "b", "c"]}))
     synopsis: Any = monitor.session.synopsis
     if errors:
-        synopsis._keep_errors()
+        synopsis.keep_errors()
     s: Sketch = synopsis._sketch()
     for each in (s.base, s.cur, s.err, s.ecur, s.item_hist, s.item_err, s.cell_hist, s.marks):
         each[:] = 0

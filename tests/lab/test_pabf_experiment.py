@@ -26,7 +26,7 @@ KEPT = {"pabf": 100.0, "preselected": 100.0, "skyband": 200.0, "mintopk": 200.0,
 
 
 def run(algorithm: str, case: Case, factor: float = 1.0, **other: Any) -> Run:
-    fields = {"fresh": 20.0, "filled": True, "stats": STATS} | other
+    fields: dict[str, Any] = {"fresh": 20.0, "filled": True, "stats": STATS} | other
     return Run(case, SECONDS[algorithm] * factor, KEPT[algorithm], **fields)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from lab.experiments.report import Report
 from lab.experiments.verdicts import (
+    FOLDER,
     MUCH,
+    PAPERS,
     SAME,
     TRUE,
     Claim,
@@ -19,6 +22,7 @@ from lab.experiments.verdicts import (
     at_most,
     overview,
 )
+from skyband.cli.lab import checkout
 
 CLAIMS = [
     Claim("time", "7.2", "takes 40 % of the time"),
@@ -96,6 +100,17 @@ def test_a_failing_claim_shows_as_failing_and_says_why(tmp_path: Path) -> None:
     assert "| takes 40 % of the time | 7.2 | at most 0.4 | 0.2 (A) to 0.9 (B)" in bad
     assert "*takes 40 % of the time* (7.2): holds in part. B keeps 7 rows" in bad
     assert "| is within epsilon | Theorem 4 | true | no | **does not hold** |" in bad
+
+
+def test_the_overview_in_the_docs_is_that_of_the_kept_verdicts(tmp_path: Path) -> None:
+    docs = checkout() / "docs" / "reproduction"
+    for paper in PAPERS:
+        if (docs / f"{paper}.md").exists():
+            (tmp_path / f"{paper}.md").touch()
+    if (docs / FOLDER).exists():
+        shutil.copytree(docs / FOLDER, tmp_path / FOLDER)
+    overview(tmp_path)
+    assert (tmp_path / "README.md").read_text() == (docs / "README.md").read_text()
 
 
 def test_the_overview_lists_what_does_not_hold_in_any_paper(tmp_path: Path) -> None:

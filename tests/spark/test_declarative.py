@@ -57,6 +57,12 @@ def run(folder: Path) -> pa.Table:
     bin_folder = str(Path(sys.executable).parent)
     environment["PATH"] = os.pathsep.join([bin_folder, environment["PATH"]])
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Workers must start within ten seconds, on a busy machine too.
+    (folder / "conf").mkdir(exist_ok=True)
+    settings = spark_session.WARM | {"spark.python.authenticate.socketTimeout": "120s"}
+    told = "\n".join(f"{name} {value}" for name, value in settings.items())
+    (folder / "conf" / "spark-defaults.conf").write_text(told)
+    environment["SPARK_CONF_DIR"] = str(folder / "conf")
     command = [str(Path(bin_folder) / "spark-pipelines"), "run"]
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False

@@ -75,7 +75,7 @@ class Rows:
 
     @property
     def lengths(self) -> Ints:
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]  # faster than np.diff
 
     def runs(self, parts: Mapping[str, Part], total: Array | None = None) -> Runs:
         """Summaries of these runs; ``total`` is their weight if it is not the number of rows."""

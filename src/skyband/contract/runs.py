@@ -45,7 +45,11 @@ def expand(starts: Array, lengths: Array) -> Ints:
 
 def run_starts(ranked: Array) -> Ints:
     """The position at which each distinct value of a sorted array first occurs."""
-    return np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)])
+    if len(ranked) < 2:
+        return np.arange(len(ranked))
+    fresh = np.ones(len(ranked), np.bool_)
+    np.not_equal(ranked[1:], ranked[:-1], out=fresh[1:])
+    return np.flatnonzero(fresh)
 
 
 def places(offsets: Ints) -> Codes:
@@ -83,7 +87,7 @@ class Part:
 
     @property
     def lengths(self) -> Ints:
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]  # faster than np.diff
 
     def map(self, change: Callable[[Column], Column], offsets: Ints) -> Part:
         return Part(offsets, {name: change(column) for name, column in self.columns.items()})

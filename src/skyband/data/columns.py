@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -29,33 +28,41 @@ _NATIVE: dict[pa.DataType, type[np.generic]] = {
     pa.float64(): np.float64,
     pa.bool_(): np.uint8,
 }
+_TIMES = {
+    pa.timestamp("us"): np.int64,
+    pa.duration("us"): np.int64,
+    pa.date32(): np.int32,
+    pa.date64(): np.int64,
+    pa.time32("s"): np.int32,
+    pa.time64("us"): np.int64,
+}
+_BY_ID: dict[int, np.dtype[Any]] = {
+    kind.id: np.dtype(native) for kind, native in [*_NATIVE.items(), *_TIMES.items()]
+}
+"""By the number of a type: looking up the type itself would spell out its name each time."""
+_BOOL = pa.bool_().id
 OFFSETS_32 = (pa.string(), pa.binary())
 OFFSETS_64 = (pa.large_string(), pa.large_binary())
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+_VIEW_IDS = {kind.id for kind in _VIEWS}
 
 
-@functools.cache
 def native_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
     """The numpy dtype in which a number, bool or time is stored; None for other types."""
-    if kind in _NATIVE:
-        return np.dtype(_NATIVE[kind])
-    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
-        return np.dtype(np.int32 if kind.bit_width == 32 else np.int64)
-    return None
+    return _BY_ID.get(kind.id)
 
 
 def is_bare(kind: pa.DataType) -> bool:
     """Whether values are numbers or times of whole bytes in one buffer; bools, as bits, are not."""
-    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_boolean(kind):
-        return False
-    return native_dtype(kind) is not None
+    number = kind.id
+    return number in _BY_ID and number != _BOOL
 
 
 def output_type(kind: pa.DataType) -> pa.DataType:
     """The type in which values are returned: dictionaries, runs and string views are decoded."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return output_type(kind.value_type)
-    return _VIEWS.get(kind, kind)
+    return _VIEWS[kind] if kind.id in _VIEW_IDS else kind
 
 
 def decoded(table: pa.Table) -> pa.Table:

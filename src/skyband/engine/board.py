@@ -128,7 +128,7 @@ class BoardSession:
             rows = each.fits(data)
             if not rows:
                 return None
-        ending = [each for each in short if each.ends(rows)]
+        ending = [each for each in short if each.ends()]
         answers = None
         if not ending:
             for each in short:

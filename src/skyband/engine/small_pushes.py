@@ -2,8 +2,8 @@
 
 Most pushes to a live monitor hold a few good rows in open panes. They take a short way: one plan
 per schema instead of a general reading, and rows that wait instead of a summary per push (see
-``waiting.py``). Any other push (bad rows, nulls, late rows, a filter, groups of count windows, many
-rows) takes the general way of ``Session.pushing``. Answers are the same on both.
+``waiting.py``). Any other push takes the general way of ``Session.pushing``: bad rows, nulls, late
+rows, groups of count windows, computed columns, many rows. Answers are the same on both.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ __all__ = ["SmallPushes", "small_pushes"]
 _MOST_ROWS = 1024
 """Rows of a small push."""
 _ONLY = ""
+_BEYOND = int(np.iinfo(np.int64).max)
 
 
 def small_pushes(session: Session) -> SmallPushes | None:
@@ -36,7 +37,7 @@ def small_pushes(session: Session) -> SmallPushes | None:
         return None
     asked = intake.asked[_ONLY]
     tests = session.synopsis.quick_tests(_ONLY)
-    if asked.filtering or asked.computed or tests is None or fold.panes.gaps:
+    if asked.computed or tests is None or fold.panes.gaps:
         return None
     if fold.counting and fold.groups.names:
         return None
@@ -60,6 +61,8 @@ class SmallPushes:
         self._schema: pa.Schema | None = None
         self._plan: Plan | None = None
         self._columns: list[Any] = []
+        self._rows = 0
+        """How many of the rows that were read count."""
         self._panes = 0, 0
         """The first and the last pane of the rows that were read."""
         self._follow = False
@@ -80,7 +83,14 @@ class SmallPushes:
         columns = self._plan.read(data, rows)
         if columns is None:
             return 0
-        self._columns = columns
+        mask, self._rows = self._plan.counting(data, rows), rows
+        counting = columns
+        if mask is not None:
+            self._rows, chosen = int(mask.sum()), pa.array(mask)
+            counting = [c[mask] if isinstance(c, np.ndarray) else c.filter(chosen) for c in columns]
+        if self._rows and not self._plan.good(counting):
+            return 0
+        self._columns = counting
         return rows if self.fold.counting or self._in_time(columns, rows) else 0
 
     def _new_plan(self, schema: pa.Schema) -> None:
@@ -93,7 +103,8 @@ class SmallPushes:
         tests = session.synopsis.quick_tests(_ONLY)
         assert tests is not None
         axis = session.synopsis.axes.get(_ONLY)
-        self._plan = plan_for(schema, session.bound[_ONLY].names, tests, axis)
+        names, where = session.synopsis.schemas[_ONLY].names, session.intake.asked[_ONLY].filter
+        self._plan = plan_for(schema, names, tests, axis, where)
         self._schema = schema
         self.plans += 1
 
@@ -109,24 +120,39 @@ class SmallPushes:
             low, high = int(ticks.min()), int(ticks.max())
         if low < limits[0] or high > limits[1] or clock.ignored:
             return False
-        first = int(panes.pane_of(low))
-        self._panes = first, first if high == low else int(panes.pane_of(high))
         before, seen = clock.watermark, clock.seen[_ONLY]
-        if before is not None and first < panes.pane_of(before):
+        self._panes = self._panes_of(low, high) if self._rows == rows else self._panes_kept()
+        if before is not None and self._panes[0] < panes.pane_of(before):
             return False
         self._seen = high if seen is None or high > seen else seen
         mark = self._seen - clock.lateness
         self._watermark = mark if before is None or mark > before else before
         return True
 
+    def _panes_of(self, low: int, high: int) -> tuple[int, int]:
+        """The first and last pane of rows, from their least and greatest tick."""
+        panes = self.fold.panes
+        first = int(panes.pane_of(low))
+        return first, first if high == low else int(panes.pane_of(high))
+
+    def _panes_kept(self) -> tuple[int, int]:
+        """The first and last pane of the rows that count, which are not all of the rows."""
+        assert self._plan is not None
+        if not self._rows:
+            return _BEYOND, _BEYOND
+        ticks = self._columns[self._plan.time]
+        if self._plan.ticks is not None:
+            ticks = self._plan.ticks(ticks)
+        return self._panes_of(int(ticks.min()), int(ticks.max()))
+
     def _limits(self) -> tuple[int, int]:
         limits, since = self.session.intake.limits, self.fold.panes.since
         assert limits is not None
         return limits.least if since is None else max(limits.least, since), limits.most
 
-    def ends(self, rows: int) -> bool:
+    def ends(self) -> bool:
         """Whether rows that fit would seal a pane or end a window."""
-        fold, panes = self.fold, self.fold.panes
+        rows, fold, panes = self._rows, self.fold, self.fold.panes
         if not fold.counting:
             upto = panes.pane_of(self._watermark)
             least = min(fold.open.least, self._panes[0])
@@ -148,20 +174,22 @@ class SmallPushes:
     def _add(self, rows: int) -> None:
         fold, plan = self.fold, self._plan
         assert plan is not None
-        self.session.rows["rows_in"] += rows
+        counts, kept = self.session.rows, self._rows
+        counts["rows_in"] += rows
+        counts["rows_filtered"] += rows - kept
+        arrival = int(fold.count.counts[0]) if fold.counting else 0
+        if kept:
+            self.waiting.add(plan, self._columns, kept, self._panes, arrival)
         if fold.counting:
-            arrival = int(fold.count.counts[0])
-            self.waiting.add(plan, self._columns, rows, self._panes, arrival)
-            fold.count.counts[0] += rows
+            fold.count.counts[0] += kept
         else:
-            self.waiting.add(plan, self._columns, rows, self._panes, 0)
             fold.time.seen[_ONLY] = self._seen
 
     def end(self, rows: int) -> Answers | None:
         """Take rows that fit, seal what they end, and answer; an error leaves all as it was."""
         fold, session = self.fold, self.session
         self._follow = False
-        mark, counted = fold.mark(), session.rows["rows_in"]
+        mark, counted = fold.mark(), dict(session.rows)
         try:
             step = self._begun(rows)
             finished = fold.folded(step)
@@ -169,7 +197,7 @@ class SmallPushes:
                 self._add(rows)
         except BaseException:
             fold.rewind(mark)
-            session.rows["rows_in"] = counted
+            session.rows = counted
             raise
         self.ended += 1
         return fold.answered(step, finished)

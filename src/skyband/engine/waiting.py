@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Array, Ints
+from skyband.arrays import Array, Ints, Mask
 from skyband.contract.checks import QuickTests
 from skyband.contract.rows import Rows
 from skyband.data.columns import (
@@ -29,6 +29,7 @@ from skyband.data.columns import (
     output_type,
     plain,
 )
+from skyband.data.row_filter import RowFilter
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.clocks import NEVER
 from skyband.engine.intake import Taken, place_rows
@@ -57,13 +58,16 @@ class Plan:
         names: list[str],
         tests: QuickTests,
         axis: TimeAxis | None,
+        where: RowFilter,
     ) -> None:
-        self.schema = schema
+        self.where = where
+        self.compared = [schema.get_field_index(name) for name in where.values]
+        """The columns that decide which rows count."""
         self.read_as = pa.schema(
             [pa.field(name, output_type(schema.field(name).type)) for name in names]
         )
         self.columns = [
-            (schema.get_field_index(name), *_stored(kind), pa.types.is_dictionary(kind), test)
+            (schema.get_field_index(name), *_stored(kind), kind != output_type(kind), test)
             for name, kind, test in ((n, schema.field(n).type, tests.get(n)) for n in names)
         ]
         self.time = -1 if axis is None else names.index(axis.name)
@@ -75,11 +79,11 @@ class Plan:
     def read(self, data: pa.Table | pa.RecordBatch, rows: int) -> list[Any] | None:
         """The columns: views of fixed-width values, otherwise arrays.
 
-        None if there are nulls, values that fail a test, or several chunks.
+        None if there are nulls or several chunks.
         """
         found: list[Any] = []
         chunked = isinstance(data, pa.Table)
-        for index, dtype, width, encoded, test in self.columns:
+        for index, dtype, width, encoded, _ in self.columns:
             array = data.column(index)
             if chunked:
                 if array.num_chunks != 1:
@@ -91,19 +95,38 @@ class Plan:
                 return None
             if dtype is not None:
                 array = np.frombuffer(array.buffers()[1], dtype, rows, array.offset * width)
-            if test is not None and not test(array):
-                return None
             found.append(array)
         return found
 
+    def counting(self, data: pa.Table | pa.RecordBatch, rows: int) -> Mask | None:
+        """Which rows count; None for all of them."""
+        if not self.compared:
+            return None
+        columns = [data.column(index) for index in self.compared]
+        if isinstance(data, pa.Table):
+            columns = [each.combine_chunks() for each in columns]
+        mask = self.where.inside(columns, rows)
+        return None if mask.all() else mask
+
+    def good(self, columns: list[Any]) -> bool:
+        """Whether all values pass their tests."""
+        for values, (*_, test) in zip(columns, self.columns, strict=True):
+            if test is not None and not test(values):
+                return False
+        return True
+
 
 def plan_for(
-    schema: pa.Schema, names: list[str], tests: QuickTests, axis: TimeAxis | None
+    schema: pa.Schema,
+    names: list[str],
+    tests: QuickTests,
+    axis: TimeAxis | None,
+    where: RowFilter,
 ) -> Plan | None:
     """The plan of a schema; None if some column has a type that is not read this way."""
     kinds = [output_type(schema.field(name).type) for name in names]
     known = all(is_bare(kind) or kind in _HELD for kind in kinds)
-    return Plan(schema, names, tests, axis) if known else None
+    return Plan(schema, names, tests, axis, where) if known else None
 
 
 def _stored(kind: pa.DataType) -> tuple[np.dtype[Any] | None, int]:

@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array, Saved
+from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.frequency.fsw_checks import check_group
 from skyband.frequency.histograms import blocked, flat, new_blocks
-from skyband.frequency.rows import CounterSketch, Pushed
+from skyband.frequency.many_groups import GroupedSketch
+from skyband.frequency.rows import Pushed
+from skyband.kernels.frequency import fsw as kernels
 from skyband.kernels.frequency import fsw_rows as kernel
 from skyband.kernels.frequency.fsw import fold_fsw
-from skyband.kernels.frequency.item_heap import table_find, table_size
+from skyband.kernels.frequency.item_heap import table_size
 from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Fsw", "FswF", "FswR"]
@@ -25,11 +28,13 @@ _COUNTERS = (
     "cell_blocks",
 )  # fmt: skip
 """Arrays of counts, which all have the same type."""
-_IN_BLOCKS = {"item_hist", "item_err", "cell_hist"}
-"""Saved arrays that are made from blocks when they are read."""
+_SHARED = {"cur", "ecur", "fine", "bits", "shift", "ratio"}
+"""What all groups use."""
+_NONE = np.zeros(0, np.int64)
+_ALL: Any = slice(None)
 
 
-class Fsw(CounterSketch):
+class Fsw(GroupedSketch):
     """FSW: a list of ``capacity`` monitored items and a filter of ``cells``, counted per pane.
 
     Cost: O(1) per row, O(capacity + cells) per pane, O(panes) per item that enters the list. State:
@@ -59,6 +64,22 @@ class Fsw(CounterSketch):
     )  # fmt: skip
 
     default_ratio = 1
+    control: Ints
+    item: Hashes
+    born: Ints
+    seen: Ints
+    base: Array
+    err: Array
+    item_blocks: Array
+    error_blocks: Array
+    cell_blocks: Array
+    marks: Array
+    hist: Array
+    held: Ints
+    heap: Codes
+    table: Hashes
+    low: Array
+    slack: Array
 
     def __init__(self, query: HeavyHitters) -> None:
         super().__init__(query)
@@ -68,32 +89,41 @@ class Fsw(CounterSketch):
 
     def start(self) -> None:
         m, h, p = self.capacity, self.cells, self.panes
+        kind = _NARROW if self.dtype.kind == "i" else self.dtype
         size, self.shift = table_size(m)
         self.store = self.item_type.new_store()
-        self.table = np.zeros(size, np.uint64)
-        self.control = np.zeros(kernel.CONTROLS, np.int64)
-        self.control[kernel.LOST] = kernel.NEVER
-        self.item = np.zeros(m, np.uint64)
-        self.born, self.seen = np.full(m, kernel.NEVER), np.full(m, kernel.NEVER)
-        self.row = np.full(m, -1)
-        kind = _NARROW if self.dtype.kind == "i" else self.dtype
-        self.base, self.cur, self.err, self.ecur, self.low, self.slack = (
-            np.zeros(m, kind) for _ in range(6)
-        )
-        self.item_blocks, self.cell_blocks = new_blocks(m, p, kind), new_blocks(h, p, kind)
-        self.error_blocks = self.item_blocks[:0]
-        self.marks = np.zeros((p, h), np.uint8)
-        self.hist = np.zeros(h, kind)
+        control = np.zeros(kernel.CONTROLS, np.int64)
+        control[kernel.LOST] = kernel.NEVER
+        item_blocks = new_blocks(m, p, kind)
+        self.set_blank({
+            "control": control, "item": np.zeros(m, np.uint64), "row": np.full(m, -1),
+            "born": np.full(m, kernel.NEVER), "seen": np.full(m, kernel.NEVER),
+            **{name: np.zeros(m, kind) for name in ("base", "err", "low", "slack")},
+            "item_blocks": item_blocks, "error_blocks": item_blocks[:0],
+            "cell_blocks": new_blocks(h, p, kind), "marks": np.zeros((p, h), np.uint8),
+            "hist": np.zeros(h, kind), "held": np.full(p, kernel.NEVER),
+            "heap": np.arange(m, dtype=np.int32), "table": np.zeros(size, np.uint64),
+        })  # fmt: skip
+        # What follows is 0 between panes, so all groups use the same.
+        self.cur, self.ecur = np.zeros(m, kind), np.zeros(m, kind)
         self.fine = np.zeros(h * self.ratio, kind)
         self.bits = np.zeros(-(-self.filter_bits // 8), np.uint8)
-        self.held = np.full(p, kernel.NEVER)
-        self.heap = np.arange(m, dtype=np.int32)
 
     def _sketch(self) -> kernel.Sketch:
+        """The state as kernels take it; with groups, it has one more dimension in front."""
         names = {
             "item_hist": "item_blocks", "item_err": "error_blocks", "cell_hist": "cell_blocks"
         }  # fmt: skip
         return kernel.Sketch(*(getattr(self, names.get(n, n)) for n in kernel.Sketch._fields))
+
+    def _of(self, group: int) -> kernel.Sketch:
+        """The state of one group, for reading."""
+        if not self.query.groups:
+            return self._sketch()
+        arrays = self._sketch()._asdict().items()
+        return kernel.Sketch(*(v if name in _SHARED else v[group] for name, v in arrays))
+
+    # Counters ---------------------------------------------------------------------------------
 
     # Snapshots hold histograms with one row per item or cell.
 
@@ -104,19 +134,22 @@ class Fsw(CounterSketch):
 
     @item_hist.setter
     def item_hist(self, histograms: Array) -> None:
-        self.item_blocks = blocked(histograms, self.item_blocks)
+        self.item_blocks = blocked(histograms, self.blank["item_blocks"])
 
     @property
     def item_err(self) -> Array:
         """The error of each slot's item in each bucket; empty as long as it follows from counts."""
-        if not len(self.error_blocks):
+        if not self.has_errors:
             return np.zeros((0, self.panes), self.base.dtype)
         return flat(self.error_blocks, self.panes)
 
     @item_err.setter
     def item_err(self, histograms: Array) -> None:
-        blocks = blocked(histograms, self.item_blocks) if len(histograms) else self.item_blocks[:0]
-        self.error_blocks = blocks
+        if len(histograms):
+            self.error_blocks = blocked(histograms, self.blank["item_blocks"])
+            self.blank["error_blocks"] = self.blank["item_blocks"]
+        else:
+            self.error_blocks = self.item_blocks[..., :0, :, :]
 
     @property
     def cell_hist(self) -> Array:
@@ -125,7 +158,11 @@ class Fsw(CounterSketch):
 
     @cell_hist.setter
     def cell_hist(self, histograms: Array) -> None:
-        self.cell_blocks = blocked(histograms, self.cell_blocks)
+        self.cell_blocks = blocked(histograms, self.blank["cell_blocks"])
+
+    @property
+    def has_errors(self) -> bool:
+        return bool(self.error_blocks.shape[-3] > 0)
 
     def _make_room(self, pushed: Pushed) -> None:
         """Widen the counters if one of them might not fit after these panes.
@@ -137,69 +174,114 @@ class Fsw(CounterSketch):
             return
         weight = pushed.weights.sum(dtype=np.float64) if len(pushed.weights) else pushed.offsets[-1]
         more = pushed.counts.sum(dtype=np.float64) + pushed.missing.sum(dtype=np.float64)
-        least = max(int(each.max()) for each in (self.base, self.err, self.hist))
+        least = max(int(each.max(initial=0)) for each in (self.base, self.err, self.hist))
         if least + 2.0 * (float(weight) + more) > np.iinfo(self.base.dtype).max:
-            self._set_type(self.dtype)
+            self.set_type(self.dtype)
 
-    def _set_type(self, kind: np.dtype[Any]) -> None:
+    def set_type(self, kind: np.dtype[Any]) -> None:
         for name in _COUNTERS:
             setattr(self, name, getattr(self, name).astype(kind, copy=False))
+            if name in self.blank:
+                self.blank[name] = self.blank[name].astype(kind, copy=False)
 
     # Panes ------------------------------------------------------------------------------------
 
     def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         panes = self.reduced(panes)
         pushed = self.unpacked(panes, raw=True)
+        self.hold(panes.group)
         self._make_room(pushed)
-        if not len(self.error_blocks) and (pushed.missing.any() or pushed.errors.any()):
-            self._keep_errors()
-        slots, rows, values, let_go, ends, proven, mu, live = fold_fsw(
-            self._sketch(), *pushed, self.item_type.raw, windows.first, windows.end, self.reads,
-            self.dtype.kind == "i",
+        if not self.has_errors and (pushed.missing.any() or pushed.errors.any()):
+            self.keep_errors()
+        plan, asked = self.plan(panes.group, windows)
+        arrays = self._sketch()._asdict().items()
+        sketch = self._sketch()
+        if not self.query.groups:
+            sketch = kernel.Sketch(*(v if name in _SHARED else v[None] for name, v in arrays))
+        slots, rows, values, let_go, which, owner, ends, proven, mu, live = fold_fsw(
+            sketch, plan, kernels.Pushed(*pushed), self.item_type.raw, asked.first, asked.end,
+            self.reads, self.dtype.kind == "i",
         )  # fmt: skip
         found = None
         if len(windows):
-            columns = self._items(panes, slots, rows)
-            part = self._part(offsets_of(np.diff(ends, prepend=0)), values, let_go, columns)
-            found = self._answers(windows.number, part, proven, mu, live)
-        self._materialise(panes, self._used())
+            columns, lengths = self._items(panes, slots, rows), np.diff(ends, prepend=0)
+            if not self.query.groups and len(which) < len(windows):
+                # A window without rows has an answer too, which FSWf never proves exact.
+                lengths, mu, live, owner, told = (
+                    _spread(each, which, len(windows))
+                    for each in (lengths, mu, live, owner, proven)
+                )
+                proven, which = told | (np.bincount(which, minlength=len(windows)) == 0), _ALL
+                proven &= not self.filter_bits
+            part = self._part(offsets_of(lengths), values, let_go, columns)
+            found = self._answers(asked.number[which], owner, part, proven, mu, live)
+            found = found.ordered(windows.ranks) if self.query.groups else found
+        self._materialise(panes, self.used)
         return found
 
-    def _used(self) -> Array:
-        return self.heap[: self.control[kernel.SIZE]]
+    @property
+    def slots(self) -> int:
+        return self.capacity
 
-    def _keep_errors(self) -> None:
+    @property
+    def used(self) -> Array:
+        heap, size = self.stacked("heap"), self.stacked("control")[:, kernel.SIZE]
+        first = self.capacity * np.arange(len(heap))
+        return np.asarray((first[:, None] + heap)[np.arange(self.capacity) < size[:, None]])
+
+    @property
+    def alive(self) -> Mask:
+        return np.asarray((self.stacked("held") != kernel.NEVER).any(axis=1))
+
+    def keep_errors(self) -> None:
         """Start errors per pane: up to an item's insertion all counts are error, later ones not."""
         counts = self.item_hist
         errors = np.zeros_like(counts)
-        for bucket, pane in enumerate(self.held.tolist()):
-            if pane != kernel.NEVER:
-                before = pane < self.born
-                errors[before, bucket] = counts[before, bucket]
-        for bucket, pane in enumerate(self.held.tolist()):
-            if pane != kernel.NEVER:
-                same = self.born == pane
-                errors[same, bucket] = self.err[same] - errors[same].sum(axis=1)
+        for group in self.known:
+            at = group if self.query.groups else ...
+            held, born = self.held[at].tolist(), self.born[at]
+            mine, own = errors[at], counts[at]
+            for bucket, pane in enumerate(held):
+                if pane != kernel.NEVER:
+                    before = pane < born
+                    mine[before, bucket] = own[before, bucket]
+            for bucket, pane in enumerate(held):
+                if pane != kernel.NEVER:
+                    same = born == pane
+                    mine[same, bucket] = self.err[at][same] - mine[same].sum(axis=1)
         self.item_err = errors
 
     # Answers ----------------------------------------------------------------------------------
 
     def _partial(self, first: int, end: int, group: int | None) -> Runs:
-        live = self.heap[: self.control[kernel.SIZE]]
-        inside = (self.held >= first) & (self.held < end)
-        shown = live[(self.seen[live] >= first)]
-        columns = self.store.gather(shown)
-        counts = self.item_hist[shown][:, inside].sum(axis=1)
-        values = np.stack([counts, np.minimum(self.err[shown], counts)], axis=1)
-        before = (self.held[inside][None, :] <= self.born[shown][:, None]).sum(axis=1)
+        asked = self.known if group is None else [group] if group in self.known else []
+        found = [self._partial_of(each, first, end) for each in asked]
+        found = [each for each in found if len(each)]
+        return Runs.concat(found) if found else self._nothing()
+
+    def _nothing(self) -> Runs:
+        part = self._part(np.zeros(1, np.int64), np.zeros((0, 2)), _NONE, self.store.gather(_NONE))
+        return self._answers(_NONE, _NONE, part, _NONE > 0, _NONE, _NONE)
+
+    def _partial_of(self, group: int, first: int, end: int) -> Runs:
+        s = self._of(group)
+        live = s.heap[: s.control[kernel.SIZE]]
+        inside = (s.held >= first) & (s.held < end)
+        if not inside.any():
+            return self._nothing()
+        shown = live[s.seen[live] >= first]
+        columns = self.store.gather(group * self.capacity + shown)
+        counts = flat(s.item_hist, self.panes)[shown][:, inside].sum(axis=1)
+        values = np.stack([counts, np.minimum(s.err[shown], counts)], axis=1)
+        before = (s.held[inside][None, :] <= s.born[shown][:, None]).sum(axis=1)
         let_go = before if len(self.bits) else np.zeros(len(shown), np.int64)
-        bounds = self.cell_hist[:, inside].sum(axis=1)
-        lost = self.control[kernel.LOST] >= first or bounds.any()
-        runs = 1 if len(shown) or lost else 0
-        part = self._part(np.array([0, len(shown)] if runs else [0]), values, let_go, columns)
-        clean = not (len(self.bits) or lost or self.err[shown].any())
-        mu, live = np.full(runs, bounds.max()), np.full(runs, inside.sum())
-        return self._answers(np.zeros(runs, np.int64), part, np.full(runs, clean), mu, live)
+        bounds = flat(s.cell_hist, self.panes)[:, inside].sum(axis=1)
+        lost = s.control[kernel.LOST] >= first or bounds.any()
+        part = self._part(np.array([0, len(shown)]), values, let_go, columns)
+        clean = not (len(self.bits) or lost or s.err[shown].any())
+        number, mu = np.zeros(1, np.int64), bounds.max(keepdims=True)
+        live_panes = inside.sum(keepdims=True)
+        return self._answers(number, number + group, part, np.array([clean]), mu, live_panes)
 
     def _part(self, offsets: Array, values: Array, let_go: Array, columns: dict[str, Any]) -> Part:
         lift, values = let_go.astype(self.dtype, copy=False), values.astype(self.dtype, copy=False)
@@ -207,36 +289,50 @@ class Fsw(CounterSketch):
         counted = {"count": count, "error": error + lift, "estimate": values[:, 0]}
         return self.item_type.settled(Part(offsets, columns | counted), self.reads)
 
-    def _answers(self, number: Array, part: Part, proven: Array, mu: Array, live: Array) -> Runs:
-        mu = mu.astype(self.dtype, copy=False)
+    def _answers(
+        self, number: Array, group: Array, part: Part, proven: Array, mu: Array, live: Array
+    ) -> Runs:
+        mu = mu.astype(self.dtype)
         if self.filter_bits:
             # An item that is left out may have been ignored once in each live pane.
             after = np.flatnonzero(part.lengths == self.reads)
             mu[after] = np.maximum(mu[after], part["estimate"][part.offsets[after + 1] - 1])
-            mu += live
-        group = np.zeros(len(number), np.int32)
-        return Runs(number, group, {"items": part}, {"exact": proven, "bound:mu": mu})
+            mu += live.astype(self.dtype)
+        scalars = {"exact": proven, "bound:mu": mu}
+        return Runs(number, group.astype(np.int32), {"items": part}, scalars)
 
     # State ------------------------------------------------------------------------------------
 
     @property
     def mu(self) -> Any:
-        """The least monitored count, 0 while the list has room: the paper's μ."""
-        full = self.control[kernel.SIZE] == self.capacity
-        return self.base.min() if full else self.base.dtype.type(0)
+        """The least monitored count, 0 while the list has room: the paper's μ.
+
+        The greatest of all groups.
+        """
+        full = self.stacked("control")[:, kernel.SIZE] == self.capacity
+        least = self.stacked("base")[full]
+        return least.min(axis=1).max() if len(least) else self.base.dtype.type(0)
 
     def restore(self, arrays: Saved) -> None:
-        if arrays and len(arrays["control"]) == kernel.LOST:
+        if "control" in arrays and arrays["control"].shape[-1] == kernel.LOST:
             # Version 0.1 did not record items left out at weight 0; without weights there are none.
             lost = kernel.NEVER if self.query.weight is None else arrays["held"].max()
             arrays = {**arrays, "control": np.append(arrays["control"], lost)}
         super().restore(arrays)
-        self._set_type(self.base.dtype)
+        self.set_type(self.base.dtype)
+
+    def like(self, other: GroupedSketch) -> None:
+        assert isinstance(other, Fsw)
+        wide = max(self.base.dtype, other.base.dtype, key=lambda kind: kind.itemsize)
+        for each in (self, other):
+            each.set_type(wide)
+            if (self.has_errors or other.has_errors) and not each.has_errors:
+                each.keep_errors()
 
     @property
     def nbytes(self) -> int:
-        arrays = {*self.saved_arrays, *_COUNTERS, "row", "bits"} - _IN_BLOCKS
-        return self.store.nbytes + sum(int(getattr(self, name).nbytes) for name in arrays)
+        shared = (self.cur, self.ecur, self.fine, self.bits)
+        return super().nbytes + sum(int(array.nbytes) for array in shared)
 
     def _stats(self) -> dict[str, int | float]:
         names = {
@@ -247,42 +343,31 @@ class Fsw(CounterSketch):
             "retained": kernel.SIZE,
         }  # fmt: skip
         m, h, p = self.capacity, self.cells, self.panes
+        groups = int(np.count_nonzero(self.alive)) if self.query.groups else 1
         counters = m * (4 + p) + h * (p + self.ratio) + -(-self.filter_bits // 16)
-        found: dict[str, int | float] = {n: int(self.control[at]) for n, at in names.items()}
+        total = self.stacked("control").sum(axis=0)
+        found: dict[str, int | float] = {n: int(total[at]) for n, at in names.items()}
         return found | {
-            "mu": self.mu.item(), "counters": counters, "state_bytes": self.nbytes
-        }  # fmt: skip
+            "mu": self.mu.item(),
+            "counters": counters * groups,
+            "state_bytes": self.nbytes,
+        }
 
     def _check(self) -> None:
-        size = int(self.control[kernel.SIZE])
-        assert sorted(self.heap.tolist()) == list(range(self.capacity))
-        live = self.heap[:size]
-        for slot in live.tolist():
-            assert table_find(self.table, self.shift, self.item[slot]) == slot
-        assert np.count_nonzero(self.table[1::2]) == size
-        item_hist, item_err, cell_hist = self.item_hist, self.item_err, self.cell_hist
         assert len({getattr(self, name).dtype for name in _COUNTERS}) == 1
-        assert np.allclose(self.base[live], item_hist[live].sum(axis=1))  # f = sum of item_hist
-        assert np.allclose(self.hist, cell_hist.sum(axis=1))  # alpha = sum of cell_hist
-        assert not self.cur.any() or not self.cur[live].any()
+        assert not self.cur.any()
+        assert not self.ecur.any()
         assert not self.fine.any()
         assert not self.bits.any()
-        empty = self.held == kernel.NEVER
-        assert not item_hist[live][:, empty].any()
-        assert not cell_hist[:, empty].any()
-        assert np.array_equal(self.marks.T != 0, cell_hist != 0)
-        assert (self.err[live] >= 0).all()
-        assert (self.err[live] <= self.base[live] * (1 + 1e-12)).all()
-        if len(item_err):
-            assert np.allclose(self.err[live], item_err[live].sum(axis=1))
-            assert (item_err[live] <= item_hist[live] * (1 + 1e-12)).all()
-        held = self.held[~empty]
-        if len(held):
-            assert held.max() - held.min() < self.panes
-        for slot in live.tolist():
-            coarse = kernel.cell_of(self.item[slot], len(self.fine)) // self.ratio
-            if not len(item_err) and not len(self.bits):  # Lemma 4
-                assert self.err[slot] <= self.hist[coarse] * (1 + 1e-12)
+        for group in self.known:
+            check_group(self._of(group), self.panes, self.ratio)
+
+
+def _spread(values: Array, places: Array, size: int) -> Array:
+    """These values at their places in an array of zeros."""
+    found = np.zeros(size, values.dtype)
+    found[places] = values
+    return found
 
 
 class FswR(Fsw):

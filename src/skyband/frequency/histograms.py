@@ -1,4 +1,4 @@
-"""Histograms over panes, in blocks of some 32 buckets; see ``kernels.frequency.fsw_rows``."""
+"""Histograms over panes, in blocks of some 64 buckets; see ``kernels.frequency.fsw_rows``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from skyband.arrays import Array
 
 __all__ = ["blocked", "flat", "new_blocks"]
 
-_WIDTH = 32
-"""The most buckets of a block: two lines of a cache, for counters of 32 bits."""
+_WIDTH = 64
+"""The most buckets of a block."""
 
 
 def new_blocks(owners: int, panes: int, dtype: Any) -> Array:
@@ -21,14 +21,17 @@ def new_blocks(owners: int, panes: int, dtype: Any) -> Array:
 
 
 def blocked(histograms: Array, like: Array) -> Array:
-    """Histograms, one per row, in blocks; ``like`` has the shape of the result."""
+    """Histograms, one per row, in blocks like those of ``like``; of one group, or of several."""
     blocks, owners, width = like.shape
-    found = np.zeros((owners, blocks * width), histograms.dtype)
-    found[:, : histograms.shape[1]] = histograms
-    return np.ascontiguousarray(found.reshape(owners, blocks, width).transpose(1, 0, 2))
+    lead = histograms.shape[:-2]
+    found = np.zeros((*lead, owners, blocks * width), histograms.dtype)
+    found[..., : histograms.shape[-1]] = histograms
+    split = found.reshape(*lead, owners, blocks, width)
+    return np.ascontiguousarray(np.moveaxis(split, -2, -3))
 
 
 def flat(blocks: Array, panes: int) -> Array:
     """The inverse of ``blocked``: one row of ``panes`` buckets per owner."""
-    owners = blocks.shape[1]
-    return np.ascontiguousarray(blocks.transpose(1, 0, 2).reshape(owners, -1)[:, :panes])
+    *lead, count, owners, width = blocks.shape
+    rows = np.moveaxis(blocks, -3, -2).reshape(*lead, owners, count * width)
+    return np.ascontiguousarray(rows[..., :panes])

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array, Ints, Saved, State
+from skyband.arrays import Array, Mask, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.errors import EngineError
-from skyband.frequency.rows import CounterSketch
+from skyband.frequency.many_groups import GroupedSketch
 from skyband.kernels.frequency import spacesaving as kernel
 from skyband.kernels.frequency.item_heap import table_find, table_size
 from skyband.query.frequency import HeavyHitters
@@ -20,7 +20,7 @@ __all__ = ["FilteredSpaceSaving", "SpaceSaving"]
 _NONE = np.zeros(0, np.int64)
 
 
-class SpaceSaving(CounterSketch):
+class SpaceSaving(GroupedSketch):
     """Space-Saving: if all ``capacity`` counters are taken, a new item replaces the least counter.
 
     The new item inherits the count of the item that it replaces. Cost: O(1) per row and instance,
@@ -62,86 +62,110 @@ class SpaceSaving(CounterSketch):
         n, m = self.instances, self.capacity
         size, self.shift = table_size(m)
         self.store = self.item_type.new_store()
-        self.last, self.started = np.full(2, kernel.NEVER), np.full(n, kernel.NEVER)
-        # ``last`` holds the last pane, and the first pane since which no instance is missing.
-        self.control, self.total = (
-            np.zeros((n, kernel.COUNTS), np.int64),
-            np.zeros(kernel.COUNTS, np.int64),
-        )
-        self.table = np.zeros((n, size), np.uint64)
-        self.item, self.row = np.zeros((n, m), np.uint64), np.full((n, m), -1)
-        self.f, self.err, self.low, self.slack = (np.zeros((n, m), self.dtype) for _ in range(4))
-        self.alpha = np.zeros((n, self.cells), self.dtype)
-        self.heap = np.tile(np.arange(m, dtype=np.int32), (n, 1))
-        self.ended = np.zeros(2)
+        self.set_blank({
+            # The last pane, and the first pane since which no instance is missing.
+            "last": np.full(2, kernel.NEVER), "started": np.full(n, kernel.NEVER),
+            "control": np.zeros((n, kernel.COUNTS), np.int64),
+            "total": np.zeros(kernel.COUNTS, np.int64), "ended": np.zeros(2),
+            "table": np.zeros((n, size), np.uint64),
+            "item": np.zeros((n, m), np.uint64), "row": np.full((n, m), -1),
+            **{name: np.zeros((n, m), self.dtype) for name in ("f", "err", "low", "slack")},
+            "alpha": np.zeros((n, self.cells), self.dtype),
+            "heap": np.tile(np.arange(m, dtype=np.int32), (n, 1)),
+        })  # fmt: skip
 
     # Panes ------------------------------------------------------------------------------------
 
     def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         panes = self.reduced(panes)
+        self.hold(panes.group)
         shape = self.query.window.panes
         stamp, *pushed = self.unpacked(panes)
-        instances = kernel.Instance(
-            self.control, self.item, self.row, self.f, self.err, self.alpha, self.heap, self.low,
-            self.slack, self.table,
+        plan, asked = self.plan(panes.group, windows)
+        instances = kernel.Instance(*map(self.stacked, kernel.Instance._fields))
+        state = kernel.Windowed(
+            self.stacked("last"), self.stacked("started"), instances, self.stacked("total"),
+            self.stacked("ended"),
         )  # fmt: skip
-        slots, rows, values, ends, proven, mu = kernel.fold_instances(
-            stamp, kernel.Pushed(*pushed), windows.first, windows.end, self.reads, self.filtered,
-            shape.per_window, self.every, self.last, self.started, instances, self.shift,
-            self.total, self.ended,
+        slots, rows, values, which, owner, ends, proven, mu = kernel.fold_instances(
+            plan, stamp, kernel.Pushed(*pushed), asked.first, asked.end, self.reads, self.filtered,
+            shape.per_window, self.every, state, self.shift,
         )  # fmt: skip
         found = None
         if len(windows):
             columns = self._items(panes, slots, rows)
-            lengths = np.diff(ends, prepend=0)
-            found = self._answers(windows.number, lengths, values, columns, proven, mu)
-        self._materialise(panes, self._used())
+            lengths, number = np.diff(ends, prepend=0), asked.number[which]
+            found = self._answers(number, owner, lengths, values, columns, proven, mu)
+            found = found.ordered(windows.ranks) if self.query.groups else found
+        self._materialise(panes, self.used)
         return found
 
-    def _used(self) -> Ints:
-        live = np.flatnonzero(self.started != kernel.NEVER)
-        slots = [i * self.capacity + self.heap[i, : self.control[i, kernel.SIZE]] for i in live]
-        return np.concatenate([_NONE, *slots])
+    @property
+    def slots(self) -> int:
+        return self.instances * self.capacity
+
+    @property
+    def alive(self) -> Mask:
+        return np.asarray((self.stacked("started") != kernel.NEVER).any(axis=1))
+
+    @property
+    def used(self) -> Array:
+        m = self.capacity
+        heap, size = self.stacked("heap"), self.stacked("control")[..., kernel.SIZE]
+        size = np.where(self.stacked("started") != kernel.NEVER, size, 0).ravel()
+        slots = m * np.arange(len(size))[:, None] + heap.reshape(-1, m)
+        return np.asarray(slots[np.arange(m) < size[:, None]])
 
     # Answers ----------------------------------------------------------------------------------
 
     def _partial(self, first: int, end: int, group: int | None) -> Runs:
         shape = self.query.window.panes
-        if first < self.last[1] and (first + shape.per_window) % shape.per_slide:
+        asked = self.known if group is None else [group] if group in self.known else []
+        if (
+            any(first < self.stacked("last")[each][1] for each in asked)
+            and (first + shape.per_window) % shape.per_slide
+        ):
             raise EngineError(
                 "this monitor was restored from a snapshot of version 0.1, which lacks what peek "
                 "needs here; call peek when a window has just ended, or once a whole window has "
                 "passed since the snapshot"
             )
-        covered = np.flatnonzero(self.started >= first)
+        found = [self._partial_of(each, first) for each in asked]
+        found = [each for each in found if len(each)]
+        return Runs.concat(found) if found else self._nothing()
+
+    def _nothing(self) -> Runs:
+        values, columns = np.zeros((0, 2), self.dtype), self.store.gather(_NONE)
+        return self._answers(_NONE, _NONE, _NONE, values, columns, _NONE > 0, values[:, 0])
+
+    def _partial_of(self, group: int, first: int) -> Runs:
+        arrays = ("started", "heap", "control", "f", "err", "alpha")
+        started, heap, control, f, err, alpha = (self.stacked(name)[group] for name in arrays)
+        covered = np.flatnonzero(started >= first)
         if not len(covered):
-            none = np.zeros((0, 2), self.dtype)
-            columns = self.store.gather(_NONE)
-            return self._answers(_NONE, _NONE, none, columns, _NONE > 0, none[:, 0])
-        i = covered[np.argmin(self.started[covered])]
-        live = self.heap[i, : self.control[i, kernel.SIZE]]
-        values = np.stack([self.f[i, live], self.err[i, live]], axis=1)
-        clean = not (
-            self.control[i, kernel.REMOVALS] or self.alpha[i].any() or self.err[i, live].any()
-        )
-        columns = self.store.gather(i * self.capacity + live)
-        lengths, mu = np.array([len(live)]), self.alpha[i].max(keepdims=True)
-        number = np.zeros(1, np.int64)
-        return self._answers(number, lengths, values, columns, np.array([clean]), mu)
+            return self._nothing()
+        i = covered[np.argmin(started[covered])]
+        live = heap[i, : control[i, kernel.SIZE]]
+        values = np.stack([f[i, live], err[i, live]], axis=1)
+        clean = not (control[i, kernel.REMOVALS] or alpha[i].any() or err[i, live].any())
+        columns = self.store.gather((group * self.instances + i) * self.capacity + live)
+        lengths, mu, number = np.array([len(live)]), alpha[i].max(keepdims=True), np.zeros(1, int)
+        exact = np.array([clean])
+        return self._answers(number, number + group, lengths, values, columns, exact, mu)
 
     def _answers(
-        self, number: Array, lengths: Array, values: Array, columns: dict[str, Any], proven: Array,
-        mu: Array,
+        self, number: Array, group: Array, lengths: Array, values: Array, columns: dict[str, Any],
+        proven: Array, mu: Array,
     ) -> Runs:  # fmt: skip
         counted = {"count": values[:, 0], "error": values[:, 1]}
         part = self.item_type.settled(Part(offsets_of(lengths), columns | counted), self.reads)
-        group = np.zeros(len(number), np.int32)
-        return Runs(number, group, {"items": part}, {"exact": proven, "bound:mu": mu})
+        scalars = {"exact": proven, "bound:mu": mu}
+        return Runs(number, group.astype(np.int32), {"items": part}, scalars)
 
     # State ------------------------------------------------------------------------------------
 
     def restore(self, arrays: Saved) -> None:
-        if arrays and len(arrays["last"]) == 1:
+        if "last" in arrays and arrays["last"].shape == (1,):
             arrays = {**arrays, **self._of_version_0_1(arrays)}
         super().restore(arrays)
 
@@ -150,44 +174,51 @@ class SpaceSaving(CounterSketch):
         last = arrays["last"]
         found = {"last": np.append(last, last + 1 if last[0] != kernel.NEVER else last)}
         for name in ("started", "control", "item", "f", "err", "alpha", "table", "low", "slack"):
-            found[name] = getattr(self, name).copy()
+            found[name] = self.blank[name].copy()
             found[name][: len(arrays[name])] = arrays[name]
-        found["heap"] = np.concatenate([arrays["heap"], self.heap[len(arrays["heap"]) :]])
+        heap = self.blank["heap"]
+        found["heap"] = np.concatenate([arrays["heap"], heap[len(arrays["heap"]) :]])
         return found
 
     def _stats(self) -> dict[str, int | float]:
         names = {"inserts": kernel.INSERTS, "removals": kernel.REMOVALS, "hits": kernel.HITS}
-        total = self.total + self.control.sum(axis=0)
-        live = self.started != kernel.NEVER
-        mean = float(self.ended[0] / self.ended[1]) if self.ended[1] else 0.0
+        control, started = self.stacked("control"), self.stacked("started")
+        total = self.stacked("total").sum(axis=0) + control.sum(axis=(0, 1))
+        ended = self.stacked("ended").sum(axis=0)
         filter_cells = self.cells if self.filtered else 0
-        shape = self.query.window.panes
-        instances = -(-shape.per_window // self.every)
+        groups = int(np.count_nonzero(self.alive)) if self.query.groups else 1
+        instances = -(-self.query.window.panes.per_window // self.every) * groups
         return {
             **{name: int(total[at]) for name, at in names.items()},
-            "retained": int(self.control[live, kernel.SIZE].sum()),
-            "state_bytes": self.nbytes + self.row.nbytes,
-            "mu": mean,
+            "retained": int(control[started != kernel.NEVER][:, kernel.SIZE].sum()),
+            "state_bytes": self.nbytes,
+            "mu": float(ended[0] / ended[1]) if ended[1] else 0.0,
             "counters": instances * (3 * self.capacity + filter_cells),
         }
 
     def _check(self) -> None:
-        shape = self.query.window.panes
-        live = np.flatnonzero(self.started != kernel.NEVER)
-        assert len(np.unique(self.started[live])) == len(live)
-        assert len(live) < self.instances
-        if len(live):
-            assert self.last[0] - self.started[live].min() < shape.per_window
-        for i in live:
-            size = int(self.control[i, kernel.SIZE])
-            assert sorted(self.heap[i].tolist()) == list(range(self.capacity))
-            used = self.heap[i, :size]
-            for slot in used.tolist():
-                assert table_find(self.table[i], self.shift, self.item[i, slot]) == slot
-            assert np.count_nonzero(self.table[i, 1::2]) == size
-            assert (self.err[i, used] <= self.f[i, used]).all()
-            if size == self.capacity and not self.filtered:
-                assert self.alpha[i].max() <= self.f[i, used].max()
+        for group in self.known:
+            started, last = self.stacked("started")[group], self.stacked("last")[group]
+            live = np.flatnonzero(started != kernel.NEVER)
+            assert len(np.unique(started[live])) == len(live)
+            assert len(live) < self.instances
+            if len(live):
+                per_window = self.query.window.panes.per_window
+                assert last[0] - started[live].min() < per_window
+            for i in live:
+                arrays = (self.stacked(name)[group, i] for name in kernel.Instance._fields)
+                self._check_instance(kernel.Instance(*arrays))
+
+    def _check_instance(self, one: kernel.Instance) -> None:
+        size = int(one.control[kernel.SIZE])
+        assert sorted(one.heap.tolist()) == list(range(self.capacity))
+        used = one.heap[:size]
+        for slot in used.tolist():
+            assert table_find(one.table, self.shift, one.item[slot]) == slot
+        assert np.count_nonzero(one.table[1::2]) == size
+        assert (one.err[used] <= one.f[used]).all()
+        if size == self.capacity and not self.filtered:
+            assert one.alpha.max() <= one.f[used].max()
 
 
 class FilteredSpaceSaving(SpaceSaving):

@@ -56,7 +56,6 @@ class EaaApprox(Eaa):
     exact = False
     saved_arrays = ("lost_pane", "lost_best")
     saved_parts = (("", "sketch"),)
-    usual_slack = 512  # a sweep also estimates how the streams correlate
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)

@@ -6,21 +6,18 @@ which is slow but says which line is at fault; both ways accept the same values.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import csv
 import io
 import json
-import math
 from collections.abc import Callable
-from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import InvalidOperation
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.embedded.sources import sound
+from skyband.serve.values import Said, csv_value, json_value
 
 __all__ = ["CONTENT_TYPES", "Unreadable", "read_body", "same_columns"]
 
@@ -127,7 +124,7 @@ def _json_by_line(body: bytes, schema: pa.Schema) -> pa.Table:
             raise Unreadable(said or f"is not JSON: {problem}", *where) from None
         if not isinstance(found, dict):
             raise Unreadable("is not a JSON object", *where)
-        rows.append(_values(found, schema, where, _json_value))
+        rows.append(_values(found, schema, where, json_value))
     return _table(rows, schema)
 
 
@@ -152,14 +149,10 @@ def _values(
         except (ValueError, TypeError, OverflowError, InvalidOperation) as problem:
             shown = repr(value) if len(repr(value)) <= _SHOWN else repr(value)[:_SHOWN] + "…"
             reason = f"{shown} is not of type {each.type}"
-            if isinstance(problem, _Said):
+            if isinstance(problem, Said):
                 reason = f"{reason}: {problem}"
             raise Unreadable(reason, *where, column=each.name) from None
     return row
-
-
-class _Said(ValueError):  # noqa: N818
-    """A problem with a value whose text helps the reader."""
 
 
 def _table(rows: list[list[Any]], schema: pa.Schema) -> pa.Table:
@@ -168,76 +161,6 @@ def _table(rows: list[list[Any]], schema: pa.Schema) -> pa.Table:
         pa.array(list(values), kind) for values, kind in zip(columns, schema.types, strict=True)
     ]
     return pa.table(arrays, schema=schema)
-
-
-# Values -------------------------------------------------------------------------------------------
-
-
-def _json_value(value: Any, kind: pa.DataType) -> Any:
-    """A JSON value as one of the column's type; raises ValueError or TypeError if it is not."""
-    if pa.types.is_boolean(kind):
-        return _only(value, bool)
-    if isinstance(value, bool):
-        raise TypeError
-    if pa.types.is_integer(kind):
-        return _whole(_only(value, int), kind)
-    if pa.types.is_floating(kind):
-        return _float(float(_only(value, (int, float))), kind)
-    if pa.types.is_decimal(kind):
-        return _decimal(str(_only(value, (int, float, str))), kind)
-    text = _only(value, str)
-    text.encode()  # lone surrogates
-    return _text_value(text, kind)
-
-
-def _csv_value(text: str, kind: pa.DataType) -> Any:
-    if pa.types.is_boolean(kind):
-        known = {"true": True, "false": False, "1": True, "0": False}
-        if text.lower() not in known:
-            raise ValueError
-        return known[text.lower()]
-    if pa.types.is_integer(kind):
-        return _whole(int(text), kind)
-    if pa.types.is_floating(kind):
-        return _float(float(text), kind)
-    return _decimal(text, kind) if pa.types.is_decimal(kind) else _text_value(text, kind)
-
-
-def _text_value(text: str, kind: pa.DataType) -> Any:
-    if pa.types.is_string(kind):
-        return text
-    if pa.types.is_binary(kind):
-        try:
-            return base64.b64decode(text, validate=True)
-        except binascii.Error:
-            raise _Said("binary columns are written in base64") from None
-    if pa.types.is_date(kind):
-        return date.fromisoformat(text)
-    moment = datetime.fromisoformat(text)
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return moment if kind.tz is not None else moment.replace(tzinfo=None)
-
-
-def _only(value: Any, kinds: Any) -> Any:
-    if not isinstance(value, kinds):
-        raise TypeError
-    return value
-
-
-def _whole(value: int, kind: pa.DataType) -> int:
-    if not -(1 << kind.bit_width - 1) <= value < 1 << kind.bit_width - 1:
-        raise _Said("it is out of range")
-    return value
-
-
-def _float(value: float, kind: pa.DataType) -> float:
-    return float(np.float32(value)) if kind.bit_width == 32 and math.isfinite(value) else value
-
-
-def _decimal(text: str, kind: pa.DataType) -> Decimal:
-    value = Decimal(text)
-    pa.array([value], kind)
-    return value
 
 
 # CSV ----------------------------------------------------------------------------------------------
@@ -317,7 +240,7 @@ def _csv_by_line(text: str, header: list[str], schema: pa.Schema) -> pa.Table:
             reason = f"has {len(cells)} values, and the header names {len(header)} columns"
             raise Unreadable(reason, *where)
         found = {name: cell or None for name, cell in zip(header, cells, strict=True)}
-        rows.append(_values(found, schema, where, _csv_value))
+        rows.append(_values(found, schema, where, csv_value))
 
 
 # Arrow --------------------------------------------------------------------------------------------

@@ -16,23 +16,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from skyband.answers.answer import Answer
 from skyband.data.ipc import table_to_bytes
 from skyband.errors import DataError, EngineError, SkybandError
 from skyband.jobs.local.run import changed_lines
 from skyband.query import Query
-from skyband.serve.board import Fault, Schemas
+from skyband.serve.board import Schemas
 from skyband.serve.bodies import read_body
 from skyband.serve.history import Event
 from skyband.serve.journal import Journal, Packed
 from skyband.serve.keys import Applied
+from skyband.serve.requests import Busy, Group, KeyReused, Refused, Request
 from skyband.serve.shown import Limits, Shown
 
 __all__ = ["Busy", "KeyReused", "Limits", "Refused", "Request", "Service"]
@@ -41,53 +39,6 @@ __all__ = ["Busy", "KeyReused", "Limits", "Refused", "Request", "Service"]
 log = logging.getLogger("skyband.serve")
 Writer = Callable[[int, list[Answer]], None]
 """Writes the answers of a batch to sinks; a batch that comes again has the same number."""
-
-
-class Refused(Exception):  # noqa: N818
-    """Rows that a query finds bad; nothing was applied."""
-
-    def __init__(self, message: str, fault: Fault | None = None) -> None:
-        super().__init__(message)
-        self.row = None if fault is None else fault.row
-        self.column = None if fault is None else fault.column
-        self.reason = message if fault is None else fault.reason
-
-
-class Busy(Exception):  # noqa: N818
-    """Too much is waiting for the engine; come back later."""
-
-
-class KeyReused(Exception):  # noqa: N818
-    """A key that was used for another body."""
-
-
-@dataclass
-class Request:
-    """Rows that are to be applied."""
-
-    source: str
-    table: pa.Table
-    size: int
-    key: str | None = None
-    digest: str = ""
-    mark: Any = None
-    """How far the reader of a source has come, kept with the rows."""
-    packed: Packed | None = None
-    """The rows as they will stand in the journal, if they were packed already."""
-    done: Future[dict[str, Any]] = field(default_factory=Future)
-
-
-@dataclass
-class Group:
-    """Requests that were applied and are to be made safe together."""
-
-    requests: list[Request]
-    replies: list[tuple[Request, dict[str, Any] | Exception]] = field(default_factory=list)
-    records: list[tuple[dict[str, Any], Packed]] = field(default_factory=list)
-    """What is appended to the journal."""
-    answers: list[tuple[int, list[Answer]]] = field(default_factory=list)
-    """The batch of each request that has answers, and these."""
-    stats: dict[str, dict[str, int | float]] = field(default_factory=dict)
 
 
 class Service(Shown):

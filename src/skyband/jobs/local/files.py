@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.embedded.formats import kind_of, open_parquet
-from skyband.embedded.sources import READERS, Reading, batches_of, paths_of
+from skyband.embedded.ahead import Load, read_ahead
+from skyband.embedded.formats import kind_of, open_parquet, opened
+from skyband.embedded.sources import READERS, Reading, paths_of
 from skyband.engine.workers import thread_count
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.jobs.job import Section
@@ -100,6 +102,14 @@ class Files(LocalSource):
         return self._open
 
     def _tables(self, lot: int) -> Iterator[tuple[str, pa.Table]]:
+        """The batches of a lot, each with its file; the next ones are read meanwhile."""
+        names: deque[str] = deque()  # of the batches that are being read
+        for table in read_ahead(self._loads(lot, names), self._reading.threads):
+            name = names.popleft()
+            if table.num_rows:
+                yield name, table
+
+    def _loads(self, lot: int, names: deque[str]) -> Iterator[Load]:
         for name, size, changed in self.lots[lot]:
             path = Path(name)
             try:
@@ -114,9 +124,9 @@ class Files(LocalSource):
                     f"{self.where} {name!r} has changed since the job began to read it; write new "
                     "rows to new files, and give the job a new checkpoint"
                 )
-            for table in batches_of(path, self._reading):
-                if table.num_rows:
-                    yield name, table
+            for load in opened(path).loads(self._reading.needed):
+                names.append(name)
+                yield load
 
     def _look(self, last: bool) -> bool:
         """Look for new files; whether there is a new lot."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,21 +20,35 @@ from skyband.kernels.frequency.fsw_rows import (
     UPDATES,
     Sketch,
     feed,
+    of_group,
 )
 from skyband.kernels.frequency.item_heap import sift, table_remove
+
+
+class Pushed(NamedTuple):
+    """Panes: ``known`` items with counts and errors, then rows; ``offsets`` split both by run."""
+
+    stamp: Ints
+    keys: Hashes
+    weights: Array
+    offsets: Ints
+    known: Hashes
+    counts: Array
+    errors: Array
+    known_offsets: Ints
+    missing: Array
 
 
 @jit
 def _expire(s: Sketch, bucket: int, whole: bool) -> None:
     """Take a pane out of all sums; floating sums are added up again, so that no digits cancel."""
-    control, base, err, hist, heap = s.control, s.base, s.err, s.hist, s.heap
+    control, base, err, hist = s.control, s.base, s.err, s.hist
     item_hist, item_err, cell_hist, marks = s.item_hist, s.item_err, s.cell_hist, s.marks
     s.held[bucket] = NEVER
     control[HEAPED] = 0
     block = bucket // item_hist.shape[2]
     b = bucket - block * item_hist.shape[2]
-    for at in range(control[SIZE]):
-        slot = heap[at]
+    for slot in range(len(base)):  # those without an item have nothing in any bucket
         gone = item_hist[block, slot, b]
         if gone != 0:
             control[UPDATES] += 1
@@ -108,14 +122,13 @@ def _lift(s: Sketch, missing: Any, pane: int) -> None:
 @jit
 def _close(s: Sketch, pane: int) -> None:
     """The pane's counts become a bucket, which was emptied when its last pane expired."""
-    cur, base, seen, hist, fine, heap = s.cur, s.base, s.seen, s.hist, s.fine, s.heap
+    cur, base, seen, hist, fine = s.cur, s.base, s.seen, s.hist, s.fine
     item_hist, cell_hist, marks, ratio = s.item_hist, s.cell_hist, s.marks, s.ratio
     bucket = pane % len(s.held)
     block = bucket // item_hist.shape[2]
     b = bucket - block * item_hist.shape[2]
     s.held[bucket] = pane
-    for at in range(s.control[SIZE]):
-        slot = heap[at]
+    for slot in range(len(base)):
         if cur[slot] > 0:
             seen[slot] = pane
             item_hist[block, slot, b] = cur[slot]
@@ -159,8 +172,9 @@ def best(
     """
     size = control[SIZE]
     kept = 0
+    full = size == len(base)
     for at in range(size):
-        slot = heap[at]
+        slot = np.int32(at) if full else heap[at]
         if kept < k:
             chosen[kept], low[kept], slack[kept] = slot, base[slot], err[slot]
             kept += 1
@@ -175,7 +189,7 @@ def best(
     least_count, least_error = low[0], slack[0]
     kept = 0
     for at in range(size):
-        slot = heap[at]
+        slot = np.int32(at) if full else heap[at]
         if base[slot] > least_count or (
             base[slot] == least_count and (every or err[slot] <= least_error)
         ):
@@ -184,65 +198,106 @@ def best(
     return kept
 
 
+class Plan(NamedTuple):
+    """Which groups are folded; for each, its runs and its windows."""
+
+    groups: Ints
+    runs: Ints  # positions of runs, by group and pane
+    run_offsets: Ints
+    first_window: Ints
+    last_window: Ints
+
+
+@jit
+def _push(s: Sketch, pushed: Pushed, run: int, raw: bool, whole: bool, spare: Array) -> None:
+    """Take one pane: let others expire, count what it brings, and end it."""
+    pane = pushed.stamp[run]
+    none = pushed.errors[:0]
+    _drop_before(s, pane - len(s.held) + 1, whole)
+    low, high = pushed.known_offsets[run], pushed.known_offsets[run + 1]
+    if high > low:
+        feed(
+            s, pushed.known, len(none) > 0, pushed.counts, pushed.errors, low, high, len(none),
+            pane, spare,
+        )  # fmt: skip
+    if pushed.missing[run] > 0:
+        _lift(s, pushed.missing[run], pane)
+    low, high = pushed.offsets[run], pushed.offsets[run + 1]
+    feed(s, pushed.keys, raw, pushed.weights, none, low, high, len(pushed.known), pane, spare)
+    _close(s, pane)
+
+
+@jit
+def _live(held: Ints) -> int:
+    """How many panes have rows."""
+    live = 0
+    for b in range(len(held)):
+        live += held[b] != NEVER
+    return live
+
+
 @kernel
 def fold_fsw(
-    s: Sketch, stamp: Ints, keys: Hashes, weights: Array, offsets: Ints, known: Hashes,
-    counts: Array, errors: Array, known_offsets: Ints, missing: Array, raw: bool, first: Ints,
-    end: Ints, k: int, whole: bool,
-) -> tuple[Codes, Ints, Array, Ints, Ints, Mask, Array, Ints]:  # fmt: skip
-    """Push panes and read windows.
+    all_groups: Sketch, plan: Plan, pushed: Pushed, raw: bool, first: Ints, end: Ints, k: int,
+    whole: bool,
+) -> tuple[Ints, Ints, Array, Ints, Ints, Codes, Ints, Mask, Array, Ints]:  # fmt: skip
+    """Push panes and read windows, group by group.
 
     A pane has items that were counted before (``known``, with ``counts`` and ``errors``; any other
     item occurred at most ``missing`` times) and then rows. Both are numbered in one sequence, known
-    items first. Returns the answers: slots, the rows they were inserted by, (count, error), filter
-    slack; the end of each window's answers, whether it is proven exact, the greatest cell, and how
-    many panes are live.
+    items first. Returns the items of answers: slots (numbered across all groups), the rows they
+    were inserted by, (count, error), filter slack; and for each answer its window, its group, where
+    it ends, whether it is proven exact, the greatest cell, and how many panes are live. A window in
+    which a group has no rows is not answered.
     """
-    capacity, panes = len(s.item), len(s.held)
-    row, base, err, held = s.row, s.base, s.err, s.held
+    capacity = all_groups.item.shape[1]
+    kind = all_groups.base.dtype
+    filtering = len(all_groups.bits) > 0
     chosen = np.empty(capacity, np.int32)
-    own_low, own_slack = np.empty(capacity, base.dtype), np.empty(capacity, base.dtype)
-    spare = np.empty((s.item_hist.shape[0], s.item_hist.shape[2]), base.dtype)
-    out_slot, out_row = np.empty(256, np.int32), np.empty(256, np.int64)
-    out_value, out_slack = np.empty((256, 2), base.dtype), np.empty(256, np.int64)
-    ends = np.zeros(len(first), np.int64)
-    proven = np.zeros(len(first), np.bool_)
-    mu, live = np.zeros(len(first), base.dtype), np.zeros(len(first), np.int64)
-    none = errors[:0]
-    filtering = len(s.bits) > 0
-    n = at = 0
-    for window in range(len(first) + 1):
-        while at < len(stamp) and (window == len(first) or stamp[at] < end[window]):
-            pane = stamp[at]
-            _drop_before(s, pane - panes + 1, whole)
-            low, high = known_offsets[at], known_offsets[at + 1]
-            if high > low:
-                feed(s, known, len(none) > 0, counts, errors, low, high, len(none), pane, spare)
-            if missing[at] > 0:
-                _lift(s, missing[at], pane)
-            low, high = offsets[at], offsets[at + 1]
-            feed(s, keys, raw, weights, none, low, high, len(known), pane, spare)
-            _close(s, pane)
+    own_low, own_slack = np.empty(capacity, kind), np.empty(capacity, kind)
+    spare = np.empty((all_groups.item_hist.shape[1], all_groups.item_hist.shape[3]), kind)
+    out_slot, out_row = np.empty(256, np.int64), np.empty(256, np.int64)
+    out_value, out_slack = np.empty((256, 2), kind), np.empty(256, np.int64)
+    most = 0
+    for j in range(len(plan.groups)):
+        most += plan.last_window[j] - plan.first_window[j]
+    which, owner = np.empty(most, np.int64), np.empty(most, np.int32)
+    ends, live = np.empty(most, np.int64), np.empty(most, np.int64)
+    proven, mu = np.empty(most, np.bool_), np.empty(most, kind)
+    n = answers = 0
+    for j in range(len(plan.groups)):
+        group = plan.groups[j]
+        s = of_group(all_groups, group)
+        at, stop = plan.run_offsets[j], plan.run_offsets[j + 1]
+        for window in range(plan.first_window[j], plan.last_window[j]):
+            while at < stop and pushed.stamp[plan.runs[at]] < end[window]:
+                _push(s, pushed, plan.runs[at], raw, whole, spare)
+                at += 1
+            _drop_before(s, first[window], whole)
+            panes = _live(s.held)
+            if panes == 0:
+                continue
+            size = best(k, filtering, s.control, s.base, s.err, s.heap, chosen, own_low, own_slack)
+            out_slot, out_row = with_room(out_slot, n, n + size), with_room(out_row, n, n + size)
+            out_value = with_room(out_value, n, n + size)
+            out_slack = with_room(out_slack, n, n + size)
+            for i in range(size):
+                slot = chosen[i]
+                out_slot[n], out_row[n] = group * capacity + slot, s.row[slot]
+                out_value[n, 0], out_value[n, 1] = s.base[slot], s.err[slot]
+                out_slack[n] = 0
+                if filtering:
+                    for b in range(len(s.held)):
+                        out_slack[n] += s.held[b] != NEVER and s.held[b] <= s.born[slot]
+                n += 1
+            which[answers], owner[answers], ends[answers] = window, group, n
+            live[answers], mu[answers] = panes, s.hist.max()
+            proven[answers] = _proven(s, first[window], mu[answers])
+            answers += 1
+        while at < stop:
+            _push(s, pushed, plan.runs[at], raw, whole, spare)
             at += 1
-        if window == len(first):
-            break
-        _drop_before(s, first[window], whole)
-        size = best(k, filtering, s.control, base, err, s.heap, chosen, own_low, own_slack)
-        out_slot, out_row = with_room(out_slot, n, n + size), with_room(out_row, n, n + size)
-        out_value, out_slack = with_room(out_value, n, n + size), with_room(out_slack, n, n + size)
-        for j in range(size):
-            slot = chosen[j]
-            out_slot[n], out_row[n] = slot, row[slot]
-            out_value[n, 0], out_value[n, 1] = base[slot], err[slot]
-            out_slack[n] = 0
-            if filtering:
-                for b in range(panes):
-                    if held[b] != NEVER and held[b] <= s.born[slot]:
-                        out_slack[n] += 1
-            n += 1
-        ends[window] = n
-        mu[window] = s.hist.max()
-        for b in range(panes):
-            live[window] += held[b] != NEVER
-        proven[window] = _proven(s, first[window], mu[window])
-    return out_slot[:n], out_row[:n], out_value[:n], out_slack[:n], ends, proven, mu, live
+    return (
+        out_slot[:n], out_row[:n], out_value[:n], out_slack[:n], which[:answers], owner[:answers],
+        ends[:answers], proven[:answers], mu[:answers], live[:answers],
+    )  # fmt: skip

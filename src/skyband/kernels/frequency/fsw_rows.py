@@ -10,7 +10,7 @@ too, so
 Buckets are circular: pane t has number t mod p, and ``held`` tells which pane a number holds.
 ``marks`` tells which cells have something in a bucket, so that an expiry reads no others.
 
-Histograms are stored in blocks of some 32 buckets: bucket b of item j is ``item_hist[b // w, j,
+Histograms are stored in blocks of some 64 buckets: bucket b of item j is ``item_hist[b // w, j,
 b % w]``. An expiry reads one bucket of every item, so the buckets that it reads should be near each
 other; an insertion reads all buckets of one cell, so these should be near each other too.
 """
@@ -46,7 +46,11 @@ _LOWER = np.uint64(0xFFFFFFFF)
 
 
 class Sketch(NamedTuple):
-    """The state of a sketch: see the head of the module. Kernels change the arrays in place."""
+    """The state of a sketch: see the head of the module. Kernels change the arrays in place.
+
+    Or that of many groups, with one more dimension in front: all arrays except ``cur``, ``ecur``,
+    ``fine`` and ``bits``, which are 0 between panes, so that all groups use the same.
+    """
 
     control: Ints
     item: Hashes
@@ -71,6 +75,17 @@ class Sketch(NamedTuple):
     table: Hashes
     shift: np.uint64
     ratio: int
+
+
+@jit
+def of_group(s: Sketch, group: int) -> Sketch:
+    """The state of one group."""
+    return Sketch(
+        s.control[group], s.item[group], s.born[group], s.seen[group], s.row[group], s.base[group],
+        s.cur, s.err[group], s.ecur, s.item_hist[group], s.item_err[group], s.cell_hist[group],
+        s.marks[group], s.hist[group], s.fine, s.bits, s.held[group], s.heap[group], s.low[group],
+        s.slack[group], s.table[group], s.shift, s.ratio,
+    )  # fmt: skip
 
 
 @jit

@@ -1,0 +1,149 @@
+"""Sketches of many groups in one state: every array has one more dimension in front, the group.
+
+A query without ``by`` has a single group and no such dimension.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from skyband.arrays import Array, Codes, Hashes, Mask, Saved
+from skyband.contract.rows import Windows
+from skyband.data.keys import hash_columns
+from skyband.data.packing import under
+from skyband.frequency.rows import CounterSketch
+from skyband.kernels.frequency.fsw import Plan
+
+__all__ = ["GroupedSketch"]
+
+_SIDES: tuple[Any, ...] = ("left", "right")
+
+
+class GroupedSketch(CounterSketch):
+    """A sketch whose arrays may hold many groups."""
+
+    many_groups = True
+    blank: dict[str, Array]
+    """The state of a group without rows."""
+
+    def set_blank(self, arrays: Mapping[str, Array]) -> None:
+        """Start without groups, or with the single group of a query without ``by``."""
+        self.blank = dict(arrays)
+        for name, array in self.blank.items():
+            setattr(self, name, array[None][:0] if self.query.groups else array.copy())
+
+    @property
+    def known(self) -> range:
+        """The codes of all groups that there is room for."""
+        first = getattr(self, next(iter(self.blank)))
+        return range(len(first)) if self.query.groups else range(1)
+
+    def stacked(self, name: str) -> Any:
+        """An array with the dimension of groups, even if the query has none."""
+        array = getattr(self, name)
+        return array if self.query.groups else array[None]
+
+    @property
+    @abstractmethod
+    def alive(self) -> Mask:
+        """Which groups have live panes."""
+
+    @property
+    @abstractmethod
+    def used(self) -> Array:
+        """The slots of all items that are counted, numbered across all groups."""
+
+    @property
+    @abstractmethod
+    def slots(self) -> int:
+        """The number of slots of a group."""
+
+    def _used(self) -> Array:
+        return self.used
+
+    def hold(self, groups: Array) -> None:
+        """Make room for the groups with these codes."""
+        have, bound = len(self.known), int(groups.max(initial=-1)) + 1
+        if not self.query.groups or bound <= have:
+            return
+        for name, array in self.blank.items():
+            more = np.broadcast_to(array, (bound + bound // 8 - have, *array.shape))
+            setattr(self, name, np.concatenate([getattr(self, name), more]))
+
+    def forget(self, groups: Codes) -> None:
+        for name, array in self.blank.items():
+            getattr(self, name)[groups[groups < len(self.known)]] = array
+
+    def plan(self, group: Codes, windows: Windows) -> tuple[Plan, Windows]:
+        """What to fold, group by group; the windows in the order of the plan."""
+        if not self.query.groups:
+            none, panes = np.zeros(1, np.int64), np.arange(len(group))
+            ends = np.array([len(group)]), np.array([len(windows)])
+            return Plan(none, panes, np.append(none, ends[0]), none, ends[1]), windows
+        runs = np.argsort(group, kind="stable")
+        if windows.group is not None:  # each window belongs to one group
+            order = np.argsort(windows.group, kind="stable")
+            owner = windows.group[order]
+            cut = (windows.number[order], windows.first[order], windows.end[order])
+            windows = Windows(*cut, windows.ranks, owner)
+            groups = np.union1d(group, owner).astype(np.int64)
+            low, high = (np.searchsorted(owner, groups, side) for side in _SIDES)
+        else:
+            live = self.alive
+            live[group] = True
+            groups = np.flatnonzero(live) if len(windows) else np.unique(group).astype(np.int64)
+            low, high = np.zeros(len(groups), np.int64), np.full(len(groups), len(windows))
+        offsets = np.append(np.searchsorted(group[runs], groups), len(runs))
+        return Plan(groups, runs, offsets, low, high), windows
+
+    def _counted_keys(self) -> Hashes | None:
+        assert self.latest is not None
+        used = self.used
+        hashes = hash_columns(list(self.store.gather(used).values()))
+        owner = (used // self.slots).astype(np.int32)
+        return self.latest.keys(hashes, owner, np.arange(len(used) + 1))
+
+    # State ------------------------------------------------------------------------------------
+
+    def like(self, other: GroupedSketch) -> None:
+        """Give this state the types and optional arrays of another."""
+
+    def restore(self, arrays: Saved) -> None:
+        if "groups" not in arrays:
+            super().restore(arrays)
+            row: Any = self.blank["row"]
+            self.row = np.broadcast_to(row, (*self.lead, *row.shape)).copy()
+            return
+        # Earlier versions saved the state of each group under its code.
+        self.hold(arrays["groups"])
+        for group in arrays["groups"].tolist():
+            one: Any = type(self)(self._alone)
+            one.bind("", self.schema)
+            one.restore(under(arrays, f"{group}/state/"))
+            self.like(one)
+            for name in self.blank:
+                getattr(self, name)[group] = getattr(one, name)
+            self.store.put(group * self.slots + one.used, one.store.gather(one.used))
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """The shape of what is in front of a group's own arrays."""
+        return (len(self.known),) if self.query.groups else ()
+
+    @property
+    def _alone(self) -> Any:
+        """The query of a single group, with the same sizes."""
+        sizes: dict[str, Any] = {"capacity": self.capacity}
+        if self.query.cells is not None:
+            sizes["cells"] = self.query.cells
+        return replace(self.query, by=(), keep=(), **sizes)
+
+    @property
+    def nbytes(self) -> int:
+        arrays = sum(int(getattr(self, name).nbytes) for name in self.blank)
+        return arrays + self.store.nbytes

@@ -1,0 +1,62 @@
+"""Requests to a service, why they may be refused, and groups of them that are made safe."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from skyband.answers.answer import Answer
+from skyband.serve.board import Fault
+from skyband.serve.journal import Packed
+
+__all__ = ["Busy", "Group", "KeyReused", "Refused", "Request"]
+
+
+class Refused(Exception):  # noqa: N818
+    """Rows that a query finds bad; nothing was applied."""
+
+    def __init__(self, message: str, fault: Fault | None = None) -> None:
+        super().__init__(message)
+        self.row = None if fault is None else fault.row
+        self.column = None if fault is None else fault.column
+        self.reason = message if fault is None else fault.reason
+
+
+class Busy(Exception):  # noqa: N818
+    """Too much is waiting for the engine; come back later."""
+
+
+class KeyReused(Exception):  # noqa: N818
+    """A key that was used for another body."""
+
+
+@dataclass
+class Request:
+    """Rows that are to be applied."""
+
+    source: str
+    table: pa.Table
+    size: int
+    key: str | None = None
+    digest: str = ""
+    mark: Any = None
+    """How far the reader of a source has come, kept with the rows."""
+    packed: Packed | None = None
+    """The rows as they will stand in the journal, if they were packed already."""
+    done: Future[dict[str, Any]] = field(default_factory=Future)
+
+
+@dataclass
+class Group:
+    """Requests that were applied and are to be made safe together."""
+
+    requests: list[Request]
+    replies: list[tuple[Request, dict[str, Any] | Exception]] = field(default_factory=list)
+    records: list[tuple[dict[str, Any], Packed]] = field(default_factory=list)
+    """What is appended to the journal."""
+    answers: list[tuple[int, list[Answer]]] = field(default_factory=list)
+    """The batch of each request that has answers, and these."""
+    stats: dict[str, dict[str, int | float]] = field(default_factory=dict)

@@ -1,0 +1,124 @@
+"""Sinks of local jobs: webhooks, PostgreSQL, some kinds of changes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import skyband as sb
+from skyband.jobs import explain, parse_job, run_job
+from skyband.jobs.local.run import LocalJob, run_local
+from support.local_jobs import QUERIES, job, out, query_of, rows, wanted, written
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Refuses the first message of each window once."""
+
+    got: list[dict[str, Any]]
+    tries: dict[str, int]
+    status = 503
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        key = self.headers["Idempotency-Key"]
+        type(self).tries[key] = self.tries.get(key, 0) + 1
+        self.send_response(self.status if self.tries[key] == 1 else 204)
+        self.end_headers()
+        if self.tries[key] > 1:
+            self.got.append(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, type[Receiver]]]:
+    monkeypatch.setattr("skyband.jobs.webhook._FIRST_WAIT", 0.001)
+    kind = type("Mine", (Receiver,), {"got": [], "tries": {}})
+    server = HTTPServer(("127.0.0.1", 0), kind)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/", kind
+    server.shutdown()
+    server.server_close()
+
+
+class TestWebhook:
+    def told(self, folder: Path, url: str, **more: Any) -> dict[str, Any]:
+        told = job(folder)
+        told["queries"] = {"busiest": told["queries"]["busiest"]}
+        told["queries"]["busiest"]["sink"] = {"kind": "http", "url": url, **more}
+        return told
+
+    def test_a_message_per_window(self, tmp_path: Path, receiver: Any) -> None:
+        url, got = receiver
+        written(tmp_path, rows(1))
+        run_job(parse_job(self.told(tmp_path, url)))
+        assert set(got.tries.values()) == {2}
+        assert [row for message in got.got for row in message["rows"]] == wanted(
+            tmp_path, "busiest"
+        )
+        assert got.got[0]["key"] == f"network/busiest/{got.got[0]['window_end']}"
+
+    def test_what_is_not_accepted(self, tmp_path: Path, receiver: Any) -> None:
+        url, got = receiver
+        got.status = 400
+        written(tmp_path, rows(1, each=20))
+        with pytest.raises(sb.EngineError, match=r"did not accept.*status 400.*undelivered"):
+            run_job(parse_job(self.told(tmp_path, url)))
+        got.tries.clear()
+        kept = tmp_path / "lost" / "messages"
+        run_job(parse_job(self.told(tmp_path, url, undelivered=str(kept))))
+        lost = [json.loads(json.loads(line)["message"]) for line in kept.read_text().splitlines()]
+        assert [row for each in lost for row in each["rows"]] == wanted(tmp_path, "busiest")
+
+
+def test_a_sink_may_ask_for_what_enters_or_leaves(tmp_path: Path) -> None:
+    made = rows(1)
+    written(tmp_path, made)
+    told = job(tmp_path)
+    told["queries"]["busiest"]["sink"]["changes"] = ["enter", "leave"]
+    assert "give   changes to files" in explain(parse_job(told))
+    run_job(parse_job(told))
+    wanted = [
+        {"window_start": a.start, "window_end": a.end} | row
+        for a in sb.watch(made[0], query_of("busiest"), only="changes")
+        for row in a.changes.to_pylist()
+    ]
+    found = pq.read_table(tmp_path / "out" / "busiest").sort_by("window_end")
+    assert found.to_pylist() == wanted
+    names = ["window_start", "window_end", "change", "flow", "from_rank", "to_rank", "bytes", "ts"]
+    assert list(wanted[0]) == names
+    assert "rank" in out(tmp_path, "talkers")[0]
+    for wrong in ([], ["arrive"]):
+        told["queries"]["busiest"]["sink"]["changes"] = wrong
+        with pytest.raises(sb.QueryError, match=r"\[queries.busiest.sink\] changes"):
+            parse_job(told)
+
+
+def test_postgres_holds_each_window_once(tmp_path: Path, dsn: str) -> None:
+    import psycopg
+
+    written(tmp_path, rows(2))
+    told = job(tmp_path)
+    for name, query in told["queries"].items():
+        query["sink"] = {"kind": "postgres", "table": f"local_{name}", "dsn": dsn}
+    running = LocalJob(parse_job(told))
+    steps = running.steps(lambda: False)
+    for _ in range(3):
+        next(steps)
+    steps.close()  # as after a crash: the batches are answered once more
+    assert run_local(parse_job(told)).replayed == 3
+    with psycopg.connect(dsn) as connection:
+        for name in QUERIES:
+            found = connection.execute(
+                f"SELECT * FROM local_{name} ORDER BY window_end, rank"
+            ).fetchall()
+            assert found == [tuple(row.values()) for row in wanted(tmp_path, name)]
