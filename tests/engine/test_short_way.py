@@ -306,3 +306,33 @@ def test_what_cannot_take_the_short_way() -> None:
         monitor = sb.Monitor(query)
         monitor.push(batch(random.Random(1), 3, 10, 0.0))
         assert monitor.session.small is None
+
+
+@pytest.mark.parametrize("name", ["topk", "uncertain", "skyline", "items"])
+def test_masks_of_bad_rows_are_made_only_if_a_quick_pass_finds_some(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = QUERIES[name]
+    made: list[int] = []
+    cls = type(sb.Monitor(query).session.synopsis)
+    validate = cls.validate
+
+    def spy(self: Any, source: str, rows: pa.RecordBatch) -> Any:
+        made.append(rows.num_rows)
+        return validate(self, source, rows)
+
+    monkeypatch.setattr(cls, "validate", spy)
+    good = batch(random.Random(3), 45, 10, 0.0)
+    good = good.set_column(1, "id", good["id"].cast(pa.string()))
+    sb.rank(good, query)
+    assert not made
+    bad = {"topk": "x", "uncertain": "p", "skyline": "x", "items": "w"}[name]
+    at = good.column_names.index(bad)
+    wrong: Any = -5 if bad == "w" else float("nan")
+    values = [*good[bad].to_pylist()[:-1], wrong]
+    with pytest.raises(sb.DataError, match="row 44"):
+        sb.rank(good.set_column(at, bad, pa.array(values)), query)
+    assert made
+    if name == "skyline":  # a preferred column may come as a dictionary later
+        encoded = good.set_column(at, bad, good[bad].combine_chunks().dictionary_encode())
+        assert sb.rank([good.slice(0, 9), encoded.slice(9)], query).equals(sb.rank(good, query))

@@ -169,6 +169,7 @@ def _fused(
     }
     if settings["algorithm"] == "eaa-repeats":
         settings["repeats"] = rng.choice(("max", "latest"))
+        settings["options"] = {"slack": rng.choice((0, 1, 3))}
     elif rng.random() < 0.3 and settings["algorithm"] != "reports":
         settings["options"] = {"kmax": settings["k"] + rng.choice((0, 1, 4))}
         if settings["algorithm"] in ("eaa", "eaa-approx"):

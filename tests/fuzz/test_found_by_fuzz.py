@@ -321,3 +321,14 @@ def test_times_of_day_can_be_filtered(kind: pa.DataType) -> None:
     wrong = sb.TopK(k=1, score="x", window=sb.CountWindow(1), where={"at": "noon"})
     with pytest.raises(sb.SchemaError, match="'at'"):
         sb.rank(table, wrong)
+
+
+@pytest.mark.parametrize("kind", VIEWS, ids=str)
+def test_small_pushes_of_views_can_be_filtered(kind: pa.DataType) -> None:
+    window = sb.CountWindow(2)
+    query = sb.TopK(k=2, score="x", id="id", window=window, where={"g": "a"})
+    monitor = sb.Monitor(query)
+    ids = pa.array(["u", "v", "w"], pa.string()).cast(kind)
+    pushed = pa.table({"x": [1, 2, 3], "id": ids, "g": ["a", "b", "a"]})
+    shown = [answer.table["x"].to_pylist() for _ in range(2) for answer in monitor.push(pushed)]
+    assert shown == [[3, 1], [3, 1]]

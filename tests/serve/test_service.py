@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import struct
+import threading
+import time
+import zlib
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.data.ipc import table_to_bytes
 from skyband.errors import EngineError
 from skyband.jobs.ddl import arrow_schema
 from skyband.serve.bodies import read_body
@@ -221,3 +228,72 @@ def test_a_burst_of_windows_keeps_the_last_ones(tmp_path: Path) -> None:
     again = served.new_service(tmp_path, history=3)
     assert everything(again) == before
     again.close()
+
+
+def test_an_arrow_body_stands_in_the_journal_as_it_came(tmp_path: Path) -> None:
+    """Its columns may have another order; after a kill it is read again like a request."""
+    table = read_body("json", served.ndjson(served.rows(0, 12)), SCHEMA)
+    turned = table.select(list(reversed(table.column_names)))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, turned.schema) as writer:
+        writer.write_table(turned)
+    body = bytes(sink.getvalue())
+    service = served.new_service(tmp_path)
+    with served.serving(service) as client:
+        kind = "application/vnd.apache.arrow.stream"
+        assert client.post(body, content_type=kind).json == {"rows": 12}
+        before = everything(service)
+        assert body in (tmp_path / f"journal-{service.journal.number}").read_bytes()
+        copy = tmp_path / "copy"  # as a kill would leave it
+        copy.mkdir()
+        for each in (
+            "answers",
+            *(f"{n}-{service.journal.number}" for n in ("journal", "snapshot")),
+        ):
+            (copy / each).write_bytes((tmp_path / each).read_bytes())
+    again = served.new_service(copy)
+    assert everything(again) == before
+    again.close()
+
+
+def test_a_journal_of_an_older_version_is_read(tmp_path: Path) -> None:
+    service = served.new_service(tmp_path)
+    abandon(service)
+    table = read_body("json", served.ndjson(served.rows(0, 9)), SCHEMA)
+    told = json.dumps({"source": "", "at": 0.0, "reply": {"rows": 9}}).encode()
+    rows = table_to_bytes(table)
+    checksum = zlib.crc32(rows, zlib.crc32(told))  # the header first
+    record = struct.pack("<4sIII", b"SKYJ", len(told), len(rows), checksum) + told + rows
+    (tmp_path / f"journal-{service.journal.number}").write_bytes(record + record[:-1])
+    again = served.new_service(tmp_path)
+    assert again.status.rows[""] == 9
+    again.close()
+
+
+def test_requests_are_applied_while_others_are_made_safe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = served.new_service(tmp_path)
+    held, syncing = threading.Event(), threading.Event()
+    sync = service.journal.sync
+
+    def slow() -> None:
+        syncing.set()
+        assert held.wait(20)
+        sync()
+
+    monkeypatch.setattr(service.journal, "sync", slow)
+    first = service.submit(request(0, 5))
+    assert syncing.wait(20)
+    second = service.submit(request(5, 5))
+    until = time.monotonic() + 20
+    while service.status.rows[""] < 10 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert service.status.rows[""] == 10  # applied
+    assert not first.done()
+    assert not second.done()  # but not acknowledged
+    assert service.history.last == 0
+    held.set()
+    assert (first.result(20), second.result(20)) == ({"rows": 5}, {"rows": 5})
+    assert service.waiting == (0, 0)
+    service.close()

@@ -44,6 +44,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "pabf": {"epsilon": 1.0},
     "skyband-distinct": {"distinct": "best"},
     "latest": {"distinct": "latest"},
+    "eaa-repeats": {"repeats": "max"},
 }
 _SKETCHES = ("ss", "fss", "fsp", "fsw", "fsw-r", "fsw-f")
 _SIDES = {"score": "max", "p": "min"}

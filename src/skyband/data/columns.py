@@ -28,7 +28,7 @@ _NATIVE: dict[pa.DataType, type[np.generic]] = {
     pa.float64(): np.float64,
     pa.bool_(): np.uint8,
 }
-_TIMES = {
+_TIMES: dict[pa.DataType, type[np.generic]] = {
     pa.timestamp("us"): np.int64,
     pa.duration("us"): np.int64,
     pa.date32(): np.int32,

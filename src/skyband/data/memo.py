@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-__all__ = ["once", "one_batch"]
+__all__ = ["once", "one_batch", "sharing"]
 
 T = TypeVar("T")
 _kept: ContextVar[dict[Any, Any] | None] = ContextVar("kept", default=None)
@@ -28,6 +28,11 @@ def one_batch() -> Iterator[None]:
         yield
     finally:
         _kept.reset(token)
+
+
+def sharing() -> bool:
+    """Whether what is computed now is kept for other queries."""
+    return _kept.get() is not None
 
 
 def once(what: str, column: pa.Array, compute: Callable[[], T]) -> T:

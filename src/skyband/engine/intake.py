@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Ints, Mask
-from skyband.contract.checks import check_names
+from skyband.contract.checks import QuickTests, check_names
 from skyband.contract.checks import faults as faults_of
 from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import output_type, to_arrow
+from skyband.data.columns import is_bare, output_type, to_arrow, to_numpy
 from skyband.data.group_table import GroupTable
-from skyband.data.memo import once
+from skyband.data.memo import once, sharing
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.asked import Asked, Rows, check_somewhere
 from skyband.engine.chunks import as_table, chunks_of, one_batch_of
@@ -29,6 +29,7 @@ from skyband.engine.placement import (
     place,
     place_in_order,
 )
+from skyband.engine.time_limits import TimeLimits
 from skyband.errors import DataError, SchemaError
 from skyband.kernels.core.arrange import arrival_numbers
 from skyband.kernels.core.scan import is_sorted
@@ -38,7 +39,6 @@ from skyband.window import CountWindow
 __all__ = [
     "Intake",
     "Taken",
-    "TimeLimits",
     "place_rows",
     "refuse",
 ]
@@ -67,29 +67,6 @@ class Taken:
     """Whether some times are outside the query's limits."""
 
 
-@dataclass(frozen=True)
-class TimeLimits:
-    """The ticks that an engine's clock can hold, and what to say of those outside."""
-
-    least: int
-    most: int
-    too_early: str = "the time is out of range"
-    too_late: str = "the time is out of range"
-
-    def within(self, other: TimeLimits) -> TimeLimits:
-        """The intersection of both limits, with the messages of this one."""
-        return replace(self, least=max(self.least, other.least), most=min(self.most, other.most))
-
-    def holds(self, least: int, most: int) -> bool:
-        """Whether all ticks from ``least`` to ``most`` are within the limits."""
-        return self.least <= least and most <= self.most
-
-    def faults(self, name: str, batch: pa.RecordBatch, ticks: Ints, timed: Mask) -> Faults | None:
-        """The rows whose time is outside; ``timed`` tells which rows have a time at all."""
-        early, late = timed & (ticks < self.least), timed & (ticks > self.most)
-        return faults_of(batch, [(name, self.too_early, early), (name, self.too_late, late)])
-
-
 class Intake:
     """Reads batches for one query."""
 
@@ -100,6 +77,7 @@ class Intake:
         self.bound: dict[str, pa.Schema] = {}
         self._last: dict[str, pa.Schema] = {}
         """The last schema of each source that was found to match."""
+        self._tests: dict[str, QuickTests | None] = {}
         self.asked: dict[str, Asked] = {}
         """The filter and the computed columns of each bound source."""
         self.absent: set[str] = set()
@@ -129,6 +107,7 @@ class Intake:
             names = asked.inputs(needed.names)
             self.bound[source] = pa.schema([schema.field(name) for name in names])
             self.asked[source] = asked
+            self._tests[source] = self._quick_tests(source)
             return
         for field in self.bound[source]:
             at = schema.get_field_index(field.name)
@@ -144,6 +123,13 @@ class Intake:
                     f"column {field.name!r} had type {field.type} in earlier batches and has {now} "
                     "now; cast it so that all batches agree"
                 )
+
+    def _quick_tests(self, source: str) -> QuickTests | None:
+        """The tests of ``Synopsis.quick_tests``, if they only read columns of plain numbers."""
+        tests = self.synopsis.quick_tests(source)
+        kinds = self.synopsis.schemas[source]
+        bare = tests is not None and all(is_bare(kinds.field(name).type) for name in tests)
+        return tests if bare else None
 
     def _asked(self, source: str, schema: pa.Schema) -> Asked:
         if source:
@@ -247,7 +233,9 @@ class Intake:
 
     def _checked(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> Taken:
         rows_in = batch.num_rows
-        faults = self.synopsis.validate(source, batch) if rows_in else None
+        faults = None
+        if rows_in and not self._all_good(source, batch):
+            faults = self.synopsis.validate(source, batch)
         axis = self.synopsis.axes.get(source)
         if axis is None or self.limits is None or not rows_in:
             return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)
@@ -277,6 +265,19 @@ class Intake:
         left = ticks if len(ticks) else None
         told: dict[str, Any] = {"least": int(ends[0]), "outside": outside_limits}
         return Taken(source, batch, left, rows_in, faults, greatest, in_order, **told)
+
+    def _all_good(self, source: str, batch: pa.RecordBatch) -> bool:
+        """Whether quick passes without masks show that there are no bad rows.
+
+        Queries of a board share the masks instead.
+        """
+        if sharing() or any(column.null_count for column in batch.columns):
+            return False
+        tests = self._tests.get(source)
+        if tests is None:
+            return False
+        columns = ((batch.column(name), test) for name, test in tests.items())
+        return all(is_bare(column.type) and test(to_numpy(column)) for column, test in columns)
 
     def refuse_bad(self, source: str, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows."""

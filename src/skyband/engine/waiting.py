@@ -67,7 +67,7 @@ class Plan:
             [pa.field(name, output_type(schema.field(name).type)) for name in names]
         )
         self.columns = [
-            (schema.get_field_index(name), *_stored(kind), pa.types.is_dictionary(kind), test)
+            (schema.get_field_index(name), *_stored(kind), kind != output_type(kind), test)
             for name, kind, test in ((n, schema.field(n).type, tests.get(n)) for n in names)
         ]
         self.time = -1 if axis is None else names.index(axis.name)

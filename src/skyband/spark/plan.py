@@ -18,10 +18,11 @@ from skyband import registry
 from skyband.answers.changes import Kinds, changes_schema
 from skyband.answers.tables import Shape, answer_schema
 from skyband.data.group_table import GroupTable
-from skyband.engine.intake import Intake, TimeLimits
+from skyband.engine.intake import Intake
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.session import make_synopsis
 from skyband.engine.summary_session import SummarySession
+from skyband.engine.time_limits import TimeLimits
 from skyband.errors import EngineError
 from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
