@@ -103,7 +103,7 @@ plot.bump(pa.Table.from_pylist(rows), title="The last hours of the game")
 
 # %%
 server.kill()
-server.wait()
+_ = server.communicate()
 server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 address = re.search(r"http://\S+", server.stdout.readline())[0]
 again = json.load(urllib.request.urlopen(f"{address}api/answers/board?last=1"))["answers"]
