@@ -125,7 +125,6 @@ def shuffled(scale: float) -> list[Case]:
     Only the algorithms that the verdicts compare.
     """
     found = []
-    wanted: tuple[str, ...]
     rng = np.random.default_rng(4)
     wanted: tuple[str, ...]
     for case in cases(scale):

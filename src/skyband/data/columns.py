@@ -37,7 +37,7 @@ _TIMES: dict[pa.DataType, type[np.generic]] = {
     pa.time64("us"): np.int64,
 }
 _BY_ID: dict[int, np.dtype[Any]] = {
-    kind.id: np.dtype(native) for kind, native in [*_NATIVE.items(), *_TIMES.items()]
+    kind.id: np.dtype(native) for kind, native in (_NATIVE | _TIMES).items()
 }
 """By the number of a type: looking up the type itself would spell out its name each time."""
 _BOOL = pa.bool_().id
