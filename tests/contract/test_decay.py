@@ -71,6 +71,17 @@ def test_ten_years_at_a_half_life_of_a_second() -> None:
     assert counts.num_rows == 3650
 
 
+def test_rows_that_are_gone_keep_no_others_out() -> None:
+    """A score of 0 is behind every other score, but not behind rows that no longer count."""
+    rows = table([0, 1, 2000 * SECOND, 2000 * SECOND], x=[9.0, 8.0, 2.0, 0.0])
+    for distinct in (None, "best"):
+        got = sb.rank(
+            rows.append_column("id", pa.array(["a", "b", "c", "d"])),
+            topk(k=2, id="id", distinct=distinct),
+        )
+        assert got["x"].to_pylist() == [9.0, 8.0, 2.0, 0.0]
+
+
 def test_a_year_without_rows_at_a_slide_of_a_second() -> None:
     year = 365 * 86_400 * SECOND
     rows = table([0, year, 2 * year], x=[8.0, 2.0, 1.0], item=["a", "a", "b"])

@@ -33,9 +33,9 @@ class DecayedRows(Accumulated, TopKSynopsis):
     All weights shrink alike, so the order of two rows never changes and a row that k others have
     passed never comes back. Cost: a few array operations per row, then what ``Accumulated`` costs
     for the best k rows of each pane and group. State: k rows per group. Exact, as long as no row
-    outlives k better and older ones: rows are gone after 1,000 half-lives, and an older row can
-    only be ahead for that long if its score is 2^1,000 times as large. Cormode, Shkapenyuk,
-    Srivastava and Xu 2009 (forward decay), with an order that does not depend on a landmark.
+    outlives k better and older ones: rows are gone after 1,000 half-lives, so that takes a stream
+    with fewer than k rows in about as many half-lives. Cormode, Shkapenyuk, Srivastava and Xu 2009
+    (forward decay), with an order that does not depend on a landmark.
 
     >>> import pyarrow as pa, skyband as sb
     >>> rows = pa.table({"t": [0, 3, 12], "x": [9.0, 5.0, 4.0]})
@@ -149,6 +149,11 @@ class DecayedRows(Accumulated, TopKSynopsis):
         counts[part.lengths == 0] = 0
         found = kept.with_parts(rows=part.rows(np.flatnonzero(alive), offsets_of(counts)))
         return found.take(counts > 0)
+
+    def _take(self, panes: Runs) -> None:
+        if self.kept is not None and len(panes):  # rows that are gone must keep no others out
+            self.kept = self.read(self.kept, int(panes.stamp[-1]) + 1)
+        super()._take(panes)
 
     def fold(self, panes: Runs, windows: Any, final: bool = False) -> Runs | None:
         found = super().fold(panes, windows, final)
