@@ -22,7 +22,7 @@ from skyband.query.fused import FusedTopK
 __all__ = ["EaaApprox"]
 
 _BITMAPS = 64
-"""12 kB per stream. In the reproduction, 16 times as many gave no better answers."""
+"""12 kB per stream. More bitmaps estimate better and take more memory."""
 
 
 class EaaApprox(Eaa):
