@@ -17,7 +17,7 @@ import skyband as sb
 from skyband.jobs.job import explain
 from skyband.jobs.parsing import parse_job
 from skyband.panes import SidePanes
-from skyband.query.base import from_spec
+from skyband.query import from_spec
 from support import both_engines, conformance, streams
 from support.command_line import good
 

@@ -6,24 +6,20 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from datetime import date, timedelta
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from skyband import registry
-from skyband.errors import EngineError, QueryError, SchemaError
+from skyband.errors import QueryError, SchemaError
 from skyband.query.checks import column, columns, conditions, count, one_of
 from skyband.query.functions import function_identity
+from skyband.query.plain_values import FUNCTION, IDENTITY, WINDOWS, is_function, name_of, plain
 from skyband.window import (
     CountWindow,
-    DecayWindow,
-    LandmarkWindow,
     SideWindows,
-    TimeWindow,
     Window,
 )
 
-__all__ = ["ADDED", "KINDS", "Query", "check_query", "from_spec"]
+__all__ = ["ADDED", "KINDS", "Query", "applies", "check_query"]
 
 ADDED: Mapping[str, Any] = {"added": True}
 """Metadata of a field that version 0.1 did not have. While it has its default it is no part of the
@@ -33,19 +29,6 @@ Wanted = Any
 RESERVED = ("window_start", "window_end", "rank")
 KINDS: dict[str, type[Query]] = {}
 """Every kind of query, by name."""
-_WINDOWS: dict[str, Any] = {
-    "time": TimeWindow,
-    "count": CountWindow,
-    "decay": DecayWindow,
-    "landmark": LandmarkWindow,
-}
-"""Every kind of window, by its name in a serialised query."""
-_SIDES = "sides"
-"""The name of a window per source in a serialised query."""
-_FUNCTION = "a function of your own"
-"""The key of a function in a serialised query; its value is the function's name, for display."""
-_IDENTITY = "identity"
-"""The key of a function's identity, next to its name; snapshots of version 0.1 lack it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +99,7 @@ class Query:
         object.__setattr__(self, "_identities", identities)
 
     def _check_window(self) -> None:
-        if not isinstance(self.window, (*_WINDOWS.values(), SideWindows)):
+        if not isinstance(self.window, (*WINDOWS.values(), SideWindows)):
             raise QueryError(
                 "window must be a TimeWindow or a CountWindow, for example "
                 f"sb.TimeWindow('10 minutes', slide='1 minute'); got {self.window!r}"
@@ -154,7 +137,7 @@ class Query:
         for name in self.settings:
             default = next(f.default for f in fields(self) if f.name == name)
             given = getattr(self, name) != default
-            if given and not _applies(type(self), self.algorithm, chosen, name):
+            if given and not applies(type(self), self.algorithm, chosen, name):
                 known = registry.algorithms(self.kind, self.window.sort)
                 takers = [each for each in known if name in registry.takes(self.kind, each)]
                 other = f", or use an algorithm that uses it: {', '.join(takers)}" if takers else ""
@@ -266,12 +249,12 @@ class Query:
     def spec(self) -> dict[str, Any]:
         """The query as plain JSON values; ``from_spec`` is the inverse."""
         found = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        plain = {name: _plain(name, v) for name, v in found.items() if name not in self._identities}
+        values = {name: plain(name, v) for name, v in found.items() if name not in self._identities}
         functions = {
-            name: {_FUNCTION: _name_of(found[name]), _IDENTITY: identity}
+            name: {FUNCTION: name_of(found[name]), IDENTITY: identity}
             for name, identity in self._identities.items()
         }
-        return {"kind": self.kind} | {name: (plain | functions)[name] for name in found}
+        return {"kind": self.kind} | {name: (values | functions)[name] for name in found}
 
     @property
     def fingerprint(self) -> str:
@@ -279,7 +262,7 @@ class Query:
 
         A function contributes its code, not its name.
         """
-        found = {n: v[_IDENTITY] if _is_function(v) else v for n, v in self.spec().items()}
+        found = {n: v[IDENTITY] if is_function(v) else v for n, v in self.spec().items()}
         for each in fields(self):
             if each.metadata.get("added") and getattr(self, each.name) == _default(each):
                 del found[each.name]
@@ -292,100 +275,14 @@ def _default(field: Field[Any]) -> Any:
     return field.default if made is MISSING else made()
 
 
-def _plain(name: str, value: Any) -> Any:
-    if isinstance(value, CountWindow):
-        return {"count": {"size": int(value.size), "slide": int(value.panes.slide)}}
-    for kind, window in _WINDOWS.items():
-        if isinstance(value, window):
-            given = {f.name: getattr(value, f.name) for f in fields(window) if f.init}
-            return {kind: {n: _plain(n, v) for n, v in given.items()}}
-    if isinstance(value, SideWindows):
-        return {_SIDES: {source: _plain(name, window) for source, window in value.items()}}
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return f"{value // timedelta(microseconds=1)} us"
-    if isinstance(value, Mapping):
-        return {str(key): _plain(name, item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(name, item) for item in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if hasattr(value, "item"):
-        return value.item()
-    raise QueryError(f"{name}={value!r} cannot be serialised; use plain numbers and strings")
-
-
-def _name_of(function: Any) -> str:
-    return str(getattr(function, "__qualname__", repr(type(function))))
-
-
-def _applies(kind: type[Query], named: str | None, chosen: str, setting: str) -> bool:
+def applies(kind: type[Query], named: str | None, chosen: str, setting: str) -> bool:
+    """Whether a setting has an effect on the algorithm that a query names, or that is chosen."""
     free = named is None and setting in kind.kept_anyway
     return free or setting in registry.takes(kind.kind, chosen)
 
 
 def _why(query: Query) -> str:
     return ", the algorithm chosen for this query" if query.algorithm is None else ""
-
-
-def _is_function(written: Any) -> bool:
-    return isinstance(written, Mapping) and _FUNCTION in written
-
-
-def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
-    """Rebuild a query from ``Query.spec``; ``given`` are the functions that a spec cannot hold."""
-    values = dict(spec) | given
-    for name, value in values.items():
-        if _is_function(value):
-            raise EngineError(
-                f"{name}= was a function of your own ({value[_FUNCTION]}), which cannot be part of "
-                f"a snapshot; give it again: Monitor.restore(blob, {name}=...)"
-            )
-    kind = KINDS[values.pop("kind")]
-    values["window"] = _window_of(values.pop("window"))
-    named = values["algorithm"]
-    chosen = registry.choose(SimpleNamespace(**values, kind=kind.kind))
-    for name in kind.settings:
-        # Version 0.1 accepted settings without effect; they are dropped when its specs are read.
-        if not _applies(kind, named, chosen, name):
-            values.pop(name, None)
-    idle = kind.idle_options(values)
-    values["options"] = {n: v for n, v in values["options"].items() if n not in idle}
-    unknown = [name for name in given if name not in spec]
-    if unknown:
-        raise EngineError(f"the snapshot's {kind.kind} has no {unknown[0]}=; leave it out")
-    query = kind(**values)
-    _check_given(query, spec, given)
-    return query
-
-
-def _window_of(spec: Mapping[str, Any]) -> Window:
-    ((kind, settings),) = spec.items()
-    if kind == _SIDES:
-        sides: dict[str, Any] = {source: _window_of(each) for source, each in settings.items()}
-        return SideWindows(sides)
-    window: Window = _WINDOWS[kind](**settings)
-    return window
-
-
-def _check_given(query: Query, spec: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Raise EngineError if a given value differs from the one in the spec."""
-    found = query.spec()
-    for name in given:
-        was, now = spec[name], found[name]
-        if not _is_function(was):
-            if json.dumps(was, sort_keys=True) != json.dumps(now, sort_keys=True):
-                raise EngineError(
-                    f"the snapshot has {name}={was!r}, not {now!r}; a snapshot belongs to one "
-                    "query, so start a new Monitor for a different one"
-                )
-        elif _IDENTITY in was and (not _is_function(now) or now[_IDENTITY] != was[_IDENTITY]):
-            raise EngineError(
-                f"{name}= is another function than the snapshot's ({was[_FUNCTION]}): its code "
-                "differs. Pass the function that the snapshot was taken with, or start a new "
-                "Monitor"
-            )
 
 
 def check_query(query: object, on_bad: str = "raise") -> None:
