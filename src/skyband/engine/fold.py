@@ -284,8 +284,10 @@ class Fold:
 
     def stats(self) -> dict[str, int | float]:
         """Windows answered, the synopsis's own counts, and the size of the whole state."""
+        held = (
+            self.open.nbytes + self.live.nbytes + self.totals.nbytes
+        )  # first: rows may wait there
         own = self.synopsis.stats() if self.synopsis.ready else {"retained": 0, "state_bytes": 0}
-        held = self.open.nbytes + self.live.nbytes + self.totals.nbytes
         return {"windows_out": self.windows_out, **own, "state_bytes": own["state_bytes"] + held}
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:

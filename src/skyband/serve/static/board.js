@@ -245,7 +245,7 @@ class Card {
     }
   }
 
-  clear() { this.answers = []; this.known.clear(); this.shown = null; }
+  clear() { this.answers = []; this.known.clear(); this.shown = this.last = null; }
 
   visible() {
     if (!this.group || this.query.window.kind !== "count") return this.answers;
@@ -308,7 +308,7 @@ class Card {
     const group = this.group ? label(this.group) : "";
     if (this.shown === answer && this.shownGroup === group && answer) return;
     const jump = this.shownGroup !== group || !this.shown;
-    this.shown = answer;
+    this.shown = this.last = answer;
     this.shownGroup = group;
     this.empty.hidden = Boolean(answer);
     if (!answer) {
@@ -616,13 +616,13 @@ class Card {
 
   csv() {
     const quote = (value) => { const text = value === null || value === undefined ? "" : String(value); return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
-    const rows = this.shown ? this.mine(this.shown.rows) : [];
+    const rows = this.last ? this.mine(this.last.rows) : []; // shown is null while a new picture is due
     return [this.query.columns, ...rows.map((row) => this.query.columns.map((name) => row[name]))].map((cells) => cells.map(quote).join(",")).join("\r\n") + "\r\n";
   }
 
   download() {
     const file = new Blob([this.csv()], { type: "text/csv" });
-    const link = make("a", { href: URL.createObjectURL(file), download: `${this.query.name} ${this.shown ? this.shown.end : ""}.csv`.replace(/[^\w .+-]/g, "-") });
+    const link = make("a", { href: URL.createObjectURL(file), download: `${this.query.name} ${this.last ? this.last.end : ""}.csv`.replace(/[^\w .+-]/g, "-") });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
