@@ -62,7 +62,7 @@ def test_what_is_dropped_is_never_missed(repeats: str, combine: Any) -> None:
 
 @pytest.mark.parametrize(("repeats", "most"), [("max", 536), ("latest", 779)])
 def test_how_much_is_kept(repeats: str, most: int) -> None:
-    """As many as the rules leave by definition; for latest, pairs of object and stream that live."""
+    """As many as the rules leave; for latest, the live pairs of object and stream."""
     rng = np.random.default_rng(3)
     n, objects = 6000, 400
     table = pa.table({
