@@ -100,8 +100,7 @@ def paper_layer(
     lefts = _by_cell(left.cell, left_active, len(left.cells))
     rights = _by_cell(right.cell, right_active, len(right.cells))
     pairs = np.empty((64, 2), np.int64)
-    none = len(pairs) * 0
-    pairs, middle = _join(left, left_sky, right, rights, pairs, none)
+    pairs, middle = _join(left, left_sky, right, rights, pairs, 0)
     lefts = _thinned(lefts, left_gone)
     pairs, total = _join(right, right_sky, left, lefts, pairs, middle)
     for n in range(middle, total):

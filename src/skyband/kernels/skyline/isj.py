@@ -65,8 +65,7 @@ def join_layer(
     # P1 joins the left local skyline with all of the right, P2 the rest of the left with the right
     # local skyline.
     pairs = np.empty((64, 2), np.int64)
-    none = len(pairs) * 0  # not the literal 0, for which numba would compile the callee once more
-    pairs, middle = _join(left, left_sky, right, rights, pairs, none)
+    pairs, middle = _join(left, left_sky, right, rights, pairs, 0)
     lefts = _thinned(lefts, left_gone)
     pairs, total = _join(right, right_sky, left, lefts, pairs, middle)
     for n in range(middle, total):
