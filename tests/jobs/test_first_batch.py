@@ -69,11 +69,11 @@ def test_one_shard_per_fifty_megabytes(
 
 
 def test_summaries_are_measured_on_some_rows() -> None:
-    few, many = ({"": FirstRows(flows(), rows)} for rows in (ROWS, 1_000 * ROWS))
+    few, many = ({"": FirstRows(flows(), rows)} for rows in (ROWS, 3_000 * ROWS))
     # Seven panes of ten rows are small; counts are sent of nearly every flow of a pane.
     assert summary_bytes(SCORES, few) < 10_000
     assert ROWS < summary_bytes(COUNTS, few) < 10 * ROWS
-    assert summary_bytes(COUNTS, many) == pytest.approx(1_000 * summary_bytes(COUNTS, few))
+    assert summary_bytes(COUNTS, many) == pytest.approx(3_000 * summary_bytes(COUNTS, few))
     assert split_of([SCORES], many).shards == 1
     alone = split_of([COUNTS], many, cores=8)
     assert 4 <= alone.shards <= 8

@@ -2,8 +2,8 @@
 
     bytes of summaries per batch    one key takes in 50 MB within a second or two
     score top-k    20 M rows  3 kB  ─► 1 shard
-    exact counts   20 M rows 84 MB  ─► 2 shards
-    fused top-k    20 M rows 720 MB ─► 15 shards, but no more than cores on one machine
+    exact counts   60 M rows 84 MB  ─► 2 shards
+    fused top-k    20 M rows 220 MB ─► 5 shards, but no more than cores on one machine
 
 The bytes are an estimate from some rows of the first batch. The number becomes part of the state,
 so a checkpoint keeps the number that it was started with.
