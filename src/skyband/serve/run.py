@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.errors import EngineError
+from skyband.errors import EngineError, how_to_install
 from skyband.jobs import Job, check_ready
 from skyband.query import Query
 from skyband.serve.board import Schemas
@@ -34,7 +34,7 @@ def require_packages() -> None:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as missing:
-        raise EngineError(f"serve needs {missing.name}: pip install 'skyband[serve]'") from None
+        raise EngineError(f"serve needs {missing.name}: {how_to_install('serve')}") from None
 
 
 def serve_job(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband import errors
-from skyband.errors import EngineError, SkybandError
+from skyband.errors import EngineError, SkybandError, how_to_install
 
 __all__ = [
     "PARTITIONS", "advise_partitions", "check_session", "cores_of", "error_of", "first_line",
@@ -51,7 +51,7 @@ def require_packages() -> None:
         except ImportError as problem:
             raise EngineError(
                 f"Spark needs the package {package}, which cannot be imported here ({problem}); "
-                "install it with: pip install 'skyband[spark]'"
+                f"install it with: {how_to_install('spark')}"
             ) from problem
 
 
