@@ -11,12 +11,9 @@ Spark reports as written.
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -41,6 +38,7 @@ from lab.benchmarks.spark_cases import (
     sides,
     sources_of,
 )
+from lab.benchmarks.spark_told import Told, latency, spent
 
 ROWS = 10_000_000
 FILES = 20
@@ -77,20 +75,6 @@ NATIVE_TARGETS = {"count top-k": 15, "score top-k": 10}
 # Measuring ------------------------------------------------------------------------------------
 
 
-@dataclass
-class Told:
-    """What one run of a streaming query reported about itself."""
-
-    rows: int
-    speed: float
-    """Rows per second after the first batch."""
-    batch_seconds: float
-    shuffled: int
-    state_bytes: int
-    parts: dict[str, float] = field(default_factory=dict)
-    """Milliseconds per batch, by phase."""
-
-
 class Benchmark:
     def __init__(self, spark: Any, folder: Path, rows: int, progress: Progress) -> None:
         self.spark = spark
@@ -124,7 +108,7 @@ class Benchmark:
             yield {
                 "case": name,
                 "M rows/s": told.speed / 1e6,
-                "s a batch": told.batch_seconds,
+                "s per batch": told.batch_seconds,
                 "target × mapInArrow": TARGETS.get(name),
                 "× mapInArrow": told.speed / floor.speed,
                 "× embedded": told.speed / self.embedded(query),
@@ -144,7 +128,7 @@ class Benchmark:
         yield from self.native(found, own)
         yield from aims(self, own["count top-k"])
         yield from self.growth()
-        yield self.latency()
+        yield latency(self)
         for name, told in {"mapInArrow that counts": floor, **found}.items():
             yield {"group": "Milliseconds of a batch", "case": name, **told.parts}
 
@@ -196,7 +180,7 @@ class Benchmark:
                 "group": GROWTH,
                 "case": name,
                 "M rows/s": told.speed / 1e6,
-                "s a batch of 1 M": told.batch_seconds,
+                "s per batch of 1 M": told.batch_seconds,
                 "MB shuffled": told.shuffled / 1e6,
                 "state MB": told.state_bytes / 1e6,
             }
@@ -274,7 +258,7 @@ class Benchmark:
         return files(self.spark, folder, files_per_batch=most)
 
     def records(self, folder: Path) -> Any:
-        """JSON records that the workers read, one file a batch."""
+        """JSON records that the workers read, one file per batch."""
         from skyband.spark.json_source import json_frame
 
         reader = self.spark.readStream.schema("value binary").option("maxFilesPerTrigger", 1)
@@ -289,65 +273,7 @@ class Benchmark:
         store = self.spark.sparkContext._jsc.sc().statusStore()
         return int(store.executorSummary("driver").totalShuffleWrite())
 
-    def latency(self) -> dict[str, Any]:
-        """Seconds from a window's end to its rows in the sink, with a trigger of one second."""
-        self.progress("latency")
-        window = sb.TimeWindow("5 seconds", slide="1 second")
-        query = sb.TopK(k=10, score="value", time="timestamp", window=window)
-        frame = self.spark.readStream.format("rate").option("rowsPerSecond", 10_000).load()
-        waits: list[float] = []
-
-        def sink(answers: Any, _: int) -> None:
-            ends = {row.window_end for row in answers.select("window_end").distinct().collect()}
-            now = datetime.now(UTC).timestamp()
-            waits.extend(now - end.timestamp() for end in ends)
-
-        writer = ranking(query)({"": frame}).writeStream.foreachBatch(sink)
-        writer = writer.trigger(processingTime="1 second").outputMode("append")
-        stream = writer.option("checkpointLocation", self.checkpoint()).start()
-        stream.awaitTermination(45)
-        batches = [each.batchDuration / 1000 for each in stream.recentProgress]
-        for _ in range(500):
-            if not stream.status["isTriggerActive"]:
-                break  # between two batches, so that none is cut short
-            time.sleep(0.01)
-        stream.stop()
-        steady = waits[len(waits) // 3 :] or [float("nan")]
-        batch = statistics.median(batches[len(batches) // 3 :] or [float("nan")])
-        # The source delivers rows at the end of their second, so a window's last rows come later.
-        bound = 1 + 2 * batch + 1
-        return {
-            "group": "Latency: trigger 1 s, 10,000 rows/s, window 5 s every second",
-            "case": "from a window's end to its rows in the sink",
-            "windows": len(waits),
-            "median s": statistics.median(steady),
-            "greatest s": max(steady),
-            "target median s": 4,
-            "s a batch": batch,
-            "% within a trigger and two batches": 100
-            * sum(wait <= bound for wait in steady)
-            / len(steady),
-        }
-
 
 def _of_flows(build: Callable[[Any], Any]) -> Callable[[dict[str, Any]], Any]:
     """A native query as ``measure`` takes it."""
     return lambda frames: build(frames["flows"])
-
-
-def spent(batches: list[Any]) -> dict[str, float]:
-    """Where the milliseconds of a batch went, on average."""
-
-    def mean(*names: str) -> float:
-        total = sum(b.durationMs.get(n, 0) for b in batches for n in names)
-        return float(total / len(batches))
-
-    commits = [sum(o.commitTimeMs for o in batch.stateOperators) for batch in batches]
-    return {
-        "all": mean("triggerExecution"),
-        "finding files": mean("latestOffset", "getBatch"),
-        "planning": mean("queryPlanning"),
-        "logs": mean("walCommit", "commitOffsets"),
-        "work": mean("addBatch"),
-        "of it state commits (all tasks)": sum(commits) / len(commits),
-    }

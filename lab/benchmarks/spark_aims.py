@@ -26,7 +26,8 @@ import skyband as sb
 from lab.benchmarks.spark_cases import HOUR, flows, queries, ranking
 
 if TYPE_CHECKING:
-    from lab.benchmarks.spark import Benchmark, Told
+    from lab.benchmarks.spark import Benchmark
+    from lab.benchmarks.spark_told import Told
 
 GROUP = "Figures to reach"
 BATCH_ROWS = 20_000_000
