@@ -173,7 +173,7 @@ class Synopsis(ABC, Generic[Q]):
 
         ``validate`` finds no bad row among rows without nulls that pass. Tests get fixed-width
         values as a numpy array, others as an Arrow array. A class that overrides ``validate``
-        overrides this, too. None (the default) if bad rows cannot be told this way.
+        overrides this, too. None (the default) if bad rows cannot be found this way.
         """
         return None
 

@@ -98,6 +98,10 @@ class OpenPanes:
         assert held is not None
         return held.take(np.isin(held.stamp, panes)).ordered()
 
+    def another(self) -> OpenPanes:
+        """An empty holder for summaries of the same query."""
+        return OpenPanes(self._combine)
+
     def empty(self) -> None:
         """Drop all pieces."""
         self.pieces = []

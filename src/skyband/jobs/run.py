@@ -14,7 +14,7 @@ from skyband.jobs.job import Job
 from skyband.jobs.reading import packages_of
 from skyband.jobs.report import Tell
 from skyband.jobs.spark_reports import Reports
-from skyband.jobs.starting import Metrics, start
+from skyband.jobs.starting import start
 from skyband.jobs.stopping import Stop
 from skyband.spark.closing import plan_closing
 from skyband.spark.metrics import log
@@ -25,7 +25,7 @@ from skyband.spark.requirements import (
     start_session,
 )
 
-__all__ = ["run", "start_job"]
+__all__ = ["run", "session_of"]
 
 _SLOW_START = "Python worker failed to connect back"
 """Spark's message when a worker did not start within its fixed ten seconds: a busy machine."""
@@ -136,9 +136,3 @@ def session_of(job: Job, verbose: bool = True) -> Any:
     if not verbose:
         settings.setdefault("spark.log.level", "ERROR")
     return start_session(job.master, job.name, settings, quiet=not verbose)
-
-
-def start_job(job: Job, session: Any) -> tuple[list[Any], Metrics | None]:
-    """Start the streaming query of a job; returns it in a list, and its metrics, if any."""
-    running = start(job, session)
-    return [running.query], running.metrics

@@ -284,7 +284,7 @@ class Bucket:
         if not len(runs):
             return
         self._changed = True
-        added = self.plan.open_panes()
+        added = self.plan.open_panes() if session is None else session.open.another()
         added.take(runs.ordered())
         whole = added.whole()
         assert whole is not None
