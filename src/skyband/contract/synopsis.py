@@ -193,6 +193,13 @@ class Synopsis(ABC, Generic[Q]):
         ``shares_summaries``.
         """
 
+    def lean(self, runs: Runs) -> Runs:
+        """Summaries without what no answer can show, before they travel; by default, the same.
+
+        Called only where the first bad row ends the query, once per partition of a batch.
+        """
+        return runs
+
     def narrowed(self, runs: Runs) -> Runs:
         """Summaries for this query's k, from those made for a greater k; by default, the same."""
         return runs
