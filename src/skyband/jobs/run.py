@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 
 from skyband.errors import EngineError
 from skyband.jobs.batches import Follower
-from skyband.jobs.first_batch import sharded
+from skyband.jobs.first_batch import needs_session, sharded
 from skyband.jobs.job import Job
 from skyband.jobs.reading import packages_of
 from skyband.jobs.report import Tell
@@ -57,12 +57,10 @@ def run(
     ``follower`` is shown the answers; ``stopping`` lets another thread end the job.
     """
     own = session is None
-    if "://" not in job.checkpoint:
-        job = sharded(job)
     with stopping or Stop() as stop:
         try:
             if session is None:
-                session = session_of(job, verbose)
+                session, job = _prepared(job, verbose)
             stop.listen()
             stop.after(seconds)
             _run(job, session, stop, tell, follower)
@@ -74,6 +72,20 @@ def run(
             if own and session is not None:
                 with suppress(Exception):
                     session.stop()
+
+
+def _prepared(job: Job, verbose: bool) -> tuple[Any, Job]:
+    """A session for a job, and the job with its number of shards."""
+    early = job if needs_session(job) else sharded(job)
+    session = session_of(early, verbose)
+    late = sharded(early, session)
+    if late.shards != 1 and PARTITIONS not in job.spark:
+        session.conf.set(PARTITIONS, str(partitions_for(_keys(late), job.master)))
+    return session, late
+
+
+def _keys(job: Job) -> int:
+    return sum(state_keys(query, job.shards) for query in job.queries.values())
 
 
 def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follower | None) -> None:
@@ -129,8 +141,7 @@ def session_of(job: Job, verbose: bool = True) -> Any:
     needed = packages_of({section.kind for section in sections}, formats)
     if needed and not ({"spark.jars", "spark.jars.packages"} & set(settings)):
         settings["spark.jars.packages"] = ",".join(needed)
-    keys = sum(state_keys(query, job.shards) for query in job.queries.values())
-    settings.setdefault(PARTITIONS, partitions_for(keys, job.master))
+    settings.setdefault(PARTITIONS, partitions_for(_keys(job), job.master))
     settings.setdefault(_STOP, "10s")
     settings.setdefault(_PATIENCE, "120s")
     if not verbose:
