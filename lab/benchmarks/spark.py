@@ -16,7 +16,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -43,6 +42,7 @@ from lab.benchmarks.spark_cases import (
     sources_of,
 )
 from lab.benchmarks.spark_growth import growth, hundred_nodes, latency
+from lab.benchmarks.spark_told import Told, spent
 
 ROWS = 10_000_000
 FILES = 20
@@ -82,28 +82,6 @@ NATIVE_TARGETS = {"count top-k": 15, "score top-k": 10}
 
 
 # Measuring ------------------------------------------------------------------------------------
-
-
-@dataclass
-class Told:
-    """What a run of a streaming query reported about itself."""
-
-    rows: int
-    speed: float
-    """Rows per second after the first batch."""
-    batch_seconds: float
-    batches: int
-    shuffled: int
-    packed: int
-    """Bytes of all summaries."""
-    state_bytes: int
-    parts: dict[str, float] = field(default_factory=dict)
-    """Milliseconds per batch, by phase."""
-
-    @property
-    def mega(self) -> float:
-        """Millions of rows per second."""
-        return self.speed / 1e6
 
 
 class Benchmark:
@@ -147,7 +125,7 @@ class Benchmark:
             yield {
                 "case": name,
                 "M rows/s": told.mega,
-                "s a batch": told.batch_seconds,
+                "s per batch": told.batch_seconds,
                 "through Spark's reader M rows/s": through,
                 "× mapInArrow": told.speed / floor.speed,
                 "× embedded": told.speed / self.embedded(query),
@@ -334,21 +312,3 @@ class Benchmark:
 def first(upto: int) -> str:
     """The names of the first files."""
     return f"{{{','.join(f'{number:03}' for number in range(upto))}}}.parquet"
-
-
-def spent(batches: list[Any]) -> dict[str, float]:
-    """Where the milliseconds of a batch went, on average."""
-
-    def mean(*names: str) -> float:
-        total = sum(b.durationMs.get(n, 0) for b in batches for n in names)
-        return float(total / len(batches))
-
-    commits = [sum(o.commitTimeMs for o in batch.stateOperators) for batch in batches]
-    return {
-        "all": mean("triggerExecution"),
-        "finding files": mean("latestOffset", "getBatch"),
-        "planning": mean("queryPlanning"),
-        "logs": mean("walCommit", "commitOffsets"),
-        "work": mean("addBatch"),
-        "of it state commits (all tasks)": sum(commits) / len(commits),
-    }

@@ -25,7 +25,8 @@ from lab.benchmarks.spark_cases import HOUR, flows, queries, ranking
 from lab.benchmarks.spark_growth import grouped
 
 if TYPE_CHECKING:
-    from lab.benchmarks.spark import Benchmark, Told
+    from lab.benchmarks.spark import Benchmark
+    from lab.benchmarks.spark_told import Told
 
 GROUP = "Figures to reach"
 BATCH_ROWS = 20_000_000

@@ -12,7 +12,8 @@ import skyband as sb
 from lab.benchmarks.spark_cases import WINDOW, queries, ranking
 
 if TYPE_CHECKING:
-    from lab.benchmarks.spark import Benchmark, Told
+    from lab.benchmarks.spark import Benchmark
+    from lab.benchmarks.spark_told import Told
 
 GROWTH = "Growth: score top-k over shards and groups, batches of 1 M rows"
 NODES = "A hundred nodes of eight cores, estimated from these figures"
@@ -41,7 +42,7 @@ def growth(bench: Benchmark) -> Iterator[dict[str, Any]]:
             "group": GROWTH,
             "case": name,
             "M rows/s": told.mega,
-            "s a batch": told.batch_seconds,
+            "s per batch": told.batch_seconds,
             "MB shuffled": told.shuffled / 1e6,
             "state MB": told.state_bytes / 1e6,
         }
@@ -107,7 +108,7 @@ def latency(bench: Benchmark) -> dict[str, Any]:
         "median s": statistics.median(steady),
         "greatest s": max(steady),
         "target median s": 4,
-        "s a batch": batch,
+        "s per batch": batch,
         "% within a trigger and two batches": 100
         * sum(wait <= bound for wait in steady)
         / len(steady),

@@ -90,18 +90,18 @@ def _check_alike(queries: Mapping[str, Query], sources: list[Any]) -> None:
                 if any(source in each.sources for each in queries.values()):
                     raise EngineError(
                         f"query {name!r} does not read source {source!r}: on Spark every query of "
-                        "a board reads all its sources, for a Spark query has one watermark; rank "
-                        "this query by itself"
+                        "a board reads all its sources, because a Spark query has one watermark; "
+                        "rank this query by itself"
                     )
-                continue  # no query reads it, which is told when the query is bound
+                continue  # no query reads it, which is an error when the query is bound
             if source is not None and not query.sources:
                 continue
             time, wanted = query.time_of(source), queries[first].time_of(source)
             if time != wanted:
                 raise EngineError(
                     f"query {name!r} has time={time!r} and query {first!r} has time={wanted!r}: on "
-                    "Spark all queries of a board read one time column per source, for a Spark "
-                    "query has one watermark; rank this query by itself"
+                    "Spark all queries of a board read one time column per source, because a "
+                    "Spark query has one watermark; rank this query by itself"
                 )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband import errors
-from skyband.errors import EngineError, SkybandError
+from skyband.errors import EngineError, SkybandError, how_to_install
 from skyband.spark.masters import local_cores, master_of
 
 __all__ = [
@@ -52,7 +52,7 @@ def require_packages() -> None:
         except ImportError as problem:
             raise EngineError(
                 f"Spark needs the package {package}, which cannot be imported here ({problem}); "
-                "install it with: pip install 'skyband[spark]'"
+                f"install it with: {how_to_install('spark')}"
             ) from problem
 
 
