@@ -101,7 +101,7 @@ def sliding(rows: int, progress: Progress) -> list[dict[str, Any]]:
         work: dict[str, Callable[[], Any]] = {"skyband": lambda q=query: rank(table, q)}
         if name in ("exact", "fsw"):
             work["duckdb"] = lambda: by_hand(connection, table)
-            work["duckdb, a query a window"] = lambda: window_by_window(connection, table)
+            work["duckdb, one query per window"] = lambda: window_by_window(connection, table)
         size = dict.fromkeys(work, rows)
         if name == "fsw":
             more, fewer = _peers(connection, table, progress)

@@ -134,6 +134,12 @@ TARGETS = (
     ),
     Target(
         "frequency",
+        "skyband.kernels.frequency.instances",
+        {"HeavyHitters": ("ss", "fss")},
+        EXACTNESS,
+    ),
+    Target(
+        "frequency",
         "skyband.kernels.frequency.fsw",
         {"HeavyHitters": ("fsw", "fsw-r", "fsw-f")},
         (

@@ -1,4 +1,4 @@
-"""Pictures of answers, drawn with matplotlib (``pip install 'skyband[plots]'``).
+"""Pictures of answers, drawn with matplotlib (extra ``plots``).
 
 Every function takes what ``rank`` or ``watch`` gives, draws into ``ax`` (or into a new figure) and
 returns the axes. Lines, bars and points are labelled where they end, so that no legend is needed,

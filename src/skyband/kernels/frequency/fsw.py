@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.arrays import Array, Codes, Hashes, Ints, Mask
+from skyband.arrays import Array, Codes, Ints, Mask
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
 from skyband.kernels.core.room import with_room
@@ -23,20 +23,7 @@ from skyband.kernels.frequency.fsw_rows import (
     of_group,
 )
 from skyband.kernels.frequency.item_heap import sift, table_remove
-
-
-class Pushed(NamedTuple):
-    """Panes: ``known`` items with counts and errors, then rows; ``offsets`` split both by run."""
-
-    stamp: Ints
-    keys: Hashes
-    weights: Array
-    offsets: Ints
-    known: Hashes
-    counts: Array
-    errors: Array
-    known_offsets: Ints
-    missing: Array
+from skyband.kernels.frequency.pushed import Pushed
 
 
 @jit

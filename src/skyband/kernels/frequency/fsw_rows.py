@@ -287,4 +287,4 @@ def feed(
         if full:
             low[0] = past + active + add
             slack[0] = err[slot]
-            sift(heap, capacity, capacity - capacity, low, slack)
+            sift(heap, capacity, 0, low, slack)
