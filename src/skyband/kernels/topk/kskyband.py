@@ -287,8 +287,8 @@ class Skyband:
         other.groups = self.groups.copy()
         other._held = self._held  # noqa: SLF001 - of the same class
         other._unit_of = np.full(len(self.groups), -1, np.int32)  # noqa: SLF001 - same
-        other.used, sequence = self._held, np.arange(len(self.groups))
-        other.rows, other.order = np.empty((other.used, 4), np.int64), np.empty(other.used, np.int32)
+        n, sequence = self._held, np.arange(len(self.groups))
+        other.used, other.rows, other.order = n, np.empty((n, 4), np.int64), np.empty(n, np.int32)
         compact(self.rows, self.order, other.groups, sequence, other.rows, other.order)
         return other
 
