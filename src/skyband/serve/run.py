@@ -98,6 +98,7 @@ def serve_answers(
     host: str = "127.0.0.1",
     port: int = PORT,
     started: Callable[[str], None] | None = None,
+    engine: str = "local",
 ) -> None:
     """Show the answers of a query that runs elsewhere: ``answers`` is a thread's work."""
     _ready(host)
@@ -106,7 +107,7 @@ def serve_answers(
     with listen(host, port) as taken, tempfile.TemporaryDirectory(prefix="skyband-") as folder:
         shown = Shown({title: query}, schemas, Path(folder))
         threading.Thread(target=answers, args=(shown,), name="skyband-answers", daemon=True).start()
-        _serve(shown, dict.fromkeys(schemas, "files"), title, [], taken, host, (), started)
+        _serve(shown, dict.fromkeys(schemas, "files"), title, [], taken, host, (), started, engine)
 
 
 @contextmanager
