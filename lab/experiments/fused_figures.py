@@ -150,8 +150,8 @@ def figure_5_correlation(run: Run) -> dict[int, dict[float, Measured]]:
         judge(
             f"kept-{window}", cases, about(1.0), unit="× the paper's figure",
             why=f"""From ρ = {low} to {high} what is kept {moved(kept[0], kept[1], ".0f")}; in the
-            paper it {moved(*ends, ".0f")}. The paper gives neither C, which a table below varies, nor when
-            it counts.""",
+            paper it {moved(*ends, ".0f")}. The paper gives neither C, which a table below varies,
+            nor when it counts.""",
         )  # fmt: skip
     rises = {
         f"window {w:,}": each[high].precision - each[low].precision for w, each in found.items()
