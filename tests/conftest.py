@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import os
 import shutil
 import subprocess
 import tempfile
@@ -15,6 +16,9 @@ import pytest
 from hypothesis import settings
 
 from support import postgres_server, shares, spark_session
+
+# Two workers compile side by side already; the tests of the second process start it themselves.
+os.environ.setdefault("SKYBAND_COMPILE_AHEAD", "0")
 
 # No deadline: kernels may be compiled in the middle of an example.
 settings.register_profile("skyband", deadline=None)

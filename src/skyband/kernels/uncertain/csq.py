@@ -209,8 +209,7 @@ def _update_compressed(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int)
         stage[i] = now[i]
     staged = 0
     at = 0
-    none = at  # not the literal, for which numba would compile the callee once more
-    mark(marks, staged, at, n_now, none, oldest_pane(rows, now, n_now))
+    mark(marks, staged, at, n_now, 0, oldest_pane(rows, now, n_now))
     staged += 1
     at += n_now
     e = last - 1

@@ -152,8 +152,7 @@ def append_staged(q: Queue, stage: Ints, marks: Ints, staged: int, newest_first:
 @jit
 def append_set(rows: Rows, q: Queue, slots: Ints, n: int) -> Queue:
     """Append a compact set without a second list."""
-    none = n - n  # not the literal, for which numba would compile the callee once more
-    return append(q, slots, n, slots, none, oldest_pane(rows, slots, n))
+    return append(q, slots, n, slots, 0, oldest_pane(rows, slots, n))
 
 
 @jit
