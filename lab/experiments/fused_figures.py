@@ -146,12 +146,12 @@ def figure_5_correlation(run: Run) -> dict[int, dict[float, Measured]]:
             for rho, theirs in zip((low, high), ends, strict=True)
             for name, setting in (("the paper's", "eaa-approx"), (HALF, HALF))
         }
-        ours = [found[window][rho].retained["eaa-approx"] for rho in (low, high)]
+        kept = [found[window][rho].retained["eaa-approx"] for rho in (low, high)]
         judge(
             f"kept-{window}", cases, about(1.0), unit="× the paper's figure",
-            why=f"""From ρ = {low} to {high} what ours keeps {moved(*ours, ".0f")}, the paper's
-            {moved(*ends, ".0f")}. The paper gives neither C, which a table below varies, nor when
-            it counts.""",
+            why=f"""From ρ = {low} to {high} what is kept {moved(kept[0], kept[1], ".0f")}; in the
+            paper it {moved(*ends, ".0f")}. The paper gives neither C, which a table below varies,
+            nor when it counts.""",
         )  # fmt: skip
     rises = {
         f"window {w:,}": each[high].precision - each[low].precision for w, each in found.items()

@@ -144,10 +144,10 @@ class WitnessIsj(Isj):
 
     def forget_index(self) -> None:
         super().forget_index()
-        self.witness = [np.zeros((0, 2), np.int64)] * 2
+        self.witness: list[Ints] = [np.zeros((0, 2), np.int64)] * 2
         self.base = [0, 0]
-        self.bound = [np.zeros((0, 0), np.int64)] * 2
-        self.known = [np.zeros(0, np.bool_)] * 2
+        self.bound: list[Ints] = [np.zeros((0, 0), np.int64)] * 2
+        self.known: list[Mask] = [np.zeros(0, np.bool_)] * 2
 
     def iterated(
         self, firsts: tuple[int, int], fabric: Fabric, sharing: Sharing, shares: Ints
@@ -164,8 +164,9 @@ class WitnessIsj(Isj):
                 bound[:have], known[:have] = self.bound[at], self.known[at]
             self.bound[at], self.known[at] = bound, known
         pairs, sizes, self.settled = witness_window(
-            left, right, (one, two), tuple(self.witness), tuple(self.bound), tuple(self.known),
-            self.counts, self.local_counts,
+            left, right, (one, two), (self.witness[0], self.witness[1]),
+            (self.bound[0], self.bound[1]), (self.known[0], self.known[1]), self.counts,
+            self.local_counts,
         )  # fmt: skip
         self.layers = [(a, b) for a, b in sizes.tolist()]
         return (pairs[:, LEFT].copy(), pairs[:, RIGHT].copy()), NO_FABRIC

@@ -65,7 +65,7 @@ def pooled(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     return np.frombuffer(pa.allocate_buffer(size), dtype).reshape(shape)
 
 
-def copied(array: Array, dtype: npt.DTypeLike = None) -> Array:
+def copied(array: Array, dtype: npt.DTypeLike | None = None) -> Array:
     """A copy in a ``pooled`` array, of this type if one is given."""
     copy = pooled(array.shape, array.dtype if dtype is None else dtype)
     copy[...] = array

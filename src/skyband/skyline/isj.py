@@ -95,7 +95,7 @@ class Isj(LiveSynopsis):
         """The pairs of the skyline, and the fabric of shared layers for the next window."""
         (left, one), (right, two) = (self._side(at, firsts[at]) for at in (0, 1))
         pairs, sizes, *kept, fabric = join_window(
-            left, right, (one, two), tuple(self.kept), fabric, sharing, self.counts,
+            left, right, (one, two), (self.kept[0], self.kept[1]), fabric, sharing, self.counts,
             self.local_counts, shares, self.rebuilds,
         )  # fmt: skip
         # With several segments, cells are numbered anew in every window.

@@ -180,7 +180,7 @@ class Skyband:
 
     def _plan(self, run_group: Codes, units: Codes, low: Ints | int, high: Ints | int) -> Plan:
         """The groups in ``units`` with their windows, then the others that have runs."""
-        highest = max(int(run_group.max(initial=-1)), int(units.max(initial=-1)))
+        highest = max(_highest(run_group), _highest(units))
         self._reserve_groups(max(highest, 0) + 1)
         if highest > 0:
             order, n_units, starts, index = index_runs(
@@ -287,8 +287,8 @@ class Skyband:
         other.groups = self.groups.copy()
         other._held = self._held  # noqa: SLF001 - of the same class
         other._unit_of = np.full(len(self.groups), -1, np.int32)  # noqa: SLF001 - same
-        other.used, sequence = self._held, np.arange(len(self.groups))
-        other.rows, other.order = np.empty((other.used, 4), np.int64), np.empty(other.used, np.int32)
+        n, sequence = self._held, np.arange(len(self.groups))
+        other.used, other.rows, other.order = n, np.empty((n, 4), np.int64), np.empty(n, np.int32)
         compact(self.rows, self.order, other.groups, sequence, other.rows, other.order)
         return other
 
@@ -346,3 +346,7 @@ class Skyband:
                 for i, row in enumerate(ahead):
                     assert row[PANE] >= first
                     assert sum(other[PANE] >= row[PANE] for other in ahead[:i]) < self.k
+
+
+def _highest(groups: Codes) -> int:
+    return int(groups[0]) if len(groups) == 1 else int(groups.max(initial=-1))
