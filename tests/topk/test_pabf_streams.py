@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import skyband as sb
-from skyband.topk.pabf import filters
+from skyband.kernels.topk import pabf_filter
 from skyband.topk.pabf.filters import FILTERS
 
 Scores = npt.NDArray[np.float64]
@@ -209,13 +209,13 @@ def test_real_trades(filter_name: str) -> None:
 
 def test_integers_of_all_widths_are_one_type_to_the_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be compiled for each width, seconds each time."""
-    seen, run = set(), filters.kernel.filter_runs
+    seen, run = set(), pabf_filter.filter_runs
 
     def recorded(score: Any, *rest: Any) -> Any:
         seen.add(str(score.dtype))
         return run(score, *rest)
 
-    monkeypatch.setattr(filters.kernel, "filter_runs", recorded)
+    monkeypatch.setattr(pabf_filter, "filter_runs", recorded)
     window = sb.CountWindow(100, slide=20)
     query = sb.TopK(k=2, score="x", window=window, algorithm="pabf", epsilon=1.0)
     values = np.random.default_rng(1).integers(0, 100, 400)
