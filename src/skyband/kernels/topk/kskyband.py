@@ -60,8 +60,6 @@ from skyband.kernels.topk.kskyband_steps import (
 from skyband.kernels.topk.runs import Runs
 
 _MANY = 64  # after so many groups, estimate what the others will need
-
-
 _MOST_ROOM = 8  # times the rows that are held: with more, room is given back
 
 
