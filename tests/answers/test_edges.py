@@ -16,7 +16,7 @@ import oracle
 import skyband as sb
 from skyband import registry
 from skyband.answers.later import Later
-from support import command_line, conformance, streams
+from support import command_line, conformance, sending, streams
 
 SECOND = 1_000_000
 WINDOW = sb.TimeWindow("2 s", slide="1 s")
@@ -94,7 +94,7 @@ def test_every_query_and_its_changes(kind: str, zone: str | None) -> None:
         settings = conformance.SETTINGS[kind][-1]
         window = oracle.TimeWindow(30, 7, lateness=6)
         stream = conformance.long_stream(kind, settings, window, "uniform")
-        batches, _, table = conformance.sent(stream, settings)
+        batches, _, table = sending.sent(stream, settings)
         zoned = [_zoned(batch, moment) for batch in batches]
         asked = conformance.query_of(kind, window, settings, _zoned(table, moment))
         monitor = sb.Monitor(asked)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array, Codes, Ints, Saved, State
+from skyband.arrays import Array, Codes, Ints, Saved, State, copied
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, pick
 from skyband.kernels.core.borrow import frozen
@@ -173,7 +173,8 @@ class SkybandTopK(TopKSynopsis):
         return tops._replace(window=by_group[tops.window].astype(np.int32))
 
     def _partial(self, tops: kernel.Tops, numbers: Ints) -> Runs:
-        columns: dict[str, Any] = {"key": tops.key, "tie": tops.tie}
+        # The answer may show ties as they are: a view would keep all that the kernel wrote alive.
+        columns: dict[str, Any] = {"key": tops.key, "tie": copied(tops.tie)}
         columns |= self.payload.gather(tops.slot)
         return Runs(numbers, tops.group, {"rows": Part(tops.offsets, columns)})
 
