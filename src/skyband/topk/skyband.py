@@ -22,6 +22,7 @@ from skyband.topk.payload import Payload, Value, payload_for
 __all__ = ["SkybandTopK"]
 
 _NONE = np.zeros(0, np.int64)
+_ONE = np.zeros(1, np.int32)
 _NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 _MOST_TO_INSERT = 64  # the greatest k for which panes are sorted by insertion
 
@@ -162,7 +163,8 @@ class SkybandTopK(TopKSynopsis):
         slots = self.payload.add(part)
         runs = (panes.stamp, panes.group, part.offsets, part["key"], part["tie"], slots)
         if windows.group is None:
-            order = np.argsort(windows.ranks).astype(np.int32)
+            one = len(windows.ranks) == 1
+            order = _ONE if one else np.argsort(windows.ranks).astype(np.int32)
             return self.band.fold(*runs, windows.first, windows.end, order)
         by_group = np.lexsort((windows.number, windows.group))
         tops = self.band.fold_each(
