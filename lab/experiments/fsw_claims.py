@@ -302,6 +302,10 @@ def _guarantees(found: Found, crowding: dict[str, Cells]) -> list[Finding]:
         Finding(
             "tau",
             {c: each.tau <= each.capacity / each.expected for c, each in crowding.items()},
+            "; ".join(
+                f"{c}: τ = {each.tau}, m / E(D_max) = {each.capacity / each.expected:.0f}"
+                for c, each in crowding.items()
+            ),
         ),
         Finding(
             "tau-mended",

@@ -261,6 +261,18 @@ TARGETS = (
     ),
     Target(
         "skyline",
+        "skyband.kernels.skyline.cells",
+        {"SkylineJoin": ("isj",)},
+        ("kernels/test_isj_kernels.py", "skyline/test_skyline_join.py small_join"),
+    ),
+    Target(
+        "skyline",
+        "skyband.kernels.skyline.fabric",
+        {"SkylineJoin": ("lsj",)},
+        ("skyline/test_skyline_join.py small_join", "contract/test_counters.py lsj"),
+    ),
+    Target(
+        "skyline",
         "skyband.kernels.skyline.local_sky",
         {"SkylineJoin": ("lsj",)},
         ("kernels/test_local_sky_kernels.py",),
