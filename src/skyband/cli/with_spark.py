@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from skyband.errors import EngineError, SkybandError
+from skyband.errors import EngineError, SkybandError, how_to_install
 from skyband.query import Query
 from skyband.spark.requirements import error_of
 
@@ -66,7 +66,7 @@ def rank_on_spark(
 def _engine() -> Any:
     if find_spec("pyspark") is None:
         raise EngineError(
-            "--engine spark needs PySpark and Java 17: pip install 'skyband[spark]', "
+            f"--engine spark needs PySpark and Java 17: {how_to_install('spark')}, "
             "or leave --engine out to run in this process"
         )
     from skyband import spark

@@ -173,7 +173,7 @@ class Synopsis(ABC, Generic[Q]):
 
         ``validate`` finds no bad row among rows without nulls that pass. Tests get fixed-width
         values as a numpy array, others as an Arrow array. A class that overrides ``validate``
-        overrides this, too. None (the default) if bad rows cannot be told this way.
+        overrides this, too. None (the default) if bad rows cannot be found this way.
         """
         return None
 
@@ -192,6 +192,13 @@ class Synopsis(ABC, Generic[Q]):
         others. Otherwise they are of any length. Called only if the class declares
         ``shares_summaries``.
         """
+
+    def lean(self, runs: Runs) -> Runs:
+        """Summaries without what no answer can show, before they travel; by default, the same.
+
+        Called only where the first bad row ends the query, once per partition of a batch.
+        """
+        return runs
 
     def narrowed(self, runs: Runs) -> Runs:
         """Summaries for this query's k, from those made for a greater k; by default, the same."""

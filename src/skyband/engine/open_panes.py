@@ -122,6 +122,10 @@ class OpenPanes:
         assert held is not None
         return held.take(np.isin(held.stamp, panes)).ordered()
 
+    def another(self) -> OpenPanes:
+        """An empty holder for summaries of the same query."""
+        return OpenPanes(self._combine)
+
     def empty(self) -> None:
         """Drop all pieces."""
         self.pieces = []
@@ -200,7 +204,7 @@ class OpenPanes:
 
     def _merged(self, many: Sequence[Runs]) -> Runs:
         runs = Runs.concat(many).ordered()
-        return self._combine(runs) if runs.repeats.any() else runs
+        return self._combine(runs) if len(runs) > 1 and runs.repeats.any() else runs
 
     def _settle(self) -> None:
         self.pieces = [self._combined(self.pieces)]

@@ -198,7 +198,7 @@ class _Following:
 
         try:
             run(self.job, session, self.reported, None, False, self, stop)
-        except Exception as problem:  # noqa: BLE001  (the reader of the page is told)
+        except Exception as problem:  # noqa: BLE001  (the page shows it)
             self.failure = problem
             if self.shown is not None:
                 self.shown.failure = str(problem)
