@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
+import os
 import shutil
 import subprocess
 import tempfile
@@ -15,6 +17,9 @@ from hypothesis import settings
 
 from support import postgres_server, shares, spark_session
 
+# Two workers compile side by side already; the tests of the second process start it themselves.
+os.environ.setdefault("SKYBAND_COMPILE_AHEAD", "0")
+
 # No deadline: kernels may be compiled in the middle of an example.
 settings.register_profile("skyband", deadline=None)
 settings.load_profile("skyband")
@@ -25,6 +30,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Of two workers, each starts with its own families of queries: see ``shares``."""
     if hasattr(config, "workerinput"):
         items[:] = shares.in_two(items, key=lambda item: item.nodeid)
+
+
+def pytest_collection_finish() -> None:
+    """Tests and modules stay until the end, so the garbage collector need not look at them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,7 @@
 # # Top talkers of a network
 #
 # Who sends most, right now, and who did a minute ago? This tutorial takes half an hour of network flows and answers
-# that every minute, over the last five minutes. You need the extra `plots` (in a checkout: `pip install -e '.[plots]'`).
-# The flows are generated.
+# that every minute, over the last five minutes. The flows are generated.
 
 # %%
 import skyband as sb

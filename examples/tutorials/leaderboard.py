@@ -2,7 +2,8 @@
 # # A leaderboard service
 #
 # A game posts its scores over HTTP, players look at the board in a browser, and nothing may be lost if the service is
-# killed. That is `skyband serve` and one job file. You need the extras `cli`, `serve` and `plots`.
+# killed. That is `skyband serve` and one job file. You need the extras `cli`, `serve` and `plots`
+# (in a checkout: `.venv/bin/pip install -e '.[cli,serve,plots]'`).
 #
 # `distinct = "latest"` shows each player once, with the latest score of the last hour.
 

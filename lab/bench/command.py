@@ -63,7 +63,7 @@ def reproduce(names: Iterable[str], scale: float | None, out: Path) -> None:
     """Run experiments; each writes its report into ``out``, then all verdicts are listed there.
 
     A scale of 1 means the paper's own sizes. Without a scale, an experiment runs at the one that it
-    sets as ``SCALE``, otherwise at 1.
+    sets as ``SCALE``, otherwise at 1. Its ``estimate`` says at the start how long it will take.
     """
     for each in names:
         with _telling(each) as progress:
@@ -71,6 +71,9 @@ def reproduce(names: Iterable[str], scale: float | None, out: Path) -> None:
                 experiment = load("experiments", "reproduce", each)
                 out.mkdir(parents=True, exist_ok=True)
                 own = getattr(experiment, "SCALE", 1.0) if scale is None else scale
+                if hasattr(experiment, "estimate"):
+                    about = said_minutes(experiment.estimate(own))
+                    say(f"{each}: about {about} of processor time at scale {own:g}")
                 experiment.reproduce(own, out, progress)
             except ImportError as missing:
                 raise EngineError(
@@ -80,6 +83,18 @@ def reproduce(names: Iterable[str], scale: float | None, out: Path) -> None:
             overview(out)
         say(f"{each}: written to {out}")
     _show_again(out)
+
+
+def said_minutes(seconds: float) -> str:
+    """A time to plan with.
+
+    >>> said_minutes(20), said_minutes(400), said_minutes(9000)
+    ('1 minute', '7 minutes', '2.5 hours')
+    """
+    minutes = max(1, round(seconds / 60))
+    if minutes >= 100:
+        return f"{seconds / 3600:.1f} hours"
+    return "1 minute" if minutes == 1 else f"{minutes} minutes"
 
 
 def _show_again(written: Path) -> None:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +21,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import skyband as sb
 from lab.benchmarks.spark_cases import HOUR, flows, queries, ranking
+from lab.benchmarks.spark_growth import grouped
 
 if TYPE_CHECKING:
-    from lab.benchmarks.spark import Benchmark, Told
+    from lab.benchmarks.spark import Benchmark
+    from lab.benchmarks.spark_told import Told
 
 GROUP = "Figures to reach"
 BATCH_ROWS = 20_000_000
@@ -52,46 +52,38 @@ path = "out"
 """
 
 
-def aims(bench: Benchmark, native: Told) -> Iterator[dict[str, Any]]:
-    """One row per figure; ``native`` is Spark's own count over the same kind of rows."""
+def aims(
+    bench: Benchmark, native: Told, fused: Told, large: dict[str, Told]
+) -> Iterator[dict[str, Any]]:
+    """One row per figure; ``native`` is Spark's own count over the same kind of rows.
+
+    What was measured in large batches, and with many groups, is put into ``large``.
+    """
+    from skyband.spark import rank
+
     scale = bench.rows / 10_000_000
     big = large_files(bench, max(200_000, int(BATCH_ROWS * scale)))
-    found = {}
     for name, aim in (("score top-k", 12), ("count top-k", 8)):
-        found[name] = speed(bench, name, lambda: bench.files(big, FILES_A_BATCH), name)
-        yield row(f"{name} from Parquet, M rows/s", found[name] / 1e6, aim)
-    ratio = found["count top-k"] / native.speed
+        bench.progress(f"{name}, large batches")
+        large[name] = bench.told(rank(bench.files(big, FILES_A_BATCH), queries()[name]))
+        yield row(f"{name} from Parquet, M rows/s", large[name].mega, aim)
+    ratio = large["count top-k"].speed / native.speed
     yield row("count top-k, times Spark's own groupBy and row_number", ratio, 100)
     records = json_files(bench, max(50_000, int(RECORDS * scale)))
-    told = speed(bench, "JSON records", lambda: bench.records(records), "count top-k")
-    yield row("JSON records, count top-k, M records/s", told / 1e6, 1.2)
-    window = sb.TimeWindow("10 minutes", slide="1 minute")
-    grouped = sb.TopK(k=10, score="bytes", id="key", by=("g100000",), time="ts", window=window)
-    bench.progress("100,000 groups")
-    groups = bench.measure("100,000 groups", ("flows",), ranking(grouped), files=2, upto=8)
-    yield row("100,000 groups, a batch of 1 M rows, s", groups.batch_seconds, 2)
+    bench.progress("JSON records")
+    told = bench.told(rank(bench.records(records), queries()["count top-k"]))
+    yield row("JSON records, count top-k, M records/s", told.mega, 1.2)
+    name = "score top-k of 100,000 groups"
+    many = bench.measure(name, ("flows",), ranking(grouped(100_000)), files=2, upto=8)
+    large[name] = many
+    yield row("100,000 groups, a batch of 1 M rows, s", many.batch_seconds, 2)
     yield row("untuned job over three small files, first answer, s", first_answer(bench), 25)
     yield row("a small batch, steady, s", small_batch(bench), 1)
+    yield row("fused top-k, M rows/s", fused.mega, 3)
 
 
 def row(case: str, value: float, aim: float) -> dict[str, Any]:
     return {"group": GROUP, "case": case, "measured": value, "aim": aim}
-
-
-def speed(bench: Benchmark, name: str, source: Callable[[], Any], query: str) -> float:
-    """Rows per second after the first batch."""
-    from skyband.spark import rank
-    from skyband.spark.metrics import read_progress
-
-    bench.progress(f"{name}, read by the workers")
-    writer = rank(source(), queries()[query]).writeStream.outputMode("append").format("noop")
-    writer = writer.trigger(availableNow=True)
-    started = writer.option("checkpointLocation", bench.checkpoint()).start()
-    started.awaitTermination()
-    told = [read_progress(each) or {} for each in started.recentProgress]
-    batches = [each for each in told if each.get("rows_in")]
-    steady = batches[1:] or batches
-    return sum(each["rows_in"] for each in steady) / sum(each["batch_seconds"] for each in steady)
 
 
 def large_files(bench: Benchmark, rows: int) -> Path:
@@ -99,10 +91,11 @@ def large_files(bench: Benchmark, rows: int) -> Path:
     bench.progress("writing large files")
     folder = bench.folder / "large"
     folder.mkdir()
+    table = flows(rows, seed=10, groups=()).select(["ts", "key", "bytes"])
+    moments = table["ts"].cast(pa.int64()).to_numpy()
     for batch in range(BATCHES):
-        table = flows(rows, seed=10 + batch).select(["ts", "key", "bytes"])
-        later = pa.array(table["ts"].cast(pa.int64()).to_numpy() + batch * HOUR)
-        table = table.set_column(0, "ts", later.cast(table.schema.field("ts").type))
+        later = pa.array(moments + batch * HOUR).cast(table.schema.field("ts").type)
+        table = table.set_column(0, "ts", later)
         size = -(-rows // FILES_A_BATCH)
         for number in range(FILES_A_BATCH):
             path = folder / f"{batch}-{number}.parquet"
@@ -117,7 +110,7 @@ def json_files(bench: Benchmark, records: int) -> Path:
     bench.progress("writing JSON records")
     folder = bench.folder / "json"
     folder.mkdir()
-    table = flows(records, seed=3)
+    table = flows(records, seed=3, groups=())
     times = pa.compute.strftime(table["ts"], "%Y-%m-%dT%H:%M:%SZ").to_pylist()
     keys = table["key"].to_pylist()
     values = [
@@ -170,8 +163,5 @@ def small_batch(bench: Benchmark) -> float:
         pq.write_table(table.slice(number * SMALL_ROWS, SMALL_ROWS), path)
         os.utime(path, (1_000_000_000 + number,) * 2)
     answers = rank(bench.files(folder, 1), queries()["score top-k"])
-    writer = answers.writeStream.outputMode("append").format("noop").trigger(availableNow=True)
-    started = writer.option("checkpointLocation", bench.checkpoint()).start()
-    started.awaitTermination()
-    seconds = [each.batchDuration / 1000 for each in started.recentProgress]
-    return float(np.median(seconds[len(seconds) // 3 :])) if seconds else statistics.fmean([])
+    seconds = [each.batchDuration / 1000 for each in bench.finished(answers).recentProgress]
+    return float(np.median(seconds[len(seconds) // 3 :]))

@@ -22,8 +22,11 @@ def moments(rows: int) -> pa.Array:
     return pa.array(ticks).cast(pa.timestamp("us", tz="UTC"))
 
 
-def flows(rows: int, seed: int = 1) -> pa.Table:
-    """Zipf keys, uniform scores, and group columns with 10, 1,000 and 100,000 groups."""
+GROUPS = (10, 1_000, 100_000)
+
+
+def flows(rows: int, seed: int = 1, groups: tuple[int, ...] = GROUPS) -> pa.Table:
+    """Zipf keys, uniform scores, and columns with so many groups each."""
     rng = np.random.default_rng(seed)
     keys = np.minimum(rng.zipf(1.2, rows), 2**31 - 1)
     columns = {
@@ -33,8 +36,8 @@ def flows(rows: int, seed: int = 1) -> pa.Table:
         "p": pa.array(rng.integers(1, 101, rows) / 100),
         "price": pa.array(rng.random(rows)),
     }
-    groups = {f"g{n}": pa.array(rng.integers(0, n, rows)) for n in (10, 1_000, 100_000)}
-    return pa.table(columns | groups)
+    columns |= {f"g{n}": pa.array(rng.integers(0, n, rows)) for n in groups}
+    return pa.table(columns)
 
 
 def reports(rows: int, seed: int = 2) -> pa.Table:

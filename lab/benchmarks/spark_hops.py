@@ -23,9 +23,10 @@ import skyband as sb
 from lab.benchmarks.spark_cases import flows, queries, reports
 from skyband.engine.intake import Intake
 from skyband.engine.session import make_synopsis
-from skyband.spark.bucket import SESSIONS, Bucket
+from skyband.spark.bucket import Bucket
 from skyband.spark.parcels import unpack_runs
 from skyband.spark.plan import Plan
+from skyband.spark.sessions import SESSIONS
 from skyband.spark.summarise import CHUNK_ROWS, Summariser
 
 BATCHES = 6

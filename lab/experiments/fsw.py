@@ -28,7 +28,12 @@ from lab.experiments.fsw_runs import (
 )
 from lab.experiments.report import Progress, Report
 
-__all__ = ["reproduce"]
+__all__ = ["estimate", "reproduce"]
+
+
+def estimate(scale: float) -> float:
+    """About how many seconds of processor time a run takes: that of the rows of the real data."""
+    return 20 + 90 * min(scale, 1.0)
 
 
 def reproduce(scale: float, out: Path, progress: Progress) -> None:

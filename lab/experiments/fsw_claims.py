@@ -74,15 +74,13 @@ def _shares(found: Found, cases: Sequence[str], *names: str) -> str:
 def _precision(found: Found) -> list[Finding]:
     found = {case: runs for case, runs in found.items() if runs["exact"].precision}
     p = partial(precision_of, found)
-    every, texts, logs = list(found), _words(found), _logs(found)
+    every, texts = list(found), _words(found)
     others = ("ss", "fsp", "fsw", "fsw-r")
     both = [d for d in ("folha", "reuters") if {f"{d}-week", f"{d}-month"} <= {*found}]
     drop = {
         name: [p(f"{data}-week", name) - p(f"{data}-month", name) for data in both]
         for name in ("ss", "fss", "fsp", "fsw", "fsw-r")
     }
-    deviation = {c: {n: found[c][n].deviation or 0.0 for n in found[c]} for c in found}
-    sketches = {c: [n for n in found[c] if n != "exact"] for c in found}
     return [
         Finding(
             "fss-ss",
@@ -120,6 +118,17 @@ def _precision(found: Found) -> list[Finding]:
                 for i, data in enumerate(both)
             ),
         ),
+        *_precision_of_logs(found),
+    ]  # fmt: skip
+
+
+def _precision_of_logs(found: Found) -> list[Finding]:
+    """Precision on logs; and, last, whether a window ever helps on any of the data."""
+    p = partial(precision_of, found)
+    logs = _logs(found)
+    deviation = {c: {n: found[c][n].deviation or 0.0 for n in found[c]} for c in found}
+    sketches = {c: [n for n in found[c] if n != "exact"] for c in found}
+    return [
         Finding(
             "log-fsp",
             {c: p(c, "fsp") >= p(c, "fss") for c in logs},
@@ -293,6 +302,10 @@ def _guarantees(found: Found, crowding: dict[str, Cells]) -> list[Finding]:
         Finding(
             "tau",
             {c: each.tau <= each.capacity / each.expected for c, each in crowding.items()},
+            "; ".join(
+                f"{c}: τ = {each.tau}, m / E(D_max) = {each.capacity / each.expected:.0f}"
+                for c, each in crowding.items()
+            ),
         ),
         Finding(
             "tau-mended",

@@ -10,7 +10,7 @@ import numpy as np
 from lab.experiments.fsw_paper import PAPER
 from lab.experiments.fsw_runs import LABELS, Cells, Found, precision_of, work
 
-__all__ = ["remarks"]
+__all__ = ["order_explains", "remarks"]
 
 
 def remarks(found: Found, moved: Found, crowding: dict[str, Cells]) -> list[str]:
@@ -65,13 +65,21 @@ def _order_notes(found: Found, moved: Found) -> list[str]:
         )
         if gap <= 0.001:
             continue
-        said = "all" if left <= 0 else f"{100 * (1 - left / gap):.0f} %"
         notes.append(
             f"""{case}: {LABELS[worse]} is {100 * gap:.1f} points behind {LABELS[better]} in the
-            order of the data and {100 * left:.1f} points with the rows shuffled, so the order
-            explains {said} of the gap."""
+            order of the data and {100 * left:.1f} points with the rows shuffled, so
+            {order_explains(gap, left)}."""
         )
     return notes
+
+
+def order_explains(gap: float, left: float) -> str:
+    """What a gap and what is left of it in another order say about the order."""
+    if left <= 0:
+        return "the order explains all of the gap"
+    if left >= gap:
+        return "the order does not explain the gap"
+    return f"the order explains {100 * (1 - left / gap):.0f} % of the gap"
 
 
 def _dips(found: Found) -> list[str]:

@@ -9,28 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from lab.experiments.lsj_stepwise import StepIsj, StepLsj, by_cell
 from skyband.arrays import Ints, Mask
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
+from skyband.kernels.skyline.cells import Index, Side, thinned
 from skyband.kernels.skyline.dominance import BETTER, WORSE, dominates, relation, sort_keys
-from skyband.kernels.skyline.isj import (
-    JOINED,
-    LAYERS,
-    LEFT,
-    PRUNED,
-    RIGHT,
-    Index,
-    Results,
-    Side,
-    _by_cell,
-    _flags,
-    _join,
-    _take_results,
-    _thinned,
-    _without,
-)
-from skyband.skyline.isj import Isj
-from skyband.skyline.lsj import Lsj
+from skyband.kernels.skyline.fabric import RECOMPUTED, Fabric, Sharing
+from skyband.kernels.skyline.isj import PRUNED, Results, join_skies, remaining
 
 __all__ = ["PaperIsj", "PaperLsj"]
 
@@ -64,7 +50,7 @@ def plain_skyline(points: Ints, counts: Ints) -> Ints:
 
 @jit
 def _outside(
-    own: Side, rest: Index, other: Side, other_rest: Index, results: Results, is_left: bool,
+    own: Side, rest: Ints, other: Side, other_rest: Index, results: Results, is_left: bool,
     gone: Mask, counts: Ints,
 ) -> None:  # fmt: skip
     """Mark the rows that a result dominates even if joined with the best corner of all others."""
@@ -72,14 +58,15 @@ def _outside(
     width = own.points.shape[1] + other.points.shape[1]
     whole = np.empty((1, width), np.int64)
     place = split if is_left else 0
+    lowest = np.iinfo(np.int64).min
     for k in range(other.points.shape[1]):
-        for n in range(len(other_rest.rows)):
-            x = other.points[other_rest.rows[n], k]
-            if n == 0 or x > whole[0, place + k]:
-                whole[0, place + k] = x
+        whole[0, place + k] = lowest
+        for c in other_rest.used:
+            for n in range(other_rest.start[c], other_rest.end[c]):
+                whole[0, place + k] = max(whole[0, place + k], other.points[other_rest.rows[n], k])
     place = 0 if is_left else split
-    for row in rest.rows:
-        gone[row] = len(other_rest.rows) == 0
+    for row in rest:
+        gone[row] = len(other_rest.used) == 0
         for k in range(own.points.shape[1]):
             whole[0, place + k] = own.points[row, k]
         for g in range(results.size):
@@ -94,42 +81,43 @@ def paper_layer(
     left: Side, left_active: Ints, left_sky: Ints, right: Side, right_active: Ints, right_sky: Ints,
     results: Results, counts: Ints,
 ) -> tuple[Ints, Ints, Results]:  # fmt: skip
-    """``join_layer`` with one corner for all rows; streams without "diff" columns only."""
-    counts[LAYERS] += 1
-    left_gone, right_gone = _flags(len(left.cell), left_sky), _flags(len(right.cell), right_sky)
-    lefts = _by_cell(left.cell, left_active, len(left.cells))
-    rights = _by_cell(right.cell, right_active, len(right.cells))
-    pairs = np.empty((64, 2), np.int64)
-    pairs, middle = _join(left, left_sky, right, rights, pairs, 0)
-    lefts = _thinned(lefts, left_gone)
-    pairs, total = _join(right, right_sky, left, lefts, pairs, middle)
-    for n in range(middle, total):
-        pairs[n, LEFT], pairs[n, RIGHT] = pairs[n, RIGHT], pairs[n, LEFT]
-    counts[JOINED] += total
-    results = _take_results(left, right, pairs, middle, total, results, counts)
-    rights = _thinned(rights, right_gone)
-    before = len(lefts.rows) + len(rights.rows)
-    _outside(left, lefts, right, rights, results, True, left_gone, counts)
-    lefts = _thinned(lefts, left_gone)
-    _outside(right, rights, left, lefts, results, False, right_gone, counts)
-    left_rest, right_rest = _without(left_active, left_gone), _without(right_active, right_gone)
+    """``step_layer`` with one corner for all rows; streams without "diff" columns only."""
+    left_gone = np.zeros(len(left.cell), np.bool_)
+    right_gone = np.zeros(len(right.cell), np.bool_)
+    lefts, rights, results = join_skies(
+        left, by_cell(left, left_active), left_sky, left_gone,
+        right, by_cell(right, right_active), right_sky, right_gone, results, counts,
+    )  # fmt: skip
+    before = len(left_active) + len(right_active) - len(left_sky) - len(right_sky)
+    left_rest, right_rest = remaining(left_active, left_gone), remaining(right_active, right_gone)
+    _outside(left, left_rest, right, rights, results, True, left_gone, counts)
+    lefts = thinned(lefts, left_gone)
+    _outside(right, right_rest, left, lefts, results, False, right_gone, counts)
+    left_rest, right_rest = remaining(left_rest, left_gone), remaining(right_rest, right_gone)
     counts[PRUNED] += before - len(left_rest) - len(right_rest)
     return left_rest, right_rest, results
 
 
-class PaperIsj(Isj):
+class _Plain(StepIsj):
+    """What is not shared is sorted and filtered plainly."""
+
+    join_layer = staticmethod(paper_layer)
+
+    def local(
+        self, side: Side, active: Ints, expired: int, layer: int, at: int, before: Fabric,
+        made: Fabric, sharing: Sharing, stop: int, counts: Ints, shares: Ints,
+    ) -> tuple[Ints, Fabric, int]:  # fmt: skip
+        if layer < stop:
+            return super().local(
+                side, active, expired, layer, at, before, made, sharing, stop, counts, shares
+            )
+        shares[RECOMPUTED] += 1
+        return active[plain_skyline(side.points[active], counts)], made, stop
+
+
+class PaperIsj(_Plain):
     """``isj`` with a plain sort-filter and one corner for all rows of a side."""
 
-    join_layer = staticmethod(paper_layer)
 
-    def local(self, layer: int, at: int, active: Ints, first: int) -> Ints:
-        return active[plain_skyline(self.live[at].points[active], self.local_counts)]
-
-
-class PaperLsj(Lsj):
+class PaperLsj(_Plain, StepLsj):
     """``lsj`` on top of that: what it does not share, it sorts and filters plainly."""
-
-    join_layer = staticmethod(paper_layer)
-
-    def recomputed(self, layer: int, at: int, active: Ints, first: int) -> Ints:
-        return active[plain_skyline(self.live[at].points[active], self.local_counts)]

@@ -7,36 +7,44 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from lab.datasets.skyline import points, rooms, two_streams
+from lab.datasets.skyline import rooms, two_streams
 from lab.experiments.lsj_paper import PaperIsj, PaperLsj
+from lab.experiments.lsj_stepwise import AnewIsj, AnewLsj, StepIsj, StepLsj
+from lab.experiments.lsj_witness import WitnessIsj
 from skyband import registry
 from skyband.embedded.monitor import Monitor
-from skyband.embedded.run import watch
 from skyband.errors import EngineError
-from skyband.query import Skyline, SkylineJoin
-from skyband.window import CountWindow, TimeWindow
+from skyband.query import SkylineJoin
+from skyband.window import TimeWindow
 
 __all__ = [
     "AUTO", "ISJ", "LSJ", "LSJ1", "NAIVE", "OURS", "PAPER_ISJ", "PAPER_LSJ", "PAPER_LSJ1",
-    "WINDOWS", "Plan", "Setting", "Times", "draw_moving", "layers_of", "local_comparisons", "lsj",
-    "overlaps", "timed",
+    "STEP_ISJ", "WINDOWS", "WITNESS", "Plan", "Setting", "Times", "layers_of",
+    "local_comparisons", "lsj", "overlaps", "settled_share", "timed",
 ]  # fmt: skip
 
 WINDOWS = 30
 
 
 class Plan(NamedTuple):
-    """An algorithm, the layers that it shares, and whether it is the paper's form of it."""
+    """An algorithm, the layers that it shares, and in which form; "" is ours."""
 
     algorithm: str
     layers: int | None = None
-    paper: bool = False
+    form: str = ""
+
+
+FORMS: dict[tuple[str, str], type] = {
+    ("paper", "isj"): PaperIsj, ("paper", "lsj"): PaperLsj,
+    ("step", "isj"): StepIsj, ("step", "lsj"): StepLsj,
+    ("anew", "isj"): AnewIsj, ("anew", "lsj"): AnewLsj,
+    ("witness", "isj"): WitnessIsj,
+}  # fmt: skip
 
 
 ALL = 10**6
@@ -44,8 +52,9 @@ ALL = 10**6
 NAIVE, ISJ, OURS = Plan("naive"), Plan("isj"), Plan("gsj")
 LSJ1, LSJ, AUTO = Plan("lsj", 1), Plan("lsj", ALL), Plan("lsj")
 PAPER_ISJ, PAPER_LSJ1, PAPER_LSJ = (
-    Plan("isj", None, True), Plan("lsj", 1, True), Plan("lsj", ALL, True),
+    Plan("isj", None, "paper"), Plan("lsj", 1, "paper"), Plan("lsj", ALL, "paper"),
 )  # fmt: skip
+STEP_ISJ, WITNESS = Plan("isj", None, "step"), Plan("isj", None, "witness")
 
 
 def lsj(layers: int) -> Plan:
@@ -55,10 +64,10 @@ def lsj(layers: int) -> Plan:
 
 @contextmanager
 def _standing_in(plan: Plan) -> Iterator[None]:
-    """Register the paper's form of an algorithm under its name for a while."""
+    """Register another form of an algorithm under its name for a while."""
     before = registry.registered("SkylineJoin", plan.algorithm)
-    if plan.paper:
-        form = {"isj": PaperIsj, "lsj": PaperLsj}[plan.algorithm]
+    if plan.form:
+        form = FORMS[plan.form, plan.algorithm]
         registry.register("SkylineJoin", plan.algorithm, form, *before[1:])
     try:
         yield
@@ -134,14 +143,15 @@ class Setting:
 
 @dataclass
 class Times:
-    """CPU seconds of each plan over the full windows of a setting: the least of all turns."""
+    """CPU seconds of each plan over the full windows of a setting."""
 
     fold: dict[Plan, float] = field(default_factory=dict)
     """From sealed panes to answers."""
     own: dict[Plan, float] = field(default_factory=dict)
     """Without what all algorithms do alike: storing the rows and writing the answer's columns."""
     local: dict[Plan, float] = field(default_factory=dict)
-    """For local skylines, which are all that sharing can save."""
+    """For local skylines, which are all that sharing can save; of the stepwise forms only."""
+    turns: int = 0
 
     def ratio(self, a: Plan, b: Plan, whole: bool = False) -> float:
         """The time of one plan as a share of the other's; their own, or from panes to answers."""
@@ -153,32 +163,59 @@ class Times:
         return (1 - self.ratio(a, b, whole)) * 100
 
     def local_share(self, plan: Plan) -> float:
-        """The share of local skylines in a plan's own time, in %."""
+        """The share of local skylines in a plan's own time, in %; of ours as of its steps."""
+        plan = STEP_ISJ if plan == ISJ else plan
         return 100 * self.local[plan] / self.own[plan]
 
 
-def timed(setting: Setting, plans: Sequence[Plan], repeat: int = 2) -> Times:
-    """The times of plans that run in turns; their answers must agree."""
-    found = Times()
-    answers = []
+BUDGET = 2.0
+"""CPU seconds per setting; a setting that takes less is repeated, up to five times."""
+MOST = 5
+
+
+def timed(setting: Setting, plans: Sequence[Plan], repeat: int | None = None) -> Times:
+    """The times of plans; their answers must agree.
+
+    The plans take turns with every push, so that a disturbance hits all of them. A window's time is
+    the median of its times in all repetitions. Naive runs once.
+    """
     pushes = setting.pushes()
-    turns = [plan for turn in range(repeat) for plan in plans if plan != NAIVE or not turn]
-    for plan in turns:
-        monitor = setting.monitor(plan)
-        monitor.push(pushes[0])
-        rows = []
-        clock = _Clocks(monitor.session.synopsis)
-        for push in pushes[1:]:
-            rows += [answer.table.num_rows for answer in monitor.push(push)]
-        spent = clock.spent
-        own = spent["fold"] - spent["side_rows"] - spent["append"] - spent["answer"]
-        if own < found.own.get(plan, np.inf):
-            found.fold[plan], found.own[plan] = spent["fold"], own
-            found.local[plan] = spent["local"]
-        answers.append(rows)
-    if any(each != answers[0] for each in answers):
-        raise EngineError("two algorithms gave different answers; please report this as a bug")
+    taken: dict[Plan, list[Any]] = {plan: [] for plan in plans}
+    began, turn, turns = time.process_time(), 0, repeat or 1
+    while turn < turns:
+        _one_turn(setting, pushes, [p for p in plans if p != NAIVE or not turn], taken)
+        turn += 1
+        if repeat is None and turn == 1:
+            fit = int(BUDGET / max(time.process_time() - began, 1e-9))
+            turns = min(MOST, fit | 1) if fit > 1 else 1
+    found = Times(turns=turns)
+    for plan, each in taken.items():
+        found.fold[plan], found.own[plan], found.local[plan] = (
+            np.median(np.array(each), axis=0).sum(axis=0).tolist()
+        )
     return found
+
+
+def _one_turn(
+    setting: Setting, pushes: Sequence[dict[str, pa.Table]], plans: Sequence[Plan],
+    taken: dict[Plan, list[Any]],
+) -> None:  # fmt: skip
+    monitors = {plan: setting.monitor(plan) for plan in plans}
+    for monitor in monitors.values():
+        monitor.push(pushes[0])
+    clocks = {plan: _Clocks(monitor.session.synopsis) for plan, monitor in monitors.items()}
+    windows: dict[Plan, list[list[float]]] = {plan: [] for plan in plans}
+    for push in pushes[1:]:
+        answers = []
+        for plan, monitor in monitors.items():
+            answers.append([answer.table.num_rows for answer in monitor.push(push)])
+            spent = clocks[plan].taken()
+            own = spent["fold"] - spent["side_rows"] - spent["append"] - spent["answer"]
+            windows[plan].append([spent["fold"], own, spent["local"]])
+        if any(each != answers[0] for each in answers):
+            raise EngineError("two algorithms gave different answers; please report this as a bug")
+    for plan, each in windows.items():
+        taken[plan].append(each)
 
 
 class _Clocks:
@@ -192,6 +229,12 @@ class _Clocks:
         for side in getattr(synopsis, "live", ()):
             side.append = self._timing("append", side.append)
 
+    def taken(self) -> dict[str, float]:
+        """The times since the last call."""
+        found = dict(self.spent)
+        self.spent.update(dict.fromkeys(self.spent, 0.0))
+        return found
+
     def _timing(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any) -> Any:
             began = time.process_time()
@@ -200,6 +243,17 @@ class _Clocks:
             return found
 
         return timed
+
+
+def settled_share(setting: Setting) -> float:
+    """Of the rows of a window, the % that shared pruning settles before the first layer."""
+    monitor = setting.monitor(WITNESS)
+    shares = []
+    for push in setting.pushes():
+        monitor.push(push)
+        synopsis: Any = monitor.session.synopsis
+        shares.append(100 * synopsis.settled / sum(map(len, synopsis.live)))
+    return float(np.mean(shares[1:]))
 
 
 def local_comparisons(setting: Setting, plan: Plan) -> int:
@@ -226,8 +280,9 @@ def overlaps(setting: Setting, windows: int) -> list[list[float]]:
     found, before = [], None
     for push in setting.pushes()[: windows + 1]:
         monitor.push(push)
-        fabric = monitor.session.synopsis.fabric  # type: ignore[attr-defined]
-        layers = [[sky.known for sky in both] for both in fabric]
+        synopsis: Any = monitor.session.synopsis
+        last = 2 + synopsis.fabric.entries // 2
+        layers = [[synopsis.rows_of(n, at)[0] for at in (0, 1)] for n in range(2, last)]
         if before is not None:
             found.append([_common(*pair) for pair in zip(before, layers, strict=False)])
         before = layers
@@ -238,32 +293,3 @@ def _common(before: list[Any], now: list[Any]) -> float:
     """The mean over both sides."""
     both = [np.isin(b, a).mean() for a, b in zip(before, now, strict=True) if len(b)]
     return 100 * float(np.mean(both))
-
-
-def draw_moving(path: Path) -> None:
-    """Draw four windows of one stream: live rows, those that have left, the skyline."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    size, slide = 60, 15
-    made = points("independent", size + 3 * slide, 2, np.random.default_rng(4))
-    table = pa.table({"price": made[:, 0], "volume": made[:, 1]})
-    window = CountWindow(size, slide=slide)
-    query = Skyline(prefer={"price": "min", "volume": "max"}, window=window)
-    answers = [answer for answer in watch(table, query) if answer.end >= size]
-    figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained", sharey=True)
-    for axis, answer in zip(axes, answers, strict=True):
-        gone, live = made[: answer.start], made[answer.start : answer.end]
-        axis.scatter(*gone.T, s=6, color="0.85")
-        axis.scatter(*live.T, s=8, color="tab:blue", alpha=0.5)
-        best = np.array([answer.table["price"], answer.table["volume"]])
-        # The answer is sorted by price, and a higher price buys more volume: the line climbs.
-        steps = np.hstack([best, [[1.0], [best[1, -1]]]])
-        axis.step(*steps, where="post", color="tab:red", linewidth=1)
-        axis.scatter(*best, s=16, color="tab:red")
-        axis.set(title=f"rows {answer.start} to {answer.end}", xlabel="price")
-    axes[0].set_ylabel("volume")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)

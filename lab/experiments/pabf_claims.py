@@ -25,6 +25,7 @@ from lab.experiments.pabf_paper import (
     Printed,
 )
 from lab.experiments.pabf_runs import FILTERS, Quality, Run, Study
+from lab.experiments.remarks import moved
 from lab.experiments.verdicts import (
     SAME,
     SAME_TIME,
@@ -152,9 +153,9 @@ def _effect_of_epsilon(verdicts: Verdicts, found: Found) -> None:
     kept = {name: each[-1].kept / each[0].kept for name, each in series.items()}
     verdicts.judge(
         "time-epsilon", speed, below(1.0, timed=True), unit="× from 0.01 % to 1 %",
-        why=f"""Epsilon acts only when rows are merged, and few are left by then: from 0.01 % to
-        1 % the rows kept change by a factor of {median_of(kept):.2f} (median;
-        {min(kept.values()):.2f} at least, {max(kept.values()):.2f} at most).""",
+        why=f"""Epsilon acts only when rows are merged: from 0.01 % to 1 % the rows kept change by a
+        factor of {median_of(kept):.2f} (median; {min(kept.values()):.2f} at least,
+        {max(kept.values()):.2f} at most).""",
     )  # fmt: skip
     late = {name: each[-1].seconds / each[-2].seconds for name, each in series.items()}
     verdicts.judge(
@@ -189,8 +190,8 @@ def _effect_of_epsilon(verdicts: Verdicts, found: Found) -> None:
 
 def _effect_of_delta(verdicts: Verdicts, found: Found) -> None:
     series = {name: kinds["delta"] for name, kinds in found.quality.items()}
-    why = """A slide that was pruned too much is scanned again, so delta changes no answer. Between
-    the deltas it differs by a factor of {:.2f} at most."""
+    why = """A slide that was pruned too much is scanned again. Between the deltas it differs by a
+    factor of {:.2f} at most."""
     for what, bound in (("seconds", SAME_TIME), ("deviation", SAME), ("accuracy", SAME)):
         spread = {
             name: spread_of([float(getattr(q, what)) for q in each])
@@ -221,11 +222,9 @@ def _printed(verdicts: Verdicts, found: Found) -> None:
     near = {n: kinds["epsilon"][2].near for n, kinds in found.quality.items()}
     few, many = min(near, key=lambda n: near[n]), max(near, key=lambda n: near[n])
     accuracy = {n: kinds["epsilon"][2].accuracy for n, kinds in found.quality.items()}
-    why = f"""How far answers are off depends on how many rows lie within epsilon of the k-th best:
-    at 0.1 % they are {near[few]:,.1f} for {few} (accuracy {accuracy[few]:.1f} %) and
-    {near[many]:,.0f} for {many} ({accuracy[many]:.1f} %), and the paper's streams are not known
-    well enough to have the same. Rows here keep their own scores, so that within a level the newer
-    panes' best ones are returned."""
+    why = f"""Only rows within epsilon of the k-th best can be mistaken. At 0.1 % they are
+    {near[few]:,.1f} for {few} (accuracy {accuracy[few]:.1f} %) and {near[many]:,.0f} for {many}
+    ({accuracy[many]:.1f} %); for the paper's streams they are not known."""
     falls = [100 * (1 - seconds[-1] / seconds[0]) for seconds, *_ in PAPER.values()]
     slowest = [kinds["epsilon"][-1].seconds / kinds["epsilon"][0].seconds
                for kinds in found.quality.values()]  # fmt: skip
@@ -256,8 +255,8 @@ def _skew_tables(verdicts: Verdicts, found: Found) -> None:
     deviation = series("SKEW-I", lambda q: q.deviation)
     spread = dict(zip(cases, map(spread_of, deviation), strict=True))
     near = series("SKEW-I", lambda q: q.near)[2]
-    crowd = f"""From a to d the rows within 0.1 % of the k-th best grow from {near[0]:,.0f} to
-    {near[-1]:,.0f}, so that more of them share a level."""
+    crowd = "From a to d, the number of rows within 0.1 % of the k-th best "
+    crowd += f"{moved(near[0], near[-1], ',.0f')}."
     verdicts.judge(
         "skew1-deviation", spread, SAME, unit="× between a and d",
         why=crowd + f" Deviations at 1 % go from {deviation[-1][0]:.4f} to {deviation[-1][-1]:.4f}."
@@ -273,8 +272,8 @@ def _skew_tables(verdicts: Verdicts, found: Found) -> None:
     kept = [found.quality[f"SKEW-II({letter})"]["epsilon"][2].kept for letter in LETTERS]
     verdicts.judge(
         "skew2-table", spread, SAME_TIME, unit="× between a and d",
-        why=f"""As scores fall more steeply, PABF keeps {kept[-1]:,.0f} rows (d) instead of
-        {kept[0]:,.0f} (a).""",
+        why=f"""From a to d, where scores fall more and more steeply, the number of rows that PABF
+        keeps {moved(kept[0], kept[-1], ",.0f")}.""",
     )  # fmt: skip
 
 

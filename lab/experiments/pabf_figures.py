@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lab.experiments.pabf_runs import Quality, Run, Study
+from lab.experiments.remarks import moved, span
 from lab.experiments.verdicts import (
     MUCH,
     MUCH_TIME,
@@ -145,8 +146,9 @@ def _related_to_time(verdicts: Verdicts, study: Study, found: Found) -> None:
         verdicts.judge(
             f"{algorithm}-period", ratio, bound, unit="× its time on TIME^U",
             why=f"""SMA reads {max(read):.2f} rows again per row of input at most. PABF keeps
-            {min(kept):.1f} to {max(kept):.1f} times as many rows on TIME^R as on TIME^U: while the
-            curve falls, every slide has k rows that later windows will show.""",
+            {span(kept, ".1f")} times as many rows on TIME^R as on TIME^U"""
+            + (": while the curve falls, every slide has k rows that later windows will show."
+               if min(kept) > 1 else "."),
         )  # fmt: skip
 
 
@@ -174,8 +176,9 @@ def _skew_figures(verdicts: Verdicts, found: Found) -> None:
     again = [end["N"][value]["sma"].stats["rows_rescanned"] for end in ends]
     verdicts.judge(
         "skew1-sma", gap, above(0.0, noise=TIMED), unit="of SMA's time on a, from a to d",
-        why=f"""The grid is laid out again over the live scores, so that crowded scores do not fill
-        its cells: at N = {value:,} SMA reads {again[0]:,} rows again on a, {again[1]:,} on d.""",
+        why=f"""The grid is laid out again over the live scores. At N = {value:,} the number of rows
+        that SMA reads again {moved(again[0], again[1], ",.0f", near=0.1 * again[0])} from a to
+        d.""",
     )  # fmt: skip
     usual = found.skew["SKEW-II(a)"], found.skew["SKEW-II(d)"]
     kept = {
@@ -203,9 +206,9 @@ def _skew_figures(verdicts: Verdicts, found: Found) -> None:
             f"skew2-{algorithm}", rise, MUCH_TIME, unit="× from a to d",
             why=f"""From a to d MinTopK keeps {min(kept.values()):.1f} to {max(kept.values()):.1f}
             times as many rows, and its time changes by a factor of {min(rise.values()):.2f} to
-            {max(rise.values()):.2f}. It depends more on the number of coming windows, whose
-            predicted results are as many for a as for d: on STOCK it falls from
-            {slides[many]["mintopk"].seconds:.1f} s to {slides[few]["mintopk"].seconds:.2f} s if
+            {max(rise.values()):.2f}. With the number of coming windows, whose predicted results
+            are as many for a as for d, it changes by a factor of
+            {slides[many]["mintopk"].seconds / slides[few]["mintopk"].seconds:.1f}: on STOCK, if
             windows slide by {few:,} rows and not by {many:,}."""
             if algorithm == "mintopk" else
             f"""From a to d its time changes by a factor of {min(rise.values()):.2f} to

@@ -32,10 +32,12 @@ from lab.experiments.uncertain_runs import (
     semantics_of,
 )
 
-__all__ = ["SCALE", "reproduce"]
+__all__ = ["SCALE", "estimate", "reproduce"]
 
 SCALE = 0.1
 """Windows of up to 100,000 rows; the paper has up to 1,000,000."""
+FILLED, FIXED = 19_000, 60
+"""Rows of a window that are filled per second, with all synopses; seconds for the rest."""
 KINDS = ("pk-topk", "pt-k", "u-kranks", "u-topk")
 LABELS = (*ALGORITHMS, OURS)
 KS = (10, 20, 40, 60, 80, 100)
@@ -76,6 +78,18 @@ class Study:
     @property
     def rows(self) -> int:
         return self.windows[-1] + max(20_000, int(2_000_000 * self.scale))
+
+
+def estimate(scale: float) -> float:
+    """About how many seconds of processor time a run takes.
+
+    Each point is measured for a given time. Before that, its window is filled, and the rows of the
+    first window that a queue would hold are found, once per setting.
+    """
+    study = Study(scale)
+    settings = [study.window] * len(study.ks) + list(study.windows)
+    once = sum(study.seconds * len(LABELS) + size / FILLED for size in settings)
+    return FIXED + once * len(KINDS) * (1 if data_folder() is None else 2)
 
 
 def reproduce(scale: float, out: Path, progress: Progress) -> None:

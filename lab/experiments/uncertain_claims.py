@@ -189,14 +189,15 @@ def _space(verdicts: Verdicts, found: Found) -> None:
     csq = [f"{at['CSQ'].space / 1000:,.0f} kB at k = {at['CSQ'].k}" for at in ends[:2]]
     lists = [at["CSQ"].sets * at["CSQ"].largest for at in ends[:2]]
     spread = [max(at[s].space for s in SMALL) / min(at[s].space for s in SMALL) for at in ends]
+    larger = sum(at["CSQ"].space > at["BS"].space for at in ends)
     waiting = max(at[PRINTED].retained / at["CCSQ"].retained for at in ends)
     why = {
         "bs-k": f"""The array r has k H entries: {4 * ends[0]["BS"].k * ends[0]["BS"].largest:,}
         bytes at k = {ends[0]["BS"].k}.""",
         "bs-largest": f"""CSQ keeps every compact set in full: {csq[0]} ({lists[0]:,} rows in its
         lists at most), {csq[1]} ({lists[1]:,}).""",
-        "csq-smaller": f"""CSQ keeps every compact set in full: {csq[0]}, {csq[1]}. Its space grows
-        with H², and H with k, so that it exceeds BS's if k is large for the window.""",
+        "csq-smaller": f"""CSQ keeps every compact set in full: {csq[0]}, {csq[1]}. Its space
+        exceeds BS's in {larger} of {len(ends)} settings.""",
         "comparable": f"""They differ by a factor of {max(spread):.2f} at most: the buffer of
         SCSQ-Buffer may hold kH rows ({waiting:.1f} times what CCSQ keeps in all).""",
         "smaller": f"They differ among each other by a factor of {max(spread):.2f} at most.",

@@ -113,10 +113,14 @@ def _ran(cell: Cell, space: dict[str, Any], path: Path, plt: Any) -> Ran:
 def page_of(name: str, done: list[Ran | Cell]) -> tuple[str, dict[str, Any]]:
     """A tutorial as Markdown, and its pictures by file name."""
     lines = [f"<!-- Made from examples/tutorials/{name}.py by python -m lab.site.tutorials. -->"]
+    how = f"*The file is `examples/tutorials/{name}.py`; [how to run it](index.md).*"
     pictures: dict[str, Any] = {}
     for each in done:
         if isinstance(each, Cell):
             lines += ["", each.text]
+            if how:
+                lines += ["", how]
+                how = ""
             continue
         lines += ["", "```py", each.cell.text, "```"]
         if each.output:
@@ -137,7 +141,18 @@ def index_page() -> str:
         "# Tutorials",
         "",
         "Each tutorial is a Python file in cells, which runs in a few seconds and needs no"
-        " download. The files are in `examples/tutorials`, and the tests run them.",
+        " download. The files are in `examples/tutorials`, and the tests run them. To try one in a"
+        " checkout:",
+        "",
+        "```",
+        "$ make demo                                  # makes the environment .venv",
+        "$ .venv/bin/pip install -e '.[cli,plots]'    # what the tutorials need",
+        "$ .venv/bin/python examples/tutorials/flows.py",
+        "```",
+        "",
+        "Run that way, a tutorial prints its text but shows no pictures. Editors that know cells"
+        " (VS Code, PyCharm, Spyder) run them one by one and show the pictures below each; choose"
+        " `.venv/bin/python` as the interpreter.",
     ]
     for name in ORDER:
         title, text = cells_of(FOLDER / f"{name}.py")[0].text.split("\n", 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from skyband.errors import how_to_install
+
 __all__ = ["main"]
 
 
@@ -13,7 +15,7 @@ def main() -> None:
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError as missing:
-        hint = f"the command line needs {missing.name}: pip install 'skyband[cli]'"
+        hint = f"the command line needs {missing.name}: {how_to_install('cli')}"
         print(f"skyband: {hint}", file=sys.stderr)
         raise SystemExit(2) from None
     from skyband.cli.app import app

@@ -11,7 +11,14 @@ Every message says what was found, what was expected and what to do about it.
 
 from __future__ import annotations
 
-__all__ = ["DataError", "EngineError", "QueryError", "SchemaError", "SkybandError"]
+__all__ = [
+    "DataError",
+    "EngineError",
+    "QueryError",
+    "SchemaError",
+    "SkybandError",
+    "how_to_install",
+]
 
 
 class SkybandError(Exception):
@@ -32,3 +39,12 @@ class DataError(SkybandError, ValueError):
 
 class EngineError(SkybandError, RuntimeError):
     """The engine, the snapshot or the machine cannot do what was asked."""
+
+
+def how_to_install(extra: str) -> str:
+    """What to type for an optional part, for messages about a missing package.
+
+    >>> how_to_install("plots")
+    "pip install 'skyband[plots]' (in a checkout: pip install -e '.[plots]')"
+    """
+    return f"pip install 'skyband[{extra}]' (in a checkout: pip install -e '.[{extra}]')"

@@ -15,7 +15,8 @@ import pytest
 import oracle
 import skyband as sb
 from skyband import registry
-from support import command_line, conformance, streams
+from skyband.answers.later import Later
+from support import command_line, conformance, sending, streams
 
 SECOND = 1_000_000
 WINDOW = sb.TimeWindow("2 s", slide="1 s")
@@ -93,7 +94,7 @@ def test_every_query_and_its_changes(kind: str, zone: str | None) -> None:
         settings = conformance.SETTINGS[kind][-1]
         window = oracle.TimeWindow(30, 7, lateness=6)
         stream = conformance.long_stream(kind, settings, window, "uniform")
-        batches, _, table = conformance.sent(stream, settings)
+        batches, _, table = sending.sent(stream, settings)
         zoned = [_zoned(batch, moment) for batch in batches]
         asked = conformance.query_of(kind, window, settings, _zoned(table, moment))
         monitor = sb.Monitor(asked)
@@ -185,3 +186,17 @@ def test_the_command_line(
     got = json.loads(out.splitlines()[0])["window_end"]
     assert datetime.fromisoformat(got) == datetime.fromisoformat(first)
     assert got.replace(" ", "T") == first
+
+
+def test_the_table_of_an_answer_is_built_when_it_is_read() -> None:
+    """A later push does not change it, and what is built is built once."""
+    window = sb.TimeWindow(4, slide=2)
+    monitor = sb.Monitor(sb.TopK(k=1, score="score", id="id", time="ts", window=window))
+    batches = [pa.table({"ts": [t], "id": [t], "score": [float(t % 5)]}) for t in range(12)]
+    found = [answer for batch in batches for answer in monitor.push(batch)]
+    every = [answer._all for answer in found]
+    assert all(isinstance(answers.made, Later) for answers in every)
+    assert not any(answers.made._table for answers in every)
+    assert [answer.table["id"].to_pylist() for answer in found] == [[1], [3], [4], [4], [9]]
+    assert [answer.changes.num_rows for answer in found] == [1, 2, 2, 0, 2]
+    assert every[0].table is every[0].table

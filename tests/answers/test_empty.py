@@ -14,7 +14,7 @@ import pytest
 import oracle
 import skyband as sb
 from skyband import registry
-from support import conformance
+from support import conformance, sending
 from support.command_line import good
 
 WINDOW = oracle.TimeWindow(30, 7)
@@ -25,7 +25,7 @@ def case(kind: str, number: int) -> tuple[sb.Query, Any]:
     """A query and a source with rows."""
     settings = conformance.SETTINGS[kind][number]
     stream = conformance.long_stream(kind, settings, WINDOW, "uniform")
-    batches, _, table = conformance.sent(stream, settings)
+    batches, _, table = sending.sent(stream, settings)
     query = conformance.query_of(kind, WINDOW, settings, table)
     if isinstance(batches[0], dict):
         whole: dict[str, Any] = {}

@@ -29,12 +29,12 @@ def answers(query: Any = QUERY) -> list[sb.Answer]:
 
 def test_repr_is_a_table() -> None:
     assert repr(answers()[1]).splitlines() == [
-        "<Answer [0, 4): 2 rows of 4>",
+        "<Answer [0, 4): 2 rows, total 4>",
         "rank  id               x  ts",
         "   1  <script>&  900,000   1",
         "   2  d               60   3",
     ]
-    assert repr(answers({"best": QUERY})[0]).startswith("<Answer best [-2, 2): 2 rows of 2>\n")
+    assert repr(answers({"best": QUERY})[0]).startswith("<Answer best [-2, 2): 2 rows, total 2>\n")
 
 
 def test_repr_tells_what_is_approximate_and_how_much_is_left_out() -> None:
@@ -48,7 +48,7 @@ def test_repr_tells_what_is_approximate_and_how_much_is_left_out() -> None:
 def test_an_empty_answer_and_a_decayed_one_can_be_shown() -> None:
     gap = pa.table({"ts": [0, 100], "id": ["a", "b"], "x": [1, 2]})
     empty = [a for a in sb.watch(gap, QUERY) if not a.table.num_rows]
-    assert "0 rows of 0" in repr(empty[0])
+    assert "0 rows, total 0" in repr(empty[0])
     assert "<tbody></tbody>" in empty[0]._repr_html_()
     decay = sb.TopK(k=2, score="x", id="id", time="ts", window=sb.DecayWindow(4, slide=2))
     assert repr(answers(decay)[0]).startswith("<Answer […, 2)")

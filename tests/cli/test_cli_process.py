@@ -180,7 +180,10 @@ class TestProcess:
             [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False
         )
         assert done.returncode == 2
-        assert done.stderr == "skyband: the command line needs typer: pip install 'skyband[cli]'\n"
+        assert done.stderr == (
+            "skyband: the command line needs typer: pip install 'skyband[cli]'"
+            " (in a checkout: pip install -e '.[cli]')\n"
+        )
 
 
 @pytest.mark.spark

@@ -18,7 +18,7 @@ import pytest
 import oracle
 import skyband as sb
 from skyband import registry
-from support import conformance, promises, streams, unwritten
+from support import conformance, promises, results, sending, streams, unwritten
 from support.shards import sharded
 from support.suites import cases, is_exact, registered, settings_of
 from support.truth import truth
@@ -115,7 +115,7 @@ def truths(
     rows = [
         {n: streams.rows_of(t) for n, t in batch.items()}
         if isinstance(batch, dict)
-        else conformance.marked_rows(streams.rows_of(batch), batch, settings.get("keep", ()))
+        else sending.marked_rows(streams.rows_of(batch), batch, settings.get("keep", ()))
         for batch in batches
     ]
     wanted, wide = (
@@ -125,7 +125,7 @@ def truths(
 
 
 def assert_promised(
-    kind: str, query: sb.Query, got: list[conformance.Seen], settings: dict[str, Any], batches: Any
+    kind: str, query: sb.Query, got: list[results.Seen], settings: dict[str, Any], batches: Any
 ) -> None:
     """Assert that each answer keeps its guarantees; windows without rows may be left out."""
     wanted, wide = truths(kind, settings, batches)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import oracle
 import skyband as sb
-from support import conformance, streams
+from support import conformance, sending, streams
 
 # LSJ ----------------------------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ def test_lsj_shares_where_told_to_and_nowhere_else(restarts: bool, sharing: str)
     chosen = lsj(0, sharing)
     stream = conformance.long_stream("SkylineJoin", chosen, window, "uniform")
     conformance.compare("SkylineJoin", window, chosen, stream, restarts)
-    tables, _, table = conformance.sent(stream, chosen)
+    tables, _, table = sending.sent(stream, chosen)
     query = conformance.query_of("SkylineJoin", window, chosen, table)
     stats = conformance.run(query, tables, restarts).stats
     if sharing == "off":

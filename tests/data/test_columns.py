@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import datetime as dt
-import subprocess
-import sys
-from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,48 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.data.column_store import ColumnStore
-from skyband.data.columns import output_type, take, to_numpy
+from skyband.data.columns import output_type, take
 from skyband.errors import SchemaError
+from support.column_cases import CASES, IDS
 
 pytestmark = pytest.mark.nojit
 
-NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 1)
-TEXTS = ["", "a", "twelve bytes", "more than twelve bytes", "x" * 31, "y" * 32, "z" * 50, "été"]
-OCTETS = [text.encode() for text in TEXTS]
-
-CASES: list[tuple[pa.DataType, list[Any]]] = [
-    (pa.int8(), [0, 1, -128]),
-    (pa.int16(), [0, 1, -(2**15)]),
-    (pa.int32(), [0, 1, 2**31 - 1]),
-    (pa.int64(), [0, 1, -(2**63)]),
-    (pa.uint8(), [0, 1, 255]),
-    (pa.uint16(), [0, 1, 2**16 - 1]),
-    (pa.uint32(), [0, 1, 2**32 - 1]),
-    (pa.uint64(), [0, 1, 2**64 - 1]),
-    (pa.float16(), [np.float16(0), np.float16(1.5)]),
-    (pa.float32(), [0.0, 1.5, float("inf")]),
-    (pa.float64(), [0.0, 1.5, -1e300]),
-    (pa.bool_(), [True, False, False, True]),
-    (pa.date32(), [dt.date(2024, 2, 29), dt.date(1969, 12, 31)]),
-    (pa.date64(), [dt.date(2024, 2, 29), dt.date(1969, 12, 31)]),
-    (pa.time32("s"), [dt.time(1), dt.time(2)]),
-    (pa.time64("us"), [dt.time(1), dt.time(2, 3, 4, 5)]),
-    (pa.timestamp("us"), [NOON, NOON + dt.timedelta(1)]),
-    (pa.timestamp("us", "Europe/Paris"), [NOON, NOON + dt.timedelta(1)]),
-    (pa.duration("us"), [dt.timedelta(1), dt.timedelta(microseconds=-1)]),
-    (pa.decimal128(20, 2), [Decimal("1.00"), Decimal("-123456789012345678.90")]),
-    (pa.decimal256(60, 0), [Decimal(1), -(Decimal(10) ** 50)]),
-    (pa.binary(3), [b"abc", b"\0\0\0"]),
-    (pa.string(), TEXTS),
-    (pa.large_string(), TEXTS),
-    (pa.string_view(), TEXTS),
-    (pa.binary(), OCTETS),
-    (pa.large_binary(), OCTETS),
-    (pa.binary_view(), OCTETS),
-    (pa.dictionary(pa.int8(), pa.string()), TEXTS),
-    (pa.dictionary(pa.int32(), pa.int64()), [5, 6, 7]),
-]
-IDS = [str(kind) for kind, _ in CASES]
 KINDS = st.sampled_from(CASES)
 
 
@@ -289,66 +248,3 @@ def test_the_store_agrees_with_a_list(
         elif verb == "state":
             store = ColumnStore.from_state(kind, store.state())
         assert contents(store) == model
-
-
-@pytest.mark.parametrize(("kind", "values"), CASES[:19], ids=IDS[:19])
-def test_to_numpy_views_values(kind: pa.DataType, values: list[Any]) -> None:
-    arr = pa.array([None, *values], kind)
-    whole = to_numpy(arr)
-    assert len(whole) == len(arr)
-    assert not whole.flags.writeable
-    for part in (arr.slice(1), pa.chunked_array([arr.slice(1)])):
-        view = to_numpy(part)
-        back = pa.array(view).cast(kind) if pa.types.is_boolean(kind) else None
-        if back is None:
-            back = pa.Array.from_buffers(kind, len(view), [None, pa.py_buffer(view)])
-            assert np.shares_memory(view, whole)
-        assert back.equals(arr.slice(1))
-    several = pa.chunked_array([arr, arr])
-    assert np.array_equal(to_numpy(several)[len(arr) + 1 :], whole[1:])
-    assert len(to_numpy(pa.array([], kind))) == 0
-    assert len(to_numpy(pa.chunked_array([], kind))) == 0
-
-
-def test_to_numpy_uses_native_types() -> None:
-    assert to_numpy(pa.array([1], pa.timestamp("ns"))).dtype == np.int64
-    assert to_numpy(pa.array([1], pa.date32())).dtype == np.int32
-    assert to_numpy(pa.array([1], pa.duration("s"))).dtype == np.int64
-    assert to_numpy(pa.array([1], pa.time32("s"))).dtype == np.int32
-    assert to_numpy(pa.array([True])).dtype == np.uint8
-
-
-@pytest.mark.parametrize(
-    "kind", [pa.decimal128(5), pa.string(), pa.list_(pa.int8()), pa.month_day_nano_interval()]
-)
-def test_to_numpy_refuses_what_is_no_number(kind: pa.DataType) -> None:
-    with pytest.raises(SchemaError, match="cast it"):
-        to_numpy(pa.nulls(1, kind))
-
-
-def test_empty_tables_of_every_type() -> None:
-    from skyband.data.columns import empty_table
-
-    kinds = [
-        *(pa.int8(), pa.float16(), pa.bool_(), pa.null(), pa.string_view(), pa.large_binary()),
-        *(pa.decimal128(5, 2), pa.timestamp("ns", "UTC"), pa.binary(3), pa.list_(pa.int8())),
-        *(pa.struct([("a", pa.int8())]), pa.map_(pa.string(), pa.int8()), pa.uuid()),
-        *(pa.dictionary(pa.int8(), pa.string()), pa.run_end_encoded(pa.int32(), pa.string())),
-    ]
-    schema = pa.schema([(str(i), kind) for i, kind in enumerate(kinds)])
-    assert empty_table(schema).schema == schema
-    assert empty_table(schema).num_rows == 0
-
-
-def test_an_answer_does_not_import_pandas(tmp_path: Path) -> None:
-    code = (
-        "import sys, pyarrow as pa, pyarrow.parquet as pq, numpy as np, skyband as sb\n"
-        "column = pa.Array.from_buffers(pa.int64(), 9, [None, pa.py_buffer(np.arange(9))])\n"
-        "pq.write_table(pa.Table.from_arrays([column], ['x']), sys.argv[1])\n"
-        "window = sb.CountWindow(3)\n"
-        "assert sb.rank(sys.argv[1], sb.TopK(k=1, score='x', window=window)).num_rows == 3\n"
-        "assert sb.rank(sys.argv[1], sb.HeavyHitters(k=1, item='x', window=window)).num_rows == 3\n"
-        "assert 'pandas' not in sys.modules\n"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "x.parquet")]
-    subprocess.run(command, check=True, timeout=100)

@@ -87,7 +87,7 @@ def test_zeros_of_either_sign_are_equal() -> None:
         pa.array([b"b", b"ab", b"b", b"c"], pa.binary_view()),
         pa.array([b"bb", b"ab", b"bb", b"cc"], pa.binary(2)),
         pa.array([True, False, True, True]),
-        pa.array([1.5, -2.0, 1.5, 9.0], pa.float16()),
+        pa.array(np.array([1.5, -2.0, 1.5, 9.0], np.float16)),
         pa.array(["b", "ab", "b", "c"]).dictionary_encode(),
     ],
 )  # fmt: skip
@@ -100,6 +100,9 @@ def test_ranks_are_in_the_order_of_the_ids(ids: pa.Array) -> None:
 
 
 def test_nulls_come_last_in_the_order_of_columns() -> None:
-    columns = [pa.array(["b", None, "a", "b"]), pa.array([2.0, 0.0, 0.0, 1.0], pa.float16())]
+    columns = [
+        pa.array(["b", None, "a", "b"]),
+        pa.array(np.array([2.0, 0.0, 0.0, 1.0], np.float16)),
+    ]
     assert order_by_value(columns).tolist() == [2, 3, 0, 1]
     assert order_by_value([columns[0].dictionary_encode()]).tolist()[-1] == 1

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import skyband as sb
@@ -104,6 +105,20 @@ def test_a_group_that_was_forgotten_starts_anew(monkeypatch: pytest.MonkeyPatch)
         last = [row for row in rows if row["window_end"] > 2_000]
         fresh = sb.rank(parts[-1], asked).to_pylist()
         assert last == [row for row in fresh if row["window_end"] <= last[-1]["window_end"]]
+
+
+@pytest.mark.parametrize("algorithm", SKETCHES)
+def test_room_for_more_groups_is_no_new_type_to_kernels(algorithm: str) -> None:
+    """A kernel is compiled once for each memory order of its arrays, ten seconds each time."""
+    monitor = sb.Monitor(query(algorithm))
+    for turn, groups in enumerate((1, 3, GROUPS)):  # first without groups, then beside others
+        later = pa.array(stream()["ts"].to_numpy() + 300 * turn)
+        table = stream().set_column(0, "ts", later)
+        monitor.push(table.filter(pc.less(table["g"], groups)))
+        synopsis: Any = monitor.session.synopsis
+        assert len(synopsis.known) >= groups
+        orders = {name: getattr(synopsis, name).flags.c_contiguous for name in synopsis.blank}
+        assert all(orders.values()), orders
 
 
 def test_all_groups_widen_together() -> None:

@@ -13,7 +13,7 @@ import pytest
 import oracle
 import skyband as sb
 from skyband.fused.eaa import Eaa
-from support import conformance, streams
+from support import conformance, results, streams
 from support.fused_cases import ALL, fused, scores, table
 
 # ---------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_recurrences_can_be_estimated(algorithm: str) -> None:
     query = fused(sb.TimeWindow(50, slide=10), k=3, recurrences="estimate", algorithm=algorithm)
     got = conformance.run(query, stream.batches, restarts=True)
     if algorithm == "sla":
-        conformance.check("FusedTopK", got, want)
+        results.check("FusedTopK", got, want)
     if algorithm != "eaa-approx":  # eaa-approx knows whether it has dropped anything
         assert {answer.exact for answer in sb.watch(stream.table, query)} == {algorithm == "sla"}
     hits = [

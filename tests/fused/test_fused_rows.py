@@ -12,7 +12,7 @@ import pytest
 import oracle
 import skyband as sb
 from skyband.fused.guard import Guard
-from support import conformance, streams
+from support import conformance, results, streams
 from support.fused_cases import ALL, fused, scores, table
 
 # ---------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def test_a_report_too_many(algorithm: str, slide: int) -> None:
     with pytest.raises(sb.DataError, match="'p' reports too often in the stream 'a' at time 5"):
         sb.rank(table(TOO_MANY), query)
     monitor = sb.Monitor(query, on_bad="skip")
-    got = conformance.Got()
+    got = results.Got()
     for row in TOO_MANY:
         conformance._read(got, monitor.push(table([row])))
     conformance._read(got, monitor.flush())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skyband.data.keys import hash_array
-from skyband.fused.sketches import Appearances, SelfJoin
+from skyband.fused.sketches import LEVELS, Appearances, SelfJoin, levels_for
 
 
 def hashes(numbers: np.ndarray) -> np.ndarray:
@@ -38,6 +38,22 @@ def test_unions_within_their_error(estimator: str, size: int) -> None:
     # Few objects lie between the estimators' ranges, where either has a bias of some hundredths.
     assert abs(np.mean(off)) < 0.05
     assert np.sqrt(np.mean(np.square(off))) < 1.5 * error + 0.03
+
+
+@pytest.mark.parametrize("estimator", ["fm", "hll"])
+@pytest.mark.parametrize("size", [200, 1_000, 20_000])
+def test_levels_for_a_window_are_enough(estimator: str, size: int) -> None:
+    """Sketches sized by the window estimate as those with all levels do."""
+    levels = levels_for(size, 64)
+    assert levels < LEVELS
+    rng = np.random.default_rng(size)
+    for _ in range(20):
+        numbers = rng.integers(0, 2**62, size)
+        small, large = Appearances(1, 64, estimator, levels), Appearances(1, 64, estimator)
+        add(small, numbers, 0)
+        add(large, numbers, 0)
+        assert small.nbytes * LEVELS == large.nbytes * levels
+        assert small.union(1, first=0) == pytest.approx(large.union(1, first=0), rel=0.02)
 
 
 @pytest.mark.parametrize("streams", [3, 9])

@@ -14,7 +14,7 @@ import skyband as sb
 from fuzz import checks, streams
 from fuzz.checks import Rows
 from skyband import registry
-from support.conformance import marked_rows
+from support.sending import marked_rows
 
 Edges = tuple[int, int]
 Batches = Sequence[Mapping[str, Edges]]

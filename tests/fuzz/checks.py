@@ -16,7 +16,7 @@ import skyband as sb
 from fuzz import streams
 from oracle.driver import ONLY_FOR_ALGORITHMS, prepared
 from oracle.peeking import peek_counted, peek_timed
-from support.conformance import same_total
+from support.results import same_total
 
 NEAR = 1e-9
 ALL = 10**6

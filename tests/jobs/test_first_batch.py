@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.jobs import explain, parse_job
-from skyband.jobs.first_batch import job_split, sharded
+from skyband.jobs import explain, first_records, parse_job
+from skyband.jobs.first_batch import job_split, needs_session, seconds_per_batch, sharded
 from skyband.spark import sharding
 from skyband.spark.checkpoint import Claim, recorded_shards
 from skyband.spark.sharding import FirstRows, choose_shards, split_of, summary_bytes
@@ -78,7 +80,8 @@ def test_summaries_are_measured_on_some_rows() -> None:
     alone = split_of([COUNTS], many, cores=8)
     assert 4 <= alone.shards <= 8
     assert split_of([SCORES, COUNTS], many, cores=8) == alone
-    assert split_of([SCORES], None).why == "the source cannot be looked at before the job starts"
+    nothing = {"": FirstRows(flows().slice(0, 0), 0)}
+    assert split_of([SCORES], nothing).why == "there are no rows to look at yet"
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
@@ -121,8 +124,116 @@ def test_a_checkpoint_keeps_its_shards(tmp_path: Path, several: bool) -> None:
     assert "1 bucket(s) x 3 shard(s), as its checkpoint was started" in explain(told)
 
 
-def test_sources_that_cannot_be_looked_at(tmp_path: Path) -> None:
-    source = {"kind": "rate", "rows_per_second": 10, "columns": {"ts": "timestamp", "flow": "1"}}
-    assert job_split(job(tmp_path, source=source)).shards == 1
-    # No file yet: the job itself says what is wrong, or waits.
-    assert job_split(job(tmp_path)).shards == 1
+def test_what_is_small_is_not_read(tmp_path: Path) -> None:
+    """One shard, whatever the rows are like: reading and summarising them would delay the start."""
+    (tmp_path / "in").mkdir()
+    pq.write_table(flows(), tmp_path / "in" / "0.parquet")
+    assert job_split(job(tmp_path)).why == "the first batch has only 1 MB or less"
+
+
+RATE = {"kind": "rate", "columns": {"ts": "timestamp", "flow": "value"}}
+
+
+@pytest.mark.parametrize(
+    ("source", "why", "waits"),
+    [
+        (RATE | {"rows_per_second": 5_000}, "a batch has only about 50,000 rows", False),
+        (RATE | {"rows_per_batch": 20_000_000}, "rows are looked at when the job starts", True),
+        ({"kind": "socket", "host": "127.0.0.1", "port": 1, "schema": "ts int"}, "a socket", False),
+        ({"kind": "files", "path": "nowhere"}, "there are no files yet", False),
+    ],
+)
+def test_what_is_known_before_spark_starts(
+    tmp_path: Path, source: dict[str, Any], why: str, waits: bool
+) -> None:
+    told = job(tmp_path, source=source)
+    found = job_split(told)
+    assert (found.shards, found.why.startswith(why), needs_session(told)) == (1, True, waits), found
+    assert why in explain(told)
+
+
+def test_a_trigger_says_how_much_comes_at_once(tmp_path: Path) -> None:
+    source = RATE | {"rows_per_second": 1_000}
+    told = job(tmp_path, source=source, trigger={"every": "2 minutes"})
+    assert job_split(told).why == "a batch has only about 120,000 rows"
+
+
+class Topic:
+    """Stands for the package confluent_kafka: a topic with two partitions."""
+
+    class KafkaException(Exception):  # noqa: N818 - its name there
+        pass
+
+    class TopicPartition:
+        def __init__(self, topic: str, partition: int, offset: int = -1) -> None:
+            self.topic, self.partition, self.offset = topic, partition, offset
+
+    def __init__(self, values: list[bytes]) -> None:
+        self.values = values
+
+    def Consumer(self, settings: dict[str, Any]) -> Any:  # noqa: N802
+        assert not settings["enable.auto.commit"]
+        return self
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        parts = SimpleNamespace(partitions={0: None, 1: None})
+        return SimpleNamespace(topics={topic: parts})
+
+    def get_watermark_offsets(self, part: Any, timeout: float) -> tuple[int, int]:
+        return 100, 100 + len(self.values) // 2
+
+    def assign(self, starts: list[Any]) -> None:
+        half = len(self.values) // 2
+        self.left = [
+            (part.partition, offset, self.values[part.partition * half + offset - 100])
+            for part in starts
+            for offset in range(part.offset, 100 + half)
+        ]
+
+    def consume(self, most: int, timeout: float) -> list[Any]:
+        some, self.left = self.left[:most], self.left[most:]
+        return [
+            SimpleNamespace(
+                error=lambda: None,
+                value=lambda value=value: value,
+                timestamp=lambda offset=offset: (1, offset),
+                partition=lambda number=number: number,
+                offset=lambda offset=offset: offset,
+            )
+            for number, offset, value in some
+        ]
+
+    def close(self) -> None:
+        pass
+
+
+KAFKA = {"kind": "kafka", "topic": "flows", "schema": "ts bigint, flow bigint"}
+
+
+@pytest.mark.parametrize(
+    ("more", "rows"),
+    [({}, ROWS), ({"rows_per_batch": 10_000}, 10_000), ({"starting": "latest"}, 20_000)],
+)
+def test_the_newest_records_of_a_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], rows: int
+) -> None:
+    """Records of the first batch: all, at most so many, or as many as come until it."""
+    told = flows().select(["ts", "flow"]).to_pylist()
+    topic = Topic([json.dumps(row).encode() for row in told])  # each partition one a millisecond
+    monkeypatch.setattr(first_records, "require_kafka", lambda: topic)
+    monkeypatch.setattr(first_records, "_answers", lambda server: True)
+    source = KAFKA | {"servers": "localhost:9092", **more}
+    asked = job(tmp_path, source=source, trigger={"every": "10 seconds"})
+    first = first_records.newest_records(asked.sources[""], 1 << 17, seconds_per_batch(asked))
+    assert isinstance(first, FirstRows)
+    assert first.some.num_rows == ROWS
+    assert first.rows == pytest.approx(rows, rel=0.001)
+    monkeypatch.setattr(sharding, "KEY_BYTES", round(summary_bytes(COUNTS, {"": first}) / 2.5))
+    assert job_split(asked).shards == 3
+
+
+def test_a_topic_without_a_broker_says_so(tmp_path: Path) -> None:
+    source = KAFKA | {"servers": "127.0.0.1:1"}
+    found = job_split(job(tmp_path, source=source))
+    assert found.shards == 1
+    assert "broker" in found.why or "confluent-kafka" in found.why

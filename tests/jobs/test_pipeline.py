@@ -289,7 +289,7 @@ class TestRuns:
             run(told, spark)
 
     def test_lines_that_are_not_json(self, spark: Any, tmp_path: Path) -> None:
-        from skyband.jobs.run import start_job
+        from skyband.jobs.starting import start
 
         lines = [{"ts": 1_000 + n, "id": f"i{n}", "score": float(n % 7)} for n in range(60)]
         sent = [json.dumps(line) for line in lines]
@@ -305,7 +305,7 @@ class TestRuns:
             told |= {"source": source, "checkpoint": str(tmp_path / "state")}
             told["sink"]["path"] = str(tmp_path / "out")
             told["dead_letters"]["path"] = str(tmp_path / "bad")
-            queries, _ = start_job(parse_job(told), spark)
+            queries = [start(parse_job(told), spark).query]
             peers = [server.accept()[0] for _ in queries]
             try:
                 for peer in peers:

@@ -24,12 +24,12 @@ from skyband.kernels.frequency.item_heap import (
     table_remove,
     table_size,
 )
+from skyband.kernels.frequency.pushed import Pushed
 from skyband.kernels.frequency.spacesaving import (
     COUNTS,
     HITS,
     INSERTS,
     REMOVALS,
-    Pushed,
     list_panes,
 )
 
@@ -250,7 +250,8 @@ def test_a_list_of_each_pane(
     missing = np.array([m if each else 0 for each, m, _ in panes], np.int64)
     words, shift = table_size(capacity)
     total = np.zeros(COUNTS, np.int64)
-    pushed = Pushed(hashes, weights, offsets, known, counts, errors, known_offsets, missing)
+    stamp = np.arange(len(missing))
+    pushed = Pushed(stamp, hashes, weights, offsets, known, counts, errors, known_offsets, missing)
     found, row, value, absent, lacks, ends = list_panes(
         pushed, capacity, cells, words, shift, total
     )

@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 
 from skyband.arrays import Ints
+from skyband.kernels.core.patient import patient
+from skyband.kernels.skyline import isj
+from skyband.kernels.skyline.cells import Index, Kept, Side
+from skyband.kernels.skyline.cells import moved_on as compiled_moved_on
 from skyband.kernels.skyline.dominance import skyline_runs
 from skyband.kernels.skyline.isj import (
     BOTH,
@@ -17,15 +21,14 @@ from skyband.kernels.skyline.isj import (
     JOINED,
     LAYERS,
     LEFT,
-    PRUNED,
     RIGHT,
     Results,
-    Side,
-    join_layer,
 )
 from support.unwritten import VISIBLE
 
 pytestmark = pytest.mark.nojit
+
+join_layer, moved_on = patient(isj.join_layer), patient(compiled_moved_on)
 
 Point = tuple[int, ...]
 Pair = tuple[int, int]
@@ -51,7 +54,25 @@ def side_of(rows: Sequence[Row], keys: int) -> Side:
         np.array([cells.index(row[:2]) for row in rows], np.int64),
         np.array(cells, np.int64).reshape(len(cells), 2),
         np.array(starts, np.int64),
+        np.array([row.segment for row in rows], np.int64),
+        max(row.segment for row in rows) + 1,
     )
+
+
+def index_of(side: Side, active: Sequence[int]) -> Index:
+    """The active rows by cells."""
+    order = sorted(active, key=lambda row: (side.cell[row], row))
+    cells = [int(side.cell[row]) for row in order]
+    starts = np.searchsorted(cells, np.arange(len(side.cells) + 1)).astype(np.int64)
+    used = np.array(sorted(set(cells)), np.int64)
+    return Index(starts[:-1].copy(), starts[1:].copy(), positions(order), used)
+
+
+def rows_of(index: Index) -> list[int]:
+    """The rows of an index; only cells that have rows are listed."""
+    found = [index.rows[index.start[c] : index.end[c]].tolist() for c in index.used]
+    assert all(found)
+    return sorted(row for rows in found for row in rows)
 
 
 def positions(rows: Sequence[int]) -> Ints:
@@ -151,20 +172,24 @@ class Join:
         rest = [i for i in left if i not in sky[0]], [j for j in right if j not in sky[1]]
         parts = self.pairs(0, sky[0], right), self.pairs(1, sky[1], rest[0])
         before, counts = self.found(), self.counts.copy()
-        left_rest, right_rest, self.results = join_layer(
-            self.sides[0], positions(left), positions(sky[0]),
-            self.sides[1], positions(right), positions(sky[1]), self.results, self.counts,
+        gone = [np.ones(len(rows), np.bool_) for rows in self.rows]
+        for mask, active in zip(gone, (left, right), strict=True):
+            mask[active] = False
+        lefts, rights, self.results = join_layer(
+            self.sides[0], index_of(self.sides[0], left), positions(sky[0]), gone[0],
+            self.sides[1], index_of(self.sides[1], right), positions(sky[1]), gone[1],
+            self.results, self.counts,
         )  # fmt: skip
+        left_rest, right_rest = (np.flatnonzero(~mask) for mask in gone)
+        assert (rows_of(lefts), rows_of(rights)) == (left_rest.tolist(), right_rest.tolist())
         compared, wanted = self.compared_results(before, parts)
         assert self.found()[: len(before)] == before
         assert sorted(self.found()[len(before) :]) == sorted(wanted)
         want_left, one = self.kept(0, rest[0], rest[1])
         want_right, two = self.kept(1, rest[1], want_left)
         assert (left_rest.tolist(), right_rest.tolist()) == (want_left, want_right)
-        gone = sum(map(len, rest)) - len(want_left) - len(want_right)
         said = (self.counts - counts).tolist()
         assert said[JOINED] == sum(map(len, parts))
-        assert said[PRUNED] == gone
         assert said[LAYERS] == 1
         if VISIBLE:  # else the order of points with equal keys may differ, and with it the count
             assert said[COMPARISONS] == compared + one + two
@@ -251,7 +276,7 @@ def test_what_a_layer_counts() -> None:
     # P1 is (9, 9) and (9, 5): its best point is compared with both. P2 is (5, 9), which (9, 9)
     # dominates: once. The left 5 is left with the corner 5, which (9, 9) is near to: twice. The
     # right 5 has no partners any more.
-    assert join.counts.tolist() == [2 + 1 + 2, 3, 2, 1]
+    assert join.counts.tolist() == [2 + 1 + 2, 3, 0, 1]
 
 
 def test_only_rows_whose_every_pair_is_dominated_are_pruned() -> None:
@@ -275,3 +300,25 @@ def test_a_result_that_equals_a_bound_prunes_nothing() -> None:
         active = join.layer(*active)
     assert join.found() == [(1, 2)]
     assert int(join.results.pairs[0, BOTH]) == 0
+
+
+def test_an_index_moves_on_like_one_that_is_built_anew() -> None:
+    """Rows leave in front and come behind; now and then a cell is full, or a key is new."""
+    rng = random.Random(5)
+    none = np.zeros(0, np.int64)
+    kept, keys, rebuilds = Kept(none, none, none, none, 0), 2, np.zeros(1, np.int64)
+    rows: list[int] = []
+    expired = 0
+    steps = 60
+    for step in range(steps):
+        gone = min(rng.choice([0, 0, 3, 9]), len(rows))
+        rows, expired = rows[gone:], expired + gone
+        keys += step % 20 == 19
+        rows += [rng.randrange(keys) for _ in range(rng.choice([0, 2, 5]))]
+        kept = moved_on(kept, positions(rows), keys, expired, rebuilds)
+        for key in range(keys):
+            mine = [expired + n for n, other in enumerate(rows) if other == key]
+            assert kept.rows[kept.start[key] : kept.end[key]].tolist() == mine
+            assert kept.end[key] <= kept.limit[key]
+        assert kept.covered == expired + len(rows)
+    assert 3 < rebuilds[0] < steps // 2

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.kernels.skyline.local_sky import local_update
+from skyband.kernels.core.patient import patient
+from skyband.kernels.skyline.local_sky import local_update as compiled
 
 pytestmark = pytest.mark.nojit
+
+local_update = patient(compiled)
 
 Point = tuple[int, ...]
 SMALL = st.tuples(*[st.integers(0, 2)] * 3)

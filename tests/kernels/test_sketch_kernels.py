@@ -13,13 +13,13 @@ import pytest
 import skyband as sb
 from skyband.kernels.core.hashing import mix
 from skyband.kernels.frequency.item_heap import table_size
+from skyband.kernels.frequency.pushed import Pushed
 from skyband.kernels.frequency.spacesaving import (
     COUNTS,
     HITS,
     INSERTS,
     REMOVALS,
     SIZE,
-    Pushed,
     list_panes,
 )
 
@@ -49,7 +49,8 @@ def listed(panes: list[str], capacity: int) -> tuple[Any, ...]:
     hashes = np.array([hash_of[item] for item in text], np.uint64)
     none = np.zeros(0, np.int64)
     pushed = Pushed(
-        hashes, none, np.cumsum([0, *map(len, panes)]), none.astype(np.uint64), none, none,
+        np.arange(len(panes)), hashes, none, np.cumsum([0, *map(len, panes)]),
+        none.astype(np.uint64), none, none,
         np.zeros(len(panes) + 1, np.int64), np.zeros(len(panes), np.int64),
     )  # fmt: skip
     words, shift = table_size(capacity)
@@ -91,7 +92,7 @@ def test_items_that_were_counted_before_are_not_raised() -> None:
     """Any other item may have occurred twice, so that a newcomer begins with that bound."""
     keys = [mix(np.uint64(number)) for number in (1, 2, 3)]
     pushed = Pushed(
-        np.array(keys[2:], np.uint64), np.zeros(0, np.int64), np.array([0, 1]),
+        np.arange(1), np.array(keys[2:], np.uint64), np.zeros(0, np.int64), np.array([0, 1]),
         np.array(keys[:2], np.uint64), np.array([5, 4]), np.array([1, 0]), np.array([0, 2]),
         np.array([2]),
     )  # fmt: skip

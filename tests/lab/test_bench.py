@@ -126,6 +126,8 @@ def test_reproduce(small_checkout: Path) -> None:
     (folder / "report.py").write_text("def table(rows): ...\n")
     (folder / "tiny.py").write_text(
         "SCALE = 0.25\n"
+        "def estimate(scale):\n"
+        "    return 7200 * scale\n"
         "def reproduce(scale, out, progress):\n"
         "    progress('drawing')\n"
         "    (out / 'tiny.md').write_text(f'scale {scale}')\n"
@@ -137,9 +139,10 @@ def test_reproduce(small_checkout: Path) -> None:
     assert "tiny: drawing" in result.stderr
     assert not (out / "README.md").exists()  # there are no verdicts
 
-    for extra, scale in ((["--full"], "1.0"), ([], "0.25")):
+    for extra, scale, time in ((["--full"], "1.0", "2.0 hours"), ([], "0.25", "30 minutes")):
         result = CliRunner().invoke(app, ["reproduce", "tiny", *extra, "--out", str(out)])
         assert result.exit_code == 0, result.output
+        assert f"tiny: about {time} of processor time" in result.stderr
         assert (out / "tiny.md").read_text() == f"scale {scale}"
 
     (out / "verdicts").mkdir()

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pyarrow as pa
 import pytest
 
 from lab.experiments.lsj_claims import CLAIMS
+from lab.experiments.lsj_common import explained
 from lab.experiments.lsj_runs import (
+    ALL,
+    AUTO,
     ISJ,
     LSJ,
     NAIVE,
@@ -13,10 +19,16 @@ from lab.experiments.lsj_runs import (
     PAPER_ISJ,
     PAPER_LSJ,
     PAPER_LSJ1,
+    STEP_ISJ,
+    WITNESS,
+    Plan,
     Setting,
+    Times,
     layers_of,
+    settled_share,
     timed,
 )
+from lab.experiments.lsj_steps import STEPS, told
 from skyband import registry
 from skyband.skyline.isj import Isj
 from skyband.skyline.lsj import Lsj
@@ -43,3 +55,55 @@ def test_every_figure_has_a_claim() -> None:
     told = " ".join(claim.where for claim in CLAIMS)
     for figure in (5, 10, 11, 12, 13, 14):
         assert f"Fig. {figure}" in told
+
+
+@pytest.mark.parametrize("distribution", ["correlated", "independent"])
+def test_every_form_answers_like_naive(distribution: str) -> None:
+    """Layer by layer, a new index in every window, and pruning that is shared between windows."""
+    setting = Setting.drawn(60, 9, windows=9, distribution=distribution, join_rate=0.15)
+    wanted = tables(setting, NAIVE)
+    for plan in (*STEPS, AUTO, *(Plan("lsj", 2, form) for form in ("", "step", "anew", "paper"))):
+        assert tables(setting, plan) == wanted, plan
+    assert 0 < settled_share(setting) < 100
+
+
+def tables(setting: Setting, plan: Plan) -> list[pa.Table]:
+    monitor = setting.monitor(plan)
+    return [answer.table for push in setting.pushes() for answer in monitor.push(push)]
+
+
+def test_an_index_is_kept_between_windows() -> None:
+    setting = Setting.drawn(100, 10, windows=20)
+    rebuilt = {}
+    for form in ("", "anew"):
+        monitor = setting.monitor(Plan("isj", None, form))
+        for push in setting.pushes():
+            monitor.push(push)
+        synopsis: Any = monitor.session.synopsis
+        rebuilt[form] = int(synopsis.rebuilds[0])
+    assert rebuilt["anew"] >= 2 * 20
+    assert rebuilt[""] < rebuilt["anew"] / 2
+
+
+def made_up(**own: float) -> Times:
+    plans = {"step": STEP_ISJ, "anew": Plan("isj", None, "anew"), "isj": ISJ, "witness": WITNESS,
+             "lsj_step": Plan("lsj", ALL, "step"), "lsj_anew": Plan("lsj", ALL, "anew"),
+             "lsj": LSJ, "gsj": OURS, "paper_isj": PAPER_ISJ, "paper_lsj": PAPER_LSJ}  # fmt: skip
+    times = {plan: own.get(name, 1.0) for name, plan in plans.items()}
+    return Times(times, times, dict.fromkeys(times, 0.3))
+
+
+def test_remarks_follow_from_what_was_measured() -> None:
+    """The same code says something else of another run."""
+    slow, fast = made_up(step=2.0, witness=1.5), made_up(step=1.0, witness=0.5, gsj=0.7)
+    first, second = (told({"a": each}, {"a": 40.0}, 5.0) for each in (slow, fast))
+    assert "`isj` saves 50 %" in first[0]
+    assert "changes nothing beyond the noise" in second[0]
+    assert "`isj` costs 50 %" in first[2]
+    assert "pays nowhere" in first[2]
+    assert "`isj` saves 50 %" in second[2]
+    assert "in 1 of them (a)" in " ".join(second[2].split())
+    gain, none = explained([made_up(lsj=0.6)], 5.0), explained([made_up(lsj=1.02)], 5.0)
+    assert "LSJ saves 40 %" in " ".join(gain.split())
+    assert "ours: local skylines, which sharing saves, are 30 %" in " ".join(gain.split())
+    assert "LSJ changes nothing beyond the noise" in " ".join(none.split())

@@ -134,6 +134,12 @@ TARGETS = (
     ),
     Target(
         "frequency",
+        "skyband.kernels.frequency.instances",
+        {"HeavyHitters": ("ss", "fss")},
+        EXACTNESS,
+    ),
+    Target(
+        "frequency",
         "skyband.kernels.frequency.fsw",
         {"HeavyHitters": ("fsw", "fsw-r", "fsw-f")},
         (
@@ -252,6 +258,18 @@ TARGETS = (
             "contract/test_counters.py prunes",
             "skyline/test_skyline_join.py partners",
         ),
+    ),
+    Target(
+        "skyline",
+        "skyband.kernels.skyline.cells",
+        {"SkylineJoin": ("isj",)},
+        ("kernels/test_isj_kernels.py", "skyline/test_skyline_join.py small_join"),
+    ),
+    Target(
+        "skyline",
+        "skyband.kernels.skyline.fabric",
+        {"SkylineJoin": ("lsj",)},
+        ("skyline/test_skyline_join.py small_join", "contract/test_counters.py lsj"),
     ),
     Target(
         "skyline",

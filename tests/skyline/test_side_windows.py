@@ -18,7 +18,7 @@ from skyband.jobs.job import explain
 from skyband.jobs.parsing import parse_job
 from skyband.panes import SidePanes
 from skyband.query import from_spec
-from support import both_engines, conformance, streams
+from support import both_engines, conformance, sending, streams
 from support.command_line import good
 
 ALGORITHMS = ["naive", "isj", "lsj", "gsj"]
@@ -170,7 +170,7 @@ def test_the_query_can_be_written_down() -> None:
 @pytest.mark.parametrize("shards", [1, 3])
 def test_the_parts_of_the_spark_engine_agree(shards: int) -> None:
     stream = streams.two_sides(5, 120, lateness=3, batches=8)
-    pushes = conformance.pushes({name: each.batches for name, each in stream.items()})
+    pushes = sending.pushes({name: each.batches for name, each in stream.items()})
     for sizes in ((40, 13), (9, 50)):
         query = join_query(windows(*sizes, 6, lateness=3))
         for forgetful in (False, True):

@@ -276,3 +276,34 @@ def test_a_row_is_judged_by_the_best_of_all_its_partners(algorithm: str) -> None
     table = sb.rank(sides, query)
     pairs = zip(table["x"].to_pylist(), table["y"].to_pylist(), strict=True)
     assert sorted(pairs) == [(1, 9), (5, 5), (9, 4)]
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("algorithm", ["isj", "lsj"])
+def test_an_index_of_cells_that_change_their_meaning(algorithm: str, seed: int) -> None:
+    """Windows with one value of a "diff" column follow windows with two, and the other way round.
+
+    Rows are then in cells of key and value instead of key, and there may be as many of both.
+    """
+    rng = np.random.default_rng(seed)
+    n = 40
+    sources = {
+        side: pa.table({
+            "ts": np.arange(n), "k": np.arange(n) % 10 == 4, "kind": np.arange(n) // 10 % 2,
+            name: rng.integers(0, 9, n),
+        })
+        for side, name in (("l", "a"), ("r", "c"))
+    }  # fmt: skip
+    prefer = {"a": "min", "c": "min", "l_kind": "diff", "r_kind": "diff"}
+    window = sb.TimeWindow(6, slide=2)
+    query = join_query(algorithm, prefer=prefer, window=window)
+    monitor = sb.Monitor(query)
+    answers = []
+    for start in range(0, n, 4):
+        answers += monitor.push({side: t.slice(start, 4) for side, t in sources.items()})
+        monitor._check()
+    wanted = sb.watch(sources, join_query("naive", prefer=prefer, window=window))
+    for got, want in zip(answers, wanted, strict=False):
+        assert got.table == want.table
+    assert len(answers) > 15

@@ -14,6 +14,12 @@ from support import contributed, spark_session, streams
 pytestmark = pytest.mark.spark
 
 
+def test_the_examples_of_the_page(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._ALGORITHMS, "TopK", dict(registry._ALGORITHMS["TopK"]))
+    assert contributed.run_page(spark) == (0, contributed.skipped())
+    assert contributed.skipped() == 2
+
+
 def test_an_algorithm_of_ones_own(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry._ALGORITHMS, "TopK", dict(registry._ALGORITHMS["TopK"]))
     registry.register("TopK", "all-panes", contributed.algorithm())

@@ -22,7 +22,7 @@ import pytest
 import oracle
 import skyband as sb
 from skyband import registry
-from support import approximate, conformance, spark_cases, spark_session
+from support import approximate, conformance, sending, spark_cases, spark_session
 
 pytestmark = pytest.mark.spark
 WINDOW = oracle.TimeWindow(30, 10, lateness=3)  # some rows of the streams are later than that
@@ -50,7 +50,7 @@ class Case:
     def exact(self) -> bool:
         return bool(registry.load(self.kind, self.name).exact)
 
-    def query(self, stream: conformance.Sent) -> sb.Query | None:
+    def query(self, stream: sending.Sent) -> sb.Query | None:
         """The query; None if it refuses the combination."""
         try:
             return spark_cases.query_of(self.kind, WINDOW, self.settings, stream)

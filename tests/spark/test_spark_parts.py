@@ -11,8 +11,9 @@ import oracle
 import skyband as sb
 from skyband import registry
 from skyband.data.ipc import table_from, table_to_bytes
-from skyband.spark.bucket import SESSIONS, Bucket
+from skyband.spark.bucket import Bucket
 from skyband.spark.parcels import unpack_runs
+from skyband.spark.sessions import SESSIONS
 from support import approximate, conformance, spark_simulator, streams, suites
 from support.both_engines import compare
 from support.spark_cases import (

@@ -7,13 +7,11 @@ answers must keep their guarantees instead (``promises``).
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import functools
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +21,9 @@ from hypothesis import strategies as st
 import oracle
 import skyband as sb
 from skyband import registry
-from skyband.data.keys import hash_kept
 from support import promises, streams
+from support.results import Got, Seen, check, check_counts, check_peeks, same_total
+from support.sending import Sent, sent
 from support.truth import truth
 
 FUSED = {"id": "object", "stream": "stream", "value": "value", "streams": ("a", "b"), "time": "ts"}
@@ -99,9 +98,6 @@ NEEDED: dict[str, dict[str, Any]] = {
     "eaa-repeats": {"repeats": "max"},
 }
 
-Sent = streams.Stream | Mapping[str, streams.Stream]
-"""One stream, or one per source."""
-
 
 def small_streams(
     kind: str, settings: Mapping[str, Any], window: Any, lateness: int = 0
@@ -150,28 +146,6 @@ def fits(settings: Mapping[str, Any], window: Any) -> bool:
     """Whether a query may have this window: no count windows over several sources."""
     several = settings.get("stream", "") is None or "left" in settings
     return not (several and isinstance(window, oracle.CountWindow))
-
-
-class Seen(NamedTuple):
-    """An answer in the oracle's terms."""
-
-    start: int | None
-    end: int
-    table: list[oracle.Row]
-    changes: list[oracle.Row]
-    total: Any
-    exact: bool
-    bounds: dict[str, Any]
-
-
-@dataclass
-class Got:
-    """The results of an engine, in the oracle's terms."""
-
-    answers: list[Seen] = field(default_factory=list)
-    peeks: list[Seen | None] = field(default_factory=list)
-    """After each push and the flush; None if there was nothing to see yet."""
-    stats: dict[str, Any] = field(default_factory=dict)
 
 
 def query_of(kind: str, window: Any, settings: Mapping[str, Any], table: pa.Table) -> sb.Query:
@@ -308,32 +282,6 @@ def refuses_to_peek(query: sb.Query, batches: Sequence[Any]) -> None:
             monitor.peek()
 
 
-def check_peeks(
-    kind: str, peeks: Sequence[Seen | None], looks: Sequence[oracle.Answer | None]
-) -> None:
-    """Assert that each peek equals the oracle's and says that it is exact."""
-    for number, (got, want) in enumerate(zip(peeks, looks, strict=True)):
-        assert (got is None) == (want is None)
-        if got is None or want is None:
-            continue
-        told = f"peek {number}, [{want.start}, {want.end})"
-        assert (got.start, got.end) == (want.start, want.end), told
-        assert same_total(got.total, want.total), told
-        for mine, theirs in ((got.table, want.table), (got.changes, want.changes)):
-            problem = oracle.difference(mine, theirs, oracle.SUMS[kind])
-            assert problem is None, f"{told}: {problem}"
-        if any(row.get("error") for row in want.table):
-            assert not got.exact  # an item came back after it had been forgotten
-        else:
-            forgetful = kind == "HeavyHitters" and got.start is None  # an item that is not shown
-            assert got.exact or forgetful
-
-
-def same_total(got: Any, want: Any) -> bool:
-    """Whether totals are equal; decayed ones up to the last digits."""
-    return bool(got == want or (isinstance(got, float) and math.isclose(got, want, rel_tol=1e-9)))
-
-
 def _promised(
     kind: str,
     query: sb.Query,
@@ -348,61 +296,3 @@ def _promised(
         assert (got.start, got.end) == (want.start, want.end)
         assert same_total(got.total, want.total)
         promises.check(kind, query, got, want.table, every.table)
-
-
-def sent(stream: Sent, settings: Mapping[str, Any]) -> tuple[list[Any], list[Any], pa.Table]:
-    """The pushes of a stream as tables and as rows, and a table that shows its columns."""
-    if isinstance(stream, Mapping):
-        rows = pushes({name: each.row_batches for name, each in stream.items()})
-        tables = pushes({name: each.batches for name, each in stream.items()})
-        return tables, rows, next(iter(stream.values())).table
-    if settings.get("stream", "") is None:
-        return *stream.by_source("stream"), stream.table
-    return stream.batches, marked(stream, settings.get("keep", ())).row_batches, stream.table
-
-
-def marked(stream: streams.Stream, keep: Sequence[str]) -> streams.Stream:
-    """The stream, its rows marked with the hash of their kept columns, as the oracle needs it."""
-    if not keep or not stream.rows:
-        return stream
-    return dataclasses.replace(stream, rows=marked_rows(stream.rows, stream.table, keep))
-
-
-def marked_rows(
-    rows: Sequence[oracle.Row], table: pa.Table, keep: Sequence[str]
-) -> list[oracle.Row]:
-    """The rows of a table, marked with the hash of their kept columns."""
-    if not keep or not rows:
-        return list(rows)
-    hashes = hash_kept([table[name] for name in keep]).tolist()
-    return [row | {oracle.KEPT: each} for row, each in zip(rows, hashes, strict=True)]
-
-
-def pushes(batches: Mapping[str, Sequence[Any]]) -> list[Any]:
-    """Pushes of several streams: alternately all streams in one push, and one after the other."""
-    found: list[dict[str, Any]] = []
-    for number in range(max(len(each) for each in batches.values())):
-        turn = {name: each[number] for name, each in batches.items() if number < len(each)}
-        found += [turn] if number % 2 else [{name: batch} for name, batch in turn.items()]
-    return found
-
-
-def check(kind: str, got: Got, want: oracle.Run) -> None:
-    """Assert that an engine's results equal the oracle's."""
-    sums = oracle.SUMS[kind]
-    assert [a[:2] for a in got.answers] == [(a.start, a.end) for a in want.answers]
-    for mine, answer in zip(got.answers, want.answers, strict=True):
-        problem = oracle.difference(mine.table, answer.table, sums)
-        assert problem is None, f"window ending {mine.end}: {problem}"
-        problem = oracle.difference(mine.changes, answer.changes, sums)
-        assert problem is None, f"changes of the window ending {mine.end}: {problem}"
-        assert same_total(mine.total, answer.total), f"total of the window ending {mine.end}"
-    check_counts(got, want)
-
-
-def check_counts(got: Got, want: oracle.Run) -> None:
-    """Assert that the counts of rows equal the oracle's."""
-    names = ("rows_in", "rows_late", "rows_unused", "rows_filtered")
-    counts = {name: got.stats[name] for name in names}
-    wanted = {name: getattr(want, name) for name in counts}
-    assert counts == wanted

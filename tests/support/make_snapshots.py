@@ -21,7 +21,7 @@ import pyarrow as pa
 import oracle
 import skyband as sb
 from skyband import registry
-from support import conformance, streams
+from support import conformance, sending, streams
 
 FOLDER = Path(__file__).parents[1] / "contract" / "snapshots"
 WINDOWS = (oracle.TimeWindow(30, 7, lateness=6), oracle.CountWindow(40, 7))
@@ -48,7 +48,7 @@ def cases() -> Iterator[tuple[str, sb.Query, list[Any]]]:
         for algorithm in registry.algorithms(kind):
             for number, (window, settings) in enumerate(_shapes(kind, algorithm)):
                 stream = conformance.long_stream(kind, settings, window, "uniform")
-                batches, _, table = conformance.sent(stream, settings)
+                batches, _, table = sending.sent(stream, settings)
                 query = conformance.query_of(kind, window, settings, table)
                 yield f"{kind}-{algorithm}-{number}", query, batches
 

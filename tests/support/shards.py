@@ -14,10 +14,10 @@ from skyband.engine.clocks import NEVER
 from skyband.engine.fold import Fold
 from skyband.engine.intake import Intake, refuse
 from skyband.engine.session import make_synopsis
-from support import conformance
+from support import conformance, results
 
 
-def sharded(query: sb.Query, batches: list[Any], shards: int) -> list[conformance.Seen]:
+def sharded(query: sb.Query, batches: list[Any], shards: int) -> list[results.Seen]:
     """The answers of every window, from as many folds as there are shards."""
     reader = make_synopsis(query)
     intake = Intake(query, reader)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 import oracle
 import skyband as sb
-from support import conformance, streams
+from support import conformance, sending, streams
 
 
 def settings_of(kind: str, name: str, number: int) -> dict[str, Any]:
@@ -36,8 +36,8 @@ def window_of(window: oracle.TimeWindow, table: pa.Table) -> sb.TimeWindow:
     return sb.TimeWindow(**given)
 
 
-def pushes_of(stream: conformance.Sent, chosen: Mapping[str, Any]) -> list[Any]:
-    tables, _, _ = conformance.sent(stream, chosen)
+def pushes_of(stream: sending.Sent, chosen: Mapping[str, Any]) -> list[Any]:
+    tables, _, _ = sending.sent(stream, chosen)
     return [
         {name: modern(table) for name, table in push.items()}
         if isinstance(push, Mapping)
@@ -47,9 +47,9 @@ def pushes_of(stream: conformance.Sent, chosen: Mapping[str, Any]) -> list[Any]:
 
 
 def query_of(
-    kind: str, window: oracle.TimeWindow, chosen: Mapping[str, Any], stream: conformance.Sent
+    kind: str, window: oracle.TimeWindow, chosen: Mapping[str, Any], stream: sending.Sent
 ) -> sb.Query:
-    _, _, table = conformance.sent(stream, chosen)
+    _, _, table = sending.sent(stream, chosen)
     query: sb.Query = getattr(sb, kind)(window=window_of(window, table), **chosen)
     return query
 

@@ -17,9 +17,9 @@ import skyband as sb
 from skyband.data.ipc import table_from
 from skyband.engine.intake import Intake
 from skyband.engine.session import make_synopsis
-from skyband.spark import bucket as buckets
 from skyband.spark.finishing import finish
 from skyband.spark.plan import SHIFT_MS, Plan
+from skyband.spark.sessions import SESSIONS
 from skyband.spark.stages import batch_finisher, batch_folder
 from skyband.spark.steps import step
 from skyband.spark.summarise import COUNTS, PACKED, summariser
@@ -144,7 +144,7 @@ class Job:
         fired: bool = False,
     ) -> None:
         if self.forgetful:
-            buckets.SESSIONS.kept.clear()
+            SESSIONS.kept.clear()
         store = self.stores.setdefault(key, Memory())
         _, outcome = step(self.plan, store, Timers(self, key), self.watermark, blobs, fired)
         self.stats["rows_late"] += outcome.rows_late

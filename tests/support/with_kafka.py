@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.jobs import parse_job
-from skyband.jobs.run import run
+from skyband.jobs import parse_job, run_job
 from support import spark_session
 
 AVRO = {
@@ -81,8 +80,8 @@ def main(settings: dict[str, Any]) -> None:
     for name, frame in sent.items():
         writer = frame.write.format("kafka").option("kafka.bootstrap.servers", servers)
         writer.option("topic", name).save()
-        run(parsed[name], session)
-        run(parsed[name], session)  # there is nothing new, so no window is written twice
+        run_job(parsed[name], session)
+        run_job(parsed[name], session)  # there is nothing new, so no window is written twice
         want, _ = spark_session.embedded(parsed[name].queries[parsed[name].name], [table])
         got = read(session, servers, f"{name}-out")
         key = lambda row: (row["window_end"], row["rank"])  # noqa: E731

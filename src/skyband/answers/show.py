@@ -104,7 +104,7 @@ def _span(answer: Answer) -> str:
 
 def _rows(answer: Answer) -> str:
     rows = answer.table.num_rows
-    return f"{rows:,} row{'s' if rows != 1 else ''} of {plain(answer.total)}"
+    return f"{rows:,} row{'s' if rows != 1 else ''}, total {plain(answer.total)}"
 
 
 def _promise(answer: Answer) -> str:

@@ -64,9 +64,9 @@ def demo(
         for number, answers in enumerate(show.steps(seed)):
             if view is not None:
                 view.update(show.frame(answers, console.height), refresh=True)
-            elif number % 6 == 5:
+            elif number % 6 == 5:  # changes are since the window before, which is not shown
                 title, answer = next(iter(answers.items()))
-                line = answer_line(answer, show.queries[title])
+                line = answer_line(answer, show.queries[title], changes=False)
                 console.print(Text(line), soft_wrap=True)
             due += pause
             time.sleep(max(0.0, due - time.perf_counter()))

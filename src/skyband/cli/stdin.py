@@ -32,7 +32,7 @@ Parse = Callable[[bytes, pa.Schema | None, Sequence[str] | None], pa.Table]
 
 
 class Stdin(OwnReader):
-    """Standard input as a source that is told which columns are needed."""
+    """Standard input as a source; it reads only the columns that are needed."""
 
     def batches(self, reading: Reading) -> Iterator[pa.Table]:
         """Read it, once."""

@@ -80,7 +80,7 @@ def answer_table(
     return drawn
 
 
-def answer_line(answer: Answer, query: Query) -> str:
+def answer_line(answer: Answer, query: Query, changes: bool = True) -> str:
     """The answer of one window in one line, for output that is not a terminal."""
     table = answer.table
     measure = measure_of(query)
@@ -91,14 +91,17 @@ def answer_line(answer: Answer, query: Query) -> str:
         label = " ".join(plain(row[name]) for name in (*query.groups, *names))
         tail = f" {plain(row[measure])}" if measure is not None and measure not in names else ""
         parts.append(f"{row['rank']}. {label}{tail}" if query.ranked else label)
-    moved = answer.changes["change"].to_pylist()
-    counts = ", ".join(
-        f"{moved.count(kind)} {word}"
-        for kind, word in (("enter", "in"), ("leave", "out"), ("move", "moved"))
-        if kind in moved
-    )
     more = f" … {table.num_rows - 3} more" if table.num_rows > 3 else ""
-    return f"{span(answer.start, answer.end)}  {'  '.join(parts)}{more}  ({counts or 'no change'})"
+    line = f"{span(answer.start, answer.end)}  {'  '.join(parts)}{more}"
+    return f"{line}  ({_counts(answer)})" if changes else line
+
+
+def _counts(answer: Answer) -> str:
+    """How many rows entered, left and moved since the window before."""
+    kinds = answer.changes["change"].to_pylist()
+    words = (("enter", "in"), ("leave", "out"), ("move", "moved"))
+    found = [f"{kinds.count(kind)} {word}" for kind, word in words if kind in kinds]
+    return ", ".join(found) or "no change"
 
 
 def change_lines(answer: Answer, query: Query) -> list[Text]:

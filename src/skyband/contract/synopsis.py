@@ -173,7 +173,7 @@ class Synopsis(ABC, Generic[Q]):
 
         ``validate`` finds no bad row among rows without nulls that pass. Tests get fixed-width
         values as a numpy array, others as an Arrow array. A class that overrides ``validate``
-        overrides this, too. None (the default) if bad rows cannot be told this way.
+        overrides this, too. None (the default) if bad rows cannot be found this way.
         """
         return None
 
@@ -193,9 +193,34 @@ class Synopsis(ABC, Generic[Q]):
         ``shares_summaries``.
         """
 
+    def lean(self, runs: Runs) -> Runs:
+        """Summaries without what no answer can show, before they travel; by default, the same.
+
+        Called only where the first bad row ends the query, once per partition of a batch.
+        """
+        return runs
+
     def narrowed(self, runs: Runs) -> Runs:
         """Summaries for this query's k, from those made for a greater k; by default, the same."""
         return runs
+
+    @classmethod
+    def unites(cls, query: Any) -> bool:
+        """Whether queries that also have the same panes and lateness as this one keep one state.
+
+        Only if the class declares ``shares_summaries``; by default, each has its own.
+        """
+        return False
+
+    def unite(self, others: Sequence[Any]) -> None:
+        """Keep one state with others of this class, which see the same panes from now on.
+
+        Each still answers, and saves, only what is its own. It may leave all as they are, if their
+        columns or their states do not allow it.
+        """
+
+    def part(self) -> None:
+        """Undo ``unite`` for this synopsis: it may see other panes than the others from now on."""
 
     @abstractmethod
     def combine(self, runs: Runs) -> Runs:

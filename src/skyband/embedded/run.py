@@ -16,6 +16,7 @@ from skyband.data.columns import empty_table, to_arrow
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
 from skyband.embedded.monitor import new_board
+from skyband.embedded.rehearsal import Seen
 from skyband.embedded.sources import (
     Reading,
     Source,
@@ -28,6 +29,7 @@ from skyband.engine.board import BoardSession
 from skyband.engine.chunks import as_table
 from skyband.engine.session import ONLY, OutOfOrder, Session
 from skyband.errors import DataError
+from skyband.kernels.core.ahead import offered
 from skyband.query import Query
 from skyband.query.board import Board
 from skyband.query.checks import one_of
@@ -218,10 +220,15 @@ def _run(
     for session in board.sessions.values():
         session.in_order, session.late_is_an_error = in_order, not in_order
     read = 0
+    seen = Seen(board.queries)
+    if several and in_order:
+        for name, each in source.items():
+            seen.note(name, as_table(each))
     read_one = partial(_batches, board, sorts, late)
-    for step in (_several if several else _single)(source, board, read_one):
+    for step in (_several if several else _single)(source, board, seen.noting(read_one)):
         try:
-            found = step()
+            with offered(seen):
+                found = step()
         except DataError:
             if is_table(source):
                 # The piece was cut from a table, which may have been sorted: check the whole table

@@ -160,6 +160,8 @@ class BoardSession:
         for name, data in given.items():
             first = self._leader.get(name)
             if first is None or isinstance(data, Mapping) or not self._same(first, given):
+                if first is not None:
+                    self._families[first].part()
                 with self.sessions[name].named():
                     yield name, self.sessions[name].pushing(data)
             elif name == first:

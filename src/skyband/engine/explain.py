@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skyband import registry
-from skyband.engine.sharing import families, finest, sharing_key
+from skyband.engine.sharing import families, finest, sharing_key, unions
 from skyband.query.base import Query
 from skyband.query.board import Board, board_of
 from skyband.window import CountWindow
@@ -80,6 +80,19 @@ def _text(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def _state_of(name: Any, queries: Mapping[Any, Query], family: list[Any]) -> str:
+    """With which queries of its family one keeps its state, for algorithms that can do that."""
+    query = queries[name]
+    union = next((names for names in unions(queries, family) if name in names), None)
+    if union is not None:
+        others = ", ".join(each for each in union if each != name)
+        whole = ", if weights are whole numbers" if getattr(query, "weight", None) else ""
+        return f"; keeps one set of pane counts with {others}{whole}"
+    if registry.load(query.kind, registry.choose(query)).unites(query):
+        return "; keeps its own counts: no other has the same panes and lateness"
+    return ""
+
+
 def sharing_of(name: Any, queries: Mapping[Any, Query]) -> str:
     """With which queries of a board one shares its pass over the rows, or why it does not."""
     names = next((names for names in families(queries) if name in names), None)
@@ -93,7 +106,8 @@ def sharing_of(name: Any, queries: Mapping[Any, Query]) -> str:
         )
         most = max(getattr(queries[each], "k", 0) for each in names)
         greatest = f", for k {most}" if most else ""
-        return f"shares one pass over the rows with {others}: {panes}{greatest}"
+        told = f"shares one pass over the rows with {others}: {panes}{greatest}"
+        return told + _state_of(name, queries, names)
     if sharing_key(queries[name]) is not None:
         return "reads by itself: no other query differs from it only in k and window"
     if isinstance(queries[name].window, CountWindow):

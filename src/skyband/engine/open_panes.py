@@ -12,7 +12,7 @@ from skyband.arrays import Ints, Mask
 from skyband.contract.runs import Runs
 from skyband.data.packing import under
 
-__all__ = ["OpenPanes"]
+__all__ = ["Combined", "OpenPanes"]
 
 _MOST_PIECES = 64
 _FEW_ROWS = 100_000
@@ -28,6 +28,28 @@ class Unsettled(Protocol):
     def settle(self) -> None: ...
     def mark(self) -> tuple[Any, ...]: ...
     def rewind(self, mark: tuple[Any, ...]) -> None: ...
+
+
+class Combined:
+    """What several queries combine from the same pieces, which is then done once.
+
+    Pieces are recognised by where their stamps are in memory; they are kept until ``clear``, so
+    that no others can be in the same place.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Any, tuple[Sequence[Runs], Runs]] = {}
+
+    def clear(self) -> None:
+        """Forget all; called before the next batch."""
+        self._made = {}
+
+    def once(self, pieces: Sequence[Runs], combine: Callable[[Sequence[Runs]], Runs]) -> Runs:
+        """The pieces combined, now or earlier."""
+        key = tuple((each.stamp.ctypes.data, len(each)) for each in pieces)
+        if key not in self._made:
+            self._made[key] = pieces, combine(pieces)
+        return self._made[key][1]
 
 
 class OpenPanes:
@@ -46,6 +68,8 @@ class OpenPanes:
         """A summary without panes, kept for its columns; None until the first summary."""
         self.waiting: Unsettled | None = None
         """Rows that are summarised as soon as the pieces are read."""
+        self.together: Combined | None = None
+        """Shared with queries that combine the same summaries in the same way, if there are any."""
         self._settled = 0
         """The number of rows after the pieces were last combined."""
 
@@ -97,6 +121,10 @@ class OpenPanes:
         held = self.whole()
         assert held is not None
         return held.take(np.isin(held.stamp, panes)).ordered()
+
+    def another(self) -> OpenPanes:
+        """An empty holder for summaries of the same query."""
+        return OpenPanes(self._combine)
 
     def empty(self) -> None:
         """Drop all pieces."""
@@ -170,8 +198,13 @@ class OpenPanes:
 
     def _combined(self, many: Sequence[Runs]) -> Runs:
         """Merge pieces into one summary per (pane, group)."""
+        if self.together is not None:
+            return self.together.once(many, self._merged)
+        return self._merged(many)
+
+    def _merged(self, many: Sequence[Runs]) -> Runs:
         runs = Runs.concat(many).ordered()
-        return self._combine(runs) if runs.repeats.any() else runs
+        return self._combine(runs) if len(runs) > 1 and runs.repeats.any() else runs
 
     def _settle(self) -> None:
         self.pieces = [self._combined(self.pieces)]

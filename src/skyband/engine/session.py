@@ -6,7 +6,6 @@ summarised elsewhere, so a ``SummarySession`` takes summaries and is given the w
 
 from __future__ import annotations
 
-import time as wall_clock
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -25,10 +24,17 @@ from skyband.engine.intake import Intake, Taken, refuse
 from skyband.engine.moves import Move, make_moves
 from skyband.engine.peek import peek
 from skyband.engine.per_group import make_synopsis
-from skyband.engine.placement import Placed
 from skyband.engine.position import position
+from skyband.engine.silence import Silence
 from skyband.engine.small_pushes import SmallPushes, small_pushes
-from skyband.engine.summary import OutOfOrder, Summarise, Summary, columns_of_answers, too_late
+from skyband.engine.summary import (
+    OutOfOrder,
+    Summarise,
+    Summary,
+    columns_of_answers,
+    summarised,
+    too_late,
+)
 from skyband.engine.workers import Workers
 from skyband.errors import EngineError, SchemaError, SkybandError
 from skyband.query.base import Query
@@ -77,7 +83,7 @@ class Session:
         self.joins: int | None = None
         """The greatest time that others had seen, if this session joins a running stream."""
         self.rows = dict.fromkeys(COUNTS, 0)
-        self._heard: dict[str, float] = {}
+        self._silence = Silence(idle)
         self._small: tuple[SmallPushes | None] | None = None
 
     # Rows --------------------------------------------------------------------------------------
@@ -171,31 +177,15 @@ class Session:
     def _count(self, fold: Fold, taken: list[Taken]) -> Step | None:
         known = fold.count.counts.copy()
         placed = [self.intake.place_counted(each, fold.groups, fold.count) for each in taken]
-        self._take(fold, self._summarised(placed))
+        self._take(fold, summarised(self.synopsis, placed, self.workers))
         before = np.zeros_like(fold.count.counts)
         before[: len(known)] = known
         groups = np.flatnonzero(before != fold.count.counts)
         return fold.begin_counts(groups, before[groups])
 
     def _summaries(self, taken: Sequence[Taken], fold: Fold, sealed: int) -> list[Summary]:
-        return self._summarised([self.intake.place(each, fold.groups, sealed) for each in taken])
-
-    def _summarised(self, placed: Sequence[Placed]) -> list[Summary]:
-        """The summaries of placed rows, by several threads if the algorithm allows it."""
-        some = [each.rows for each in placed if each.rows is not None]
-        if self.synopsis.parallel:
-            runs = iter(self.workers.map(self.synopsis.summarise, some))
-        else:
-            runs = map(self.synopsis.summarise, some)
-        return [
-            Summary(
-                None if each.rows is None else next(runs),
-                each.late,
-                each.unused,
-                each.earliest_late,
-            )
-            for each in placed
-        ]
+        placed = [self.intake.place(each, fold.groups, sealed) for each in taken]
+        return summarised(self.synopsis, placed, self.workers)
 
     def _take(self, fold: Fold, summaries: Sequence[Summary]) -> None:
         for each in summaries:
@@ -204,7 +194,6 @@ class Session:
                 fold.take(each.runs)
 
     def _clock(self, fold: Fold, taken: list[Taken], summarise: Summarise) -> Step | None:
-        now = wall_clock.monotonic() if self.idle is not None else 0.0
         found = summarise(taken, fold, fold.time.sealed)
         for each, summary in zip(taken, found, strict=True):
             if summary.late and fold.time.waiting:
@@ -213,10 +202,9 @@ class Session:
                 self._late(fold, summary.late, summary.earliest_late, each.source)
             if each.greatest is not None:
                 fold.time.observe(each.source, each.greatest)
-                self._heard[each.source] = now
+                self._silence.heard(each.source)
         self._take(fold, found)
-        if self.idle is not None:
-            self._drop_idle(fold, now)
+        self._silence.ignore_idle(fold.time)
         watermark = fold.time.mark()
         return None if watermark is None else fold.begin(watermark)
 
@@ -227,12 +215,6 @@ class Session:
         if not self.late_is_an_error or self.on_bad == "skip":
             return
         raise too_late(self.query, fold, count, earliest, source)
-
-    def _drop_idle(self, fold: Fold, now: float) -> None:
-        assert self.idle is not None
-        for source in fold.time.seen:
-            silent = now - self._heard.setdefault(source, now) > self.idle
-            (fold.time.ignored.add if silent else fold.time.ignored.discard)(source)
 
     def _judge(self, faults: Faults) -> None:
         if self.on_bad == "raise":

@@ -9,6 +9,9 @@ panes that are cut wherever any of their windows begins or ends, for the greates
 
 Each query then combines the summaries to its own panes and k, which costs little, and keeps its own
 small state over them. So an answer cannot differ from that of the query alone.
+
+Where the state is large, queries whose panes are the same keep one (``unions``): each reads windows
+of its own size from it. Which algorithms can do that, they say themselves (``Synopsis.unites``).
 """
 
 from __future__ import annotations
@@ -30,11 +33,12 @@ from skyband.engine.clocks import NEVER
 from skyband.engine.fold import Fold
 from skyband.engine.intake import Taken, place_rows
 from skyband.engine.moves import Move
+from skyband.engine.open_panes import Combined
 from skyband.engine.session import ONLY, Session, Summary, make_synopsis
 from skyband.query.base import Query
 from skyband.window import Panes, TimeWindow
 
-__all__ = ["Family", "families", "sharing_key"]
+__all__ = ["Family", "families", "sharing_key", "unions"]
 
 
 def sharing_key(query: Query) -> str | None:
@@ -60,6 +64,22 @@ def families(queries: Mapping[Any, Query]) -> list[list[Any]]:
         key = sharing_key(query)
         if key is not None:
             found.setdefault(key, []).append(name)
+    return [names for names in found.values() if len(names) > 1]
+
+
+def unions(queries: Mapping[Any, Query], family: Sequence[Any]) -> list[list[Any]]:
+    """The names of a family's queries that keep one state, for each group of at least two.
+
+    Their panes are the same, and are sealed at the same moment: they differ only in k and in the
+    size of the window.
+    """
+    found: dict[tuple[int, ...], list[Any]] = {}
+    for name in family:
+        query = queries[name]
+        panes, window = query.window.panes, query.window
+        if registry.load(query.kind, registry.choose(query)).unites(query):
+            late = getattr(window, "lateness_ticks", 0)
+            found.setdefault((panes.slide, panes.rest, panes.offset, late), []).append(name)
     return [names for names in found.values() if len(names) > 1]
 
 
@@ -107,6 +127,36 @@ class Family:
         self.panes = [query.window.panes for query in self.queries]
         self.base = finest(self.panes)
         self._summariser: Synopsis[Any] | None = None
+        by_place = dict(enumerate(self.queries))
+        self.unions = [] if self._by_the_clock else unions(by_place, list(by_place))
+        self._together = {
+            self.sessions[i].name: combined
+            for names, combined in ((names, Combined()) for names in self.unions)
+            for i in names
+        }
+        self._united: list[Synopsis[Any]] = []
+
+    @property
+    def _by_the_clock(self) -> bool:
+        """Whether sessions drop idle sources, each at its own moment."""
+        return any(session.idle is not None for session in self.sessions)
+
+    def unite(self) -> None:
+        """Let queries with the same panes keep one state, once their columns are known."""
+        synopses = [session.synopsis for session in self.sessions]
+        if self._united and all(a is b for a, b in zip(synopses, self._united, strict=True)):
+            return
+        for first, *others in self.unions:
+            synopses[first].unite([synopses[i] for i in others])
+        self._united = synopses
+
+    def part(self) -> None:
+        """Give each query a state of its own for good: they may see different rows."""
+        for session in self.sessions:
+            session.synopsis.part()
+            if session.fold is not None:
+                session.fold.open.together = None
+        self.unions, self._together = [], {}
 
     def pushing(self, table: pa.Table) -> list[Move | None]:
         """The moves of all sessions for the same batch, which is read once."""
@@ -117,21 +167,28 @@ class Family:
         with leader.named():
             taken = leader.reading(sources)
         if not taken or not all(self._fits(each) for each in taken):
+            if taken:
+                self.part()
             return [session.pushing(table) for session in self.sessions]
         for session in self.sessions[1:]:
             with session.named():
                 session.bind(ONLY, table.schema)
         with leader.named():
             leader.refuse(taken)
+        self.unite()
         shared = [Shared(self, each) for each in taken]
-        return [
-            Move(
-                session,
-                session.start(),
-                partial(session.taking, taken, partial(self._summaries, shared, session)),
-            )
-            for session in self.sessions
-        ]
+        moves: list[Move | None] = []
+        for session in self.sessions:
+            fold, summarise = session.start(), partial(self._summaries, shared, session)
+            fold.open.together = self.together(session)
+            if fold.open.together is not None:
+                fold.open.together.clear()
+            moves.append(Move(session, fold, partial(session.taking, taken, summarise)))
+        return moves
+
+    def together(self, session: Session) -> Combined | None:
+        """What a session shares with those that have the same panes; None if there are none."""
+        return self._together.get(session.name)
 
     def _summaries(
         self,
@@ -173,9 +230,21 @@ class Shared:
         self.family = family
         self.taken = taken
         self._made: tuple[Runs, Ints, GroupTable] | None = None
+        self._given: dict[tuple[Combined, int], Summary] = {}
 
     def of(self, session: Session, taken: Taken, fold: Fold, sealed: int) -> Summary:
-        """The summaries that a session takes: in its own panes, with its own group codes."""
+        """The summaries that a session takes: in its own panes, with its own group codes.
+
+        Sessions with the same panes take the same ones.
+        """
+        together = self.family.together(session)
+        if together is None:
+            return self._of(session, taken, fold, sealed)
+        if (together, sealed) not in self._given:
+            self._given[together, sealed] = self._of(session, taken, fold, sealed)
+        return self._given[together, sealed]
+
+    def _of(self, session: Session, taken: Taken, fold: Fold, sealed: int) -> Summary:
         made = self.made()
         if made is None or taken.ticks is None:
             return Summary()

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from skyband.contract.runs import Runs
+from skyband.contract.synopsis import Synopsis
 from skyband.engine.fold import Fold
 from skyband.engine.intake import Taken
+from skyband.engine.placement import Placed
+from skyband.engine.workers import Workers
 from skyband.errors import DataError
 from skyband.query.base import Query
 from skyband.window import CountWindow, duration_text
 
-__all__ = ["OutOfOrder", "Summarise", "Summary", "columns_of_answers", "too_late"]
+__all__ = ["OutOfOrder", "Summarise", "Summary", "columns_of_answers", "summarised", "too_late"]
 
 
 @dataclass
@@ -30,6 +34,23 @@ class Summary:
 
 Summarise = Callable[[Sequence[Taken], Fold, int], list[Summary]]
 """From chunks of rows, a fold and its first open pane to summaries of the fold's panes."""
+
+
+def summarised(
+    synopsis: Synopsis[Any], placed: Sequence[Placed], workers: Workers
+) -> list[Summary]:
+    """The summaries of placed rows, by several threads if the algorithm allows it."""
+    some = [each.rows for each in placed if each.rows is not None]
+    if synopsis.parallel:
+        runs = iter(workers.map(synopsis.summarise, some))
+    else:
+        runs = map(synopsis.summarise, some)
+    return [
+        Summary(
+            None if each.rows is None else next(runs), each.late, each.unused, each.earliest_late
+        )
+        for each in placed
+    ]
 
 
 class OutOfOrder(Exception):  # noqa: N818  no error: the reader sorts the source and starts again

@@ -14,10 +14,12 @@ from skyband.data.keys import hash_columns
 from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
+from skyband.frequency.shared_counts import OwnView, share
 from skyband.frequency.tumbling import Tumbling
 from skyband.frequency.window_counts import WindowCounts
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.frequency.counting import count_runs
+from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Exact"]
 
@@ -30,7 +32,8 @@ class Exact(FrequencySynopsis):
     one entry per distinct item of each live pane. Guarantee: counts are the true counts; errors are
     0. Floating-point weights are only added, never subtracted, so a huge weight leaves no rounding
     error behind when it expires. Windows of one pane, and integer counts of groups, use other
-    states: see docs/decisions/0011.
+    states: see docs/decisions/0011. Queries of a board that differ only in k and in the size of
+    their windows keep one set of pane counts.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
@@ -76,6 +79,24 @@ class Exact(FrequencySynopsis):
         return runs.with_parts(items=Part(offsets, columns | {"count": counts}))
 
     # State ------------------------------------------------------------------------------------
+
+    @classmethod
+    def unites(cls, query: HeavyHitters) -> bool:
+        panes = query.window.panes
+        return not query.groups and panes.per_window > 1 and not panes.gaps
+
+    def unite(self, others: Sequence[Exact]) -> None:
+        members, states = [self, *others], []
+        for each in members:
+            if type(each.counts) is not PaneSums or each.dtype.kind != "i":
+                return
+            states.append(each.counts)
+        for each, view in zip(members, share(states), strict=False):
+            each.counts = view
+
+    def part(self) -> None:
+        if isinstance(self.counts, OwnView):
+            self.counts = self.counts.alone()
 
     def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         return self.counts.fold(panes, windows)

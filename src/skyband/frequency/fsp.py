@@ -18,7 +18,6 @@ from skyband.kernels.frequency.spacesaving import (
     HITS,
     INSERTS,
     REMOVALS,
-    Pushed,
     list_panes,
 )
 from skyband.query.frequency import HeavyHitters
@@ -75,7 +74,7 @@ class Fsp(SketchSynopsis):
         pushed = self.unpacked(panes)
         words, shift = table_size(self.capacity)
         hashes, rows, values, absent, lacks, offsets = list_panes(
-            Pushed(*pushed[1:]), self.capacity, self.cells, words, shift, self.total
+            pushed, self.capacity, self.cells, words, shift, self.total
         )
         columns: dict[str, Any] = {"hash": hashes, "count": values[:, 0], "error": values[:, 1]}
         columns["absent"] = np.repeat(absent, np.diff(offsets))

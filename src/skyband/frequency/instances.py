@@ -12,6 +12,7 @@ from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.errors import EngineError
 from skyband.frequency.many_groups import GroupedSketch
 from skyband.kernels.frequency import spacesaving as kernel
+from skyband.kernels.frequency.instances import NEVER, Windowed, fold_instances
 from skyband.kernels.frequency.item_heap import table_find, table_size
 from skyband.query.frequency import HeavyHitters
 
@@ -64,7 +65,7 @@ class SpaceSaving(GroupedSketch):
         self.store = self.item_type.new_store()
         self.set_blank({
             # The last pane, and the first pane since which no instance is missing.
-            "last": np.full(2, kernel.NEVER), "started": np.full(n, kernel.NEVER),
+            "last": np.full(2, NEVER), "started": np.full(n, NEVER),
             "control": np.zeros((n, kernel.COUNTS), np.int64),
             "total": np.zeros(kernel.COUNTS, np.int64), "ended": np.zeros(2),
             "table": np.zeros((n, size), np.uint64),
@@ -80,15 +81,15 @@ class SpaceSaving(GroupedSketch):
         panes = self.reduced(panes)
         self.hold(panes.group)
         shape = self.query.window.panes
-        stamp, *pushed = self.unpacked(panes)
+        pushed = self.unpacked(panes)
         plan, asked = self.plan(panes.group, windows)
         instances = kernel.Instance(*map(self.stacked, kernel.Instance._fields))
-        state = kernel.Windowed(
+        state = Windowed(
             self.stacked("last"), self.stacked("started"), instances, self.stacked("total"),
             self.stacked("ended"),
         )  # fmt: skip
-        slots, rows, values, which, owner, ends, proven, mu = kernel.fold_instances(
-            plan, stamp, kernel.Pushed(*pushed), asked.first, asked.end, self.reads, self.filtered,
+        slots, rows, values, which, owner, ends, proven, mu = fold_instances(
+            plan, pushed, asked.first, asked.end, self.reads, self.filtered,
             shape.per_window, self.every, state, self.shift,
         )  # fmt: skip
         found = None
@@ -106,13 +107,13 @@ class SpaceSaving(GroupedSketch):
 
     @property
     def alive(self) -> Mask:
-        return np.asarray((self.stacked("started") != kernel.NEVER).any(axis=1))
+        return np.asarray((self.stacked("started") != NEVER).any(axis=1))
 
     @property
     def used(self) -> Array:
         m = self.capacity
         heap, size = self.stacked("heap"), self.stacked("control")[..., kernel.SIZE]
-        size = np.where(self.stacked("started") != kernel.NEVER, size, 0).ravel()
+        size = np.where(self.stacked("started") != NEVER, size, 0).ravel()
         slots = m * np.arange(len(size))[:, None] + heap.reshape(-1, m)
         return np.asarray(slots[np.arange(m) < size[:, None]])
 
@@ -172,7 +173,7 @@ class SpaceSaving(GroupedSketch):
     def _of_version_0_1(self, arrays: Saved) -> State:
         """Convert what version 0.1 saved: it started instances only where windows start."""
         last = arrays["last"]
-        found = {"last": np.append(last, last + 1 if last[0] != kernel.NEVER else last)}
+        found = {"last": np.append(last, last + 1 if last[0] != NEVER else last)}
         for name in ("started", "control", "item", "f", "err", "alpha", "table", "low", "slack"):
             found[name] = self.blank[name].copy()
             found[name][: len(arrays[name])] = arrays[name]
@@ -190,7 +191,7 @@ class SpaceSaving(GroupedSketch):
         instances = -(-self.query.window.panes.per_window // self.every) * groups
         return {
             **{name: int(total[at]) for name, at in names.items()},
-            "retained": int(control[started != kernel.NEVER][:, kernel.SIZE].sum()),
+            "retained": int(control[started != NEVER][:, kernel.SIZE].sum()),
             "state_bytes": self.nbytes,
             "mu": float(ended[0] / ended[1]) if ended[1] else 0.0,
             "counters": instances * (3 * self.capacity + filter_cells),
@@ -199,7 +200,7 @@ class SpaceSaving(GroupedSketch):
     def _check(self) -> None:
         for group in self.known:
             started, last = self.stacked("started")[group], self.stacked("last")[group]
-            live = np.flatnonzero(started != kernel.NEVER)
+            live = np.flatnonzero(started != NEVER)
             assert len(np.unique(started[live])) == len(live)
             assert len(live) < self.instances
             if len(live):

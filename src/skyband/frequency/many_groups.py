@@ -72,8 +72,10 @@ class GroupedSketch(CounterSketch):
         if not self.query.groups or bound <= have:
             return
         for name, array in self.blank.items():
-            more = np.broadcast_to(array, (bound + bound // 8 - have, *array.shape))
-            setattr(self, name, np.concatenate([getattr(self, name), more]))
+            # In C order, whatever the order of its parts: kernels are compiled once for each order.
+            grown = np.empty((bound + bound // 8, *array.shape), array.dtype)
+            grown[:have], grown[have:] = getattr(self, name), array
+            setattr(self, name, grown)
 
     def forget(self, groups: Codes) -> None:
         for name, array in self.blank.items():

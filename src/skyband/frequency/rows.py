@@ -12,7 +12,7 @@ input was cut into batches. docs/decisions/0009 gives the reasons.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,28 +28,15 @@ from skyband.frequency.base import ONE_EACH, FrequencySynopsis
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.core.hashing import hash_int64
 from skyband.kernels.frequency.counting import count_runs
+from skyband.kernels.frequency.pushed import Pushed
 from skyband.query.checks import count
 from skyband.query.frequency import HeavyHitters
 
-__all__ = ["CounterSketch", "Pushed", "SketchSynopsis"]
+__all__ = ["CounterSketch", "SketchSynopsis"]
 
 _NO_HASHES = np.zeros(0, np.uint64)
 _MOST_PANES = 10_000
 _RAW_ROWS = 1 << 18
-
-
-class Pushed(NamedTuple):
-    """Panes as kernels read them: ``known`` items with errors, then rows, with offsets per pane."""
-
-    stamp: Ints
-    hashes: Array
-    weights: Array
-    offsets: Ints
-    known: Array
-    counts: Array
-    errors: Array
-    known_offsets: Ints
-    missing: Array
 
 
 class SketchSynopsis(FrequencySynopsis):
@@ -175,7 +162,7 @@ class SketchSynopsis(FrequencySynopsis):
         some = len(known) > 0
         return Pushed(
             stamp=frozen(runs.stamp),
-            hashes=frozen(self._hashes(rows, 0, len(rows), raw)),
+            keys=frozen(self._hashes(rows, 0, len(rows), raw)),
             weights=frozen(rows["weight"] if weighted else np.zeros(0, self.dtype)),
             offsets=frozen(rows.offsets),
             known=frozen(known["hash"] if some else _NO_HASHES),

@@ -14,15 +14,16 @@ from skyband.data.flat_state import load, save
 from skyband.errors import QueryError
 from skyband.fused.eaa import Eaa
 from skyband.fused.log import Reports
-from skyband.fused.sketches import Appearances
+from skyband.fused.sketches import LEVELS, Appearances, levels_for
 from skyband.kernels.fused.sweep import live_streams
 from skyband.query.checks import number
 from skyband.query.fused import FusedTopK
+from skyband.window import CountWindow
 
 __all__ = ["EaaApprox"]
 
 _BITMAPS = 64
-"""12 kB per stream. More bitmaps estimate better and take more memory."""
+"""At most 12 kB per stream. More bitmaps estimate better and take more memory."""
 
 
 class EaaApprox(Eaa):
@@ -54,6 +55,8 @@ class EaaApprox(Eaa):
     """
 
     exact = False
+    usual_slack = 64
+    """A quarter of EAA's, because fewer reports are left after a sweep."""
     saved_arrays = ("lost_pane", "lost_best")
     saved_parts = (("", "sketch"),)
 
@@ -65,7 +68,11 @@ class EaaApprox(Eaa):
         if estimator not in ("fm", "hll"):
             raise QueryError(f"option 'sketch' must be 'fm' or 'hll', not {estimator!r}")
         bitmaps = integer_option(query.options, "bitmaps", _BITMAPS, 16)
-        self.sketch = Appearances(len(query.streams), bitmaps, estimator)
+        # A count window tells how many objects there may be, so small ones get smaller sketches.
+        levels = LEVELS
+        if isinstance(query.window, CountWindow):
+            levels = levels_for(query.window.size, bitmaps)
+        self.sketch = Appearances(len(query.streams), bitmaps, estimator, levels)
         self.caution = query.options.get("caution", 1.0)
         number("option 'caution'", self.caution, 0.0, 1.0)
         self.lost_pane = np.zeros(0, np.int64)

@@ -34,6 +34,7 @@ from skyband.data.order import id_ranks
 from skyband.data.time_axis import from_native
 from skyband.errors import SchemaError
 from skyband.fused.guard import Guard
+from skyband.fused.lean import lean_values
 from skyband.fused.scores import scorer
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.fused.reports import any_outside
@@ -185,6 +186,17 @@ class FusedSynopsis(Synopsis[FusedTopK]):
 
     def combine(self, runs: Runs) -> Runs:
         return runs.united()
+
+    def lean(self, runs: Runs) -> Runs:
+        """Reports that no answer can show lose their value; see ``fused/lean.py``."""
+        query, part = self.query, runs.parts[REPORTS]
+        if query.most_reports != 1 or not self.exact or callable(query.combine):
+            return runs
+        values = lean_values(part, self.low, self.high, self.score, query.k)
+        if values is None:
+            return runs
+        columns = dict(part.columns) | {"value": values}
+        return runs.with_parts(**{REPORTS: Part(part.offsets, columns)})
 
     def admit(self, runs: Runs) -> tuple[Runs, Faults | None]:
         """Leave out reports beyond ``recurrences``; if a window has too many, its later ones go.

@@ -1,4 +1,4 @@
-"""All live reports, scored anew for every window: sound for every rule of repeated reports."""
+"""All live reports, scored again for every window: sound for every rule of repeated reports."""
 
 from __future__ import annotations
 

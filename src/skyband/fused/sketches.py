@@ -9,7 +9,7 @@ from skyband.data.flat_state import FlatState
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.fused.sketch import bits_since, count_reports, stamp_bits
 
-__all__ = ["Appearances", "SelfJoin"]
+__all__ = ["Appearances", "SelfJoin", "levels_for"]
 
 
 NEVER = int(np.iinfo(np.int64).min)
@@ -22,11 +22,23 @@ _SMALL = 1.75
 """The exponent of Scheuermann and Mauve's correction for few objects per bitmap."""
 
 
+def levels_for(objects: int, bitmaps: int) -> int:
+    """Levels that are enough for so many objects: those above are hardly ever reached.
+
+    A bitmap has objects / bitmaps of them, so its highest bit lies near the logarithm of that, and
+    six levels above with a probability of one in 64.
+
+    >>> [levels_for(objects, 64) for objects in (200, 1_000, 100_000, 10**9)]
+    [9, 11, 17, 24]
+    """
+    return min(LEVELS, int(np.ceil(np.log2(objects / bitmaps + 1))) + 6)
+
+
 class Appearances(FlatState):
     """How many distinct objects some streams have in common: one timestamped sketch per stream.
 
-    Time O(1) per report; state ``bitmaps`` x 24 stamps per stream. The standard error of a union
-    is about 0.78 / sqrt(bitmaps) with the estimator of Flajolet and Martin ("fm"), and 1.04 /
+    Time O(1) per report; state ``bitmaps`` x ``levels`` stamps per stream. The standard error of a
+    union is about 0.78 / sqrt(bitmaps) with the estimator of Flajolet and Martin ("fm"), and 1.04 /
     sqrt(bitmaps) with that of HyperLogLog ("hll") over the same bits. An intersection is computed
     by inclusion and exclusion; its errors are as large as those of its unions.
 
@@ -41,9 +53,11 @@ class Appearances(FlatState):
 
     saved_arrays = ("stamps",)
 
-    def __init__(self, streams: int, bitmaps: int, estimator: str = "fm") -> None:
+    def __init__(
+        self, streams: int, bitmaps: int, estimator: str = "fm", levels: int = LEVELS
+    ) -> None:
         self.estimator = estimator
-        self.stamps = np.full((streams, bitmaps, LEVELS), NEVER, np.int64)
+        self.stamps = np.full((streams, bitmaps, levels), NEVER, np.int64)
 
     def add(self, hashes: Hashes, stream: Codes, pane: Ints) -> None:
         """Take reports, ordered by pane."""

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.fs
 
-from skyband.errors import EngineError, QueryError
+from skyband.errors import EngineError, QueryError, how_to_install
 
 __all__ = [
     "check_avro",
@@ -106,7 +106,7 @@ def require_psycopg() -> Any:
     except ImportError as problem:
         raise EngineError(
             "the PostgreSQL sink needs the package psycopg; install it with: "
-            "pip install 'skyband[postgres]'"
+            + how_to_install("postgres")
         ) from problem
     return psycopg
 
@@ -118,6 +118,6 @@ def require_kafka() -> Any:
     except ImportError as problem:
         raise EngineError(
             "Kafka in a local job needs the package confluent-kafka; install it with: "
-            "pip install 'skyband[kafka]'"
+            + how_to_install("kafka")
         ) from problem
     return confluent_kafka

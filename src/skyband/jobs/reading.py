@@ -7,12 +7,14 @@ along with all others (``skyband.spark.summarise``), so nothing is filtered out 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 from pyspark.sql.types import StringType, StructType
@@ -26,7 +28,7 @@ from skyband.spark.letters import RAW, UNREAD, Carried
 from skyband.spark.requirements import first_line, in_utc
 from skyband.spark.worker_read import WorkerRead
 
-__all__ = ["packages_of", "read_source"]
+__all__ = ["generated", "packages_of", "read_source"]
 
 _ORIGIN = "_skyband_"
 """Prefix of the columns that say where a record came from."""
@@ -127,6 +129,18 @@ def _rate(session: Any, source: Section, letters: bool) -> tuple[Any, Carried]:
         return reader.option("rowsPerBatch", source["rows_per_batch"]).load(), Carried()
     rows = source["rows_per_second"] or 1
     return session.readStream.format("rate").option("rowsPerSecond", rows).load(), Carried()
+
+
+def generated(session: Any, source: Section, few: int, rows: int) -> pa.Table:
+    """Some rows as the source would make them, spread over the time of so many."""
+    per_second = source["rows_per_second"] or rows
+    step = max(1, 1_000_000 * rows // few // per_second)
+    micros = F.lit(time.time_ns() // 1_000) + F.col("id") * F.lit(step)
+    with in_utc(session):
+        plain = session.range(few).select(
+            F.timestamp_micros(micros).alias("timestamp"), F.col("id").alias("value")
+        )
+        return _chosen(plain, source, Carried()).toArrow()
 
 
 def _socket(session: Any, source: Section, letters: bool) -> tuple[Any, Carried]:

@@ -89,7 +89,7 @@ class Table:
             )
 
     def _has_files(self) -> bool:
-        """Whether files of the table are there already, which a new catalog has to be told."""
+        """Whether the table has files already; a new catalog does not know them by itself."""
         if self.path is None or self.format.lower() not in _PLAIN:
             return False
         system, folder = folder_of(self.where, self.path)

@@ -1,4 +1,4 @@
-"""Pictures of answers, drawn with matplotlib (``pip install 'skyband[plots]'``).
+"""Pictures of answers, drawn with matplotlib (extra ``plots``).
 
 Every function takes what ``rank`` or ``watch`` gives, draws into ``ax`` (or into a new figure) and
 returns the axes. Lines, bars and points are labelled where they end, so that no legend is needed,
@@ -13,6 +13,8 @@ and the colours can be told apart by people who are colour-blind.
 >>> ax = plot.bump(sb.rank(flows, query))
 >>> [line.get_label() for line in ax.get_lines()]
 ['a', 'b']
+
+Imports ``answers``, ``query`` and the layers below them, but no engine; imported by ``cli``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from skyband.errors import EngineError, QueryError
+from skyband.errors import EngineError, QueryError, how_to_install
 from skyband.plot.charts import bars, bump, skyline, timeline, totals
 from skyband.plot.frames import Answers
 from skyband.query import Query
@@ -41,7 +41,7 @@ def check_path(path: Path) -> None:
         import matplotlib as mpl  # noqa: F401
     except ImportError as missing:
         raise EngineError(
-            f"plots need {missing.name}, which is not installed: pip install 'skyband[plots]'"
+            f"plots need {missing.name}, which is not installed: {how_to_install('plots')}"
         ) from missing
 
 

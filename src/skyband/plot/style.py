@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from skyband.errors import EngineError
+from skyband.errors import EngineError, how_to_install
 from skyband.plot.frames import plain
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def axes_of(ax: Axes | None, height: float = 4.5) -> Axes:
         from matplotlib import pyplot as plt
     except ImportError as missing:
         raise EngineError(
-            f"plots need {missing.name}, which is not installed: pip install 'skyband[plots]'"
+            f"plots need {missing.name}, which is not installed: {how_to_install('plots')}"
         ) from missing
     _, made = plt.subplots(figsize=(8, height), layout="constrained")
     return made

@@ -2,7 +2,7 @@
 
 Every answer has a number, one more than the answer before it. Numbers are those of the events, so
 they go on after a restart. The file is written before each snapshot. What is missing in it after a
-crash is made again when the journal is replayed, with the same numbers.
+crash is recomputed when the journal is replayed, with the same numbers.
 """
 
 from __future__ import annotations
@@ -102,11 +102,6 @@ class History:
         with self._lock:
             kept = self._kept[name]
             return [kept[i] for i in range(max(0, len(kept) - count), len(kept))]
-
-    def with_end(self, name: str, end: str) -> list[Event]:
-        """The answers of a query whose window has this end."""
-        with self._lock:
-            return [event for event in self._kept[name] if event.end == end]
 
     def first(self) -> list[Event]:
         """The newest answer of each query, by number."""

@@ -3,8 +3,8 @@
 There is no queue and no task per subscriber. Each one remembers the number of the last answer that
 it was sent. When there is something new, it is written to all connections in one go; those who are
 at the same place get the same bytes, which are made once. A connection that does not take what it
-was sent is left out until it does. If its next answers are gone from the history by then, it is
-told to start afresh.
+was sent is left out until it does. If its next answers are gone from the history by then, it gets
+the event `reset` and continues with the newest ones.
 """
 
 from __future__ import annotations

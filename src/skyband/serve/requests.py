@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from skyband.answers.answer import Answer
 from skyband.serve.board import Fault
 from skyband.serve.journal import Packed
 
-__all__ = ["Busy", "Group", "KeyReused", "Refused", "Request"]
+__all__ = ["Busy", "Group", "KeyReused", "Refused", "Request", "reply_of"]
 
 
 class Refused(Exception):  # noqa: N818
@@ -60,3 +61,33 @@ class Group:
     answers: list[tuple[int, list[Answer]]] = field(default_factory=list)
     """The batch of each request that has answers, and these."""
     stats: dict[str, dict[str, int | float]] = field(default_factory=dict)
+
+
+Counts = Mapping[str, Mapping[str, int]]
+"""Late and bad rows of each query."""
+
+
+def reply_of(
+    request: Request, before: Counts, now: Counts, fault: Callable[[], Fault | None]
+) -> dict[str, Any]:
+    """The number of rows; how many were late or bad, if any, and the first reason.
+
+    ``fault`` finds the first row that is bad by itself.
+    """
+    reply: dict[str, Any] = {"rows": request.table.num_rows}
+    more = {
+        what: max((now[name][what] - before[name][what] for name in now), default=0)
+        for what in ("rows_late", "rows_bad")
+    }
+    if more["rows_bad"]:
+        found = fault()
+        # A row may also be bad only because of the rows that are live.
+        reply["bad"] = max(more["rows_bad"], 0 if found is None else found.rows)
+        reply["reason"] = (
+            "the row contradicts rows that are still in the window"
+            if found is None
+            else f"row {found.row}, column {found.column!r}: {found.reason}"
+        )
+    if more["rows_late"]:
+        reply["late"] = more["rows_late"]
+    return reply

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.errors import EngineError
+from skyband.errors import EngineError, how_to_install
 from skyband.jobs import Job, check_ready
 from skyband.query import Query
 from skyband.serve.board import Schemas
@@ -34,7 +34,7 @@ def require_packages() -> None:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as missing:
-        raise EngineError(f"serve needs {missing.name}: pip install 'skyband[serve]'") from None
+        raise EngineError(f"serve needs {missing.name}: {how_to_install('serve')}") from None
 
 
 def serve_job(
@@ -81,11 +81,8 @@ def serve_stream(
     started: Callable[[str], None] | None = None,
 ) -> None:
     """Show queries over a stream that this process reads; nothing is kept after it ends."""
-    _ready(host)
-    from skyband.serve.server import listen
-
-    with listen(host, port) as taken, tempfile.TemporaryDirectory(prefix="skyband-") as folder:
-        service = Service(queries, {"": schema}, Path(folder))
+    with _for_a_while(host, port) as (taken, folder):
+        service = Service(queries, {"": schema}, folder)
         feed = Feed(service, "", ((table, None) for table in batches))
         _serve(service, {"": "stream"}, title, [feed], taken, host, (), started)
 
@@ -98,15 +95,13 @@ def serve_answers(
     host: str = "127.0.0.1",
     port: int = PORT,
     started: Callable[[str], None] | None = None,
+    engine: str = "local",
 ) -> None:
     """Show the answers of a query that runs elsewhere: ``answers`` is a thread's work."""
-    _ready(host)
-    from skyband.serve.server import listen
-
-    with listen(host, port) as taken, tempfile.TemporaryDirectory(prefix="skyband-") as folder:
-        shown = Shown({title: query}, schemas, Path(folder))
+    with _for_a_while(host, port) as (taken, folder):
+        shown = Shown({title: query}, schemas, folder)
         threading.Thread(target=answers, args=(shown,), name="skyband-answers", daemon=True).start()
-        _serve(shown, dict.fromkeys(schemas, "files"), title, [], taken, host, (), started)
+        _serve(shown, dict.fromkeys(schemas, "files"), title, [], taken, host, (), started, engine)
 
 
 @contextmanager
@@ -117,6 +112,16 @@ def _kept(job: Job) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="skyband-") as folder:
         yield Path(folder)
+
+
+@contextmanager
+def _for_a_while(host: str, port: int) -> Iterator[tuple[Any, Path]]:
+    """An address to listen on, and a folder that is removed at the end."""
+    _ready(host)
+    from skyband.serve.server import listen
+
+    with listen(host, port) as taken, tempfile.TemporaryDirectory(prefix="skyband-") as folder:
+        yield taken, Path(folder)
 
 
 def _ready(host: str) -> None:

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from skyband.serve.bodies import read_body
 from skyband.serve.history import Event
 from skyband.serve.journal import Journal, Packed
 from skyband.serve.keys import Applied
-from skyband.serve.requests import Busy, Group, KeyReused, Refused, Request
+from skyband.serve.requests import Busy, Group, KeyReused, Refused, Request, reply_of
 from skyband.serve.shown import Limits, Shown
 
 __all__ = ["Busy", "KeyReused", "Limits", "Refused", "Request", "Service"]
@@ -145,7 +146,7 @@ class Service(Shown):
                 if self.journal.bytes > self.limits.journal_bytes:
                     self._settle()
                     self._snapshot()
-        except Exception as problem:  # noqa: BLE001  (the reader of /healthz is told)
+        except Exception as problem:  # noqa: BLE001  (/healthz reports it)
             self._fail(problem)
         finally:
             with self._change:
@@ -222,7 +223,7 @@ class Service(Shown):
         self.history.add(events, self.number)
         with self._change:
             if self.failure is not None:
-                return  # all who wait were told
+                return  # every waiting request has got the error
             for _ in group.requests:
                 self._waiting_bytes -= self._waiting.popleft().size
             self._taken -= len(group.requests)
@@ -259,7 +260,8 @@ class Service(Shown):
         except SkybandError as problem:
             raise Refused(str(problem)) from None
         self.status.took(request.source, request.table)
-        reply = self._reply(request, before)
+        find = partial(self.board.fault, request.source, request.table)
+        reply = reply_of(request, before, self.status.counts(), find)
         at = time.time()
         header = {"source": request.source, "at": at, "reply": reply}
         if request.key is not None:
@@ -271,27 +273,6 @@ class Service(Shown):
         group.records.append((header, request.packed))
         self.batch += 1
         return reply, answers
-
-    def _reply(self, request: Request, before: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-        """The number of rows; how many were late or bad, if any, and the first reason."""
-        reply: dict[str, Any] = {"rows": request.table.num_rows}
-        now = self.status.counts()
-        more = {
-            what: max((now[name][what] - before[name][what] for name in now), default=0)
-            for what in ("rows_late", "rows_bad")
-        }
-        if more["rows_bad"]:
-            fault = self.board.fault(request.source, request.table)
-            # A row may also be bad only because of the rows that are live.
-            reply["bad"] = max(more["rows_bad"], 0 if fault is None else fault.rows)
-            reply["reason"] = (
-                "the row contradicts rows that are still in the window"
-                if fault is None
-                else f"row {fault.row}, column {fault.column!r}: {fault.reason}"
-            )
-        if more["rows_late"]:
-            reply["late"] = more["rows_late"]
-        return reply
 
     def _fail(self, problem: Exception) -> None:
         """Stop taking rows: memory may be ahead of the disk, so only a restart helps."""
@@ -343,7 +324,7 @@ class Service(Shown):
         if changed is not None and any(changed):
             for line in changed_lines(changed):
                 log.warning("%s", line)
-            # Other queries have other answers, so whoever comes back starts afresh.
+            # Other queries have other answers, so a page that comes back starts with the newest.
             self.number += 1
             self.history.skip(self.number)
             self.history.add([], self.number)

@@ -12,6 +12,7 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.flat_state import FlatState
 from skyband.data.keys import KeyIndex
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.skyline.gsj import UNTIL, Fresh, Pairs, pairs_fold
 from skyband.kernels.skyline.gsj_side import (
     ASLEEP,
@@ -156,12 +157,12 @@ class GroupSkylines(JoinSynopsis):
         for side in self.members:
             side.reserve(self.keys.bound)
         left, right = self.members
-        cuts = panes.parts["left"].offsets, panes.parts["right"].offsets
+        cuts = frozen(panes.parts["left"].offsets), frozen(panes.parts["right"].offsets)
         kept, pairs, offsets = pairs_fold(
             Side(left.points, left.rows, left.heads),
             Side(right.points, right.rows, right.heads),
             Pairs(self.top, self.top_points, len(self.top), self.parked, len(self.parked)),
-            Fresh(slots[0], cuts[0], slots[1], cuts[1], panes.stamp),
+            Fresh(slots[0], cuts[0], slots[1], cuts[1], frozen(panes.stamp)),
             first, end, self.counts,
         )  # fmt: skip
         self.top, self.top_points = kept.top[: kept.tops], kept.points[: kept.tops]
@@ -180,7 +181,7 @@ class GroupSkylines(JoinSynopsis):
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         left, right = self.members
-        none, cuts = np.zeros(0, np.int64), np.zeros(1, np.int64)
+        none, cuts = np.zeros(0, np.int64), frozen(np.zeros(1, np.int64))
         parked, top = self.parked.copy(), self.top.copy()
         rows = left.rows.copy(), right.rows.copy()
         firsts = self.firsts(first, end)
@@ -194,7 +195,7 @@ class GroupSkylines(JoinSynopsis):
             Side(left.points, rows[0], left.heads.copy()),
             Side(right.points, rows[1], right.heads.copy()),
             Pairs(top, self.top_points.copy(), len(top), parked, len(parked)),
-            Fresh(none, cuts, none, cuts, none),
+            Fresh(none, cuts, none, cuts, frozen(none)),
             np.array([min(firsts)]), np.array([end]), self.counts.copy(),
         )  # fmt: skip
         slots = pairs[:, 0], pairs[:, 1]

@@ -7,19 +7,26 @@ import numpy as np
 from skyband.arrays import Ints
 from skyband.contract.runs import Runs
 from skyband.data.keys import KeyIndex
-from skyband.kernels.skyline.isj import LEFT, RIGHT, Results, Side, join_layer
+from skyband.kernels.skyline.cells import Kept, Side
+from skyband.kernels.skyline.fabric import Fabric, Sharing
+from skyband.kernels.skyline.isj import LEFT, RIGHT, Start, join_window
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.live import LiveSynopsis
-from skyband.skyline.points import skylines
 
-__all__ = ["Isj"]
+__all__ = ["NO_FABRIC", "Isj"]
+
+_NONE: Ints = np.zeros(0, np.int64)
+_NO_SHARING = Sharing(1, False, 0)
+NO_FABRIC = Fabric(_NONE, _NONE, np.zeros(1, np.int64), np.zeros(0, np.bool_), 0)
+_EMPTY = Kept(_NONE, _NONE, _NONE, _NONE, 0)
 
 
 class Isj(LiveSynopsis):
     """Layer by layer: join the local skylines, keep the results, prune, continue with the rest.
 
     Time, in every layer: a sort-filter of each side's remaining rows, their join, and a check of
-    each remaining row against the results. State: all live rows. Exact.
+    each remaining row against the results. State: all live rows, and an index of them by join key,
+    which moves on from window to window. Exact.
 
     Iterative (Sun et al.) with outsider pruning, which is ISJ in the paper's section VI.A;
     docs/decisions/0016-iteration-layers.md says how we read the paper's text.
@@ -36,7 +43,6 @@ class Isj(LiveSynopsis):
 
     saved_arrays = ("counts", "left_codes", "right_codes", "local_counts")
     saved_parts = (*LiveSynopsis.saved_parts, ("keys/", "keys"))
-    join_layer = staticmethod(join_layer)
 
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query)
@@ -45,6 +51,10 @@ class Isj(LiveSynopsis):
         self.right_codes: Ints = np.zeros(0, np.int64)
         self.layers: list[tuple[int, int]] = []
         """Rows of both sides at the start of each layer of the last window."""
+        self.kept = [_EMPTY, _EMPTY]
+        """The live rows of both sides by cell. It follows from the rows, so it is not saved."""
+        self.rebuilds = np.zeros(1, np.int64)
+        """How often such an index was built anew instead of being moved on."""
         self.local_counts = np.zeros(1, np.int64)
         """Comparisons for local skylines: the only ones that sharing can save."""
 
@@ -70,41 +80,59 @@ class Isj(LiveSynopsis):
             self.keys = KeyIndex()
             self.left_codes = self._encoded(self.left.key)
             self.right_codes = self._encoded(self.right.key)
+            self.forget_index()
+
+    def forget_index(self) -> None:
+        """The next window builds the indexes of both sides anew."""
+        self.kept = [_EMPTY, _EMPTY]
 
     def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
-        sides = self.live
-        bound = self.keys.bound
-        cells = [_cells(c, side.segment, bound) for c, side in zip(self.codes, sides, strict=True)]
-        active = [
-            np.arange(np.searchsorted(side.pane, first), len(side), dtype=np.int64)
-            for side, first in zip(sides, firsts, strict=True)
-        ]
-        width = sum(side.points.shape[1] for side in sides)
-        results = Results(np.zeros((64, 3), np.int64), np.zeros((64, width), np.int64), 0)
-        left, right = (Side(s.points, *c) for s, c in zip(sides, cells, strict=True))
-        self.layers = []
-        while len(active[0]) and len(active[1]):
-            self.layers.append((len(active[0]), len(active[1])))
-            sky = [self.local(len(self.layers), at, active[at], firsts[at]) for at in (0, 1)]
-            left_rest, right_rest, results = self.join_layer(
-                left, active[0], sky[0], right, active[1], sky[1], results, self.counts
-            )
-            active = [left_rest, right_rest]
-        pairs = results.pairs[: results.size]
-        return pairs[:, LEFT].copy(), pairs[:, RIGHT].copy()
+        return self.iterated(firsts, NO_FABRIC, _NO_SHARING, np.zeros(3, np.int64))[0]
 
-    def local(self, layer: int, at: int, active: Ints, first: int) -> Ints:
-        """The local skyline of one side's rows in a layer, as row positions."""
-        side = self.live[at]
-        whole = np.array([0, len(active)])
-        kept, _ = skylines(side.points[active], side.segment[active], whole, self.local_counts)
-        return active[kept]
+    def iterated(
+        self, firsts: tuple[int, int], fabric: Fabric, sharing: Sharing, shares: Ints
+    ) -> tuple[tuple[Ints, Ints], Fabric]:
+        """The pairs of the skyline, and the fabric of shared layers for the next window."""
+        (left, one), (right, two) = (self._side(at, firsts[at]) for at in (0, 1))
+        pairs, sizes, *kept, fabric = join_window(
+            left, right, (one, two), (self.kept[0], self.kept[1]), fabric, sharing, self.counts,
+            self.local_counts, shares, self.rebuilds,
+        )  # fmt: skip
+        # With several segments, cells are numbered anew in every window.
+        self.kept = [
+            each if side.segments == 1 else _EMPTY
+            for each, side in zip(kept, (left, right), strict=True)
+        ]
+        self.layers = [(a, b) for a, b in sizes.tolist()]
+        return (pairs[:, LEFT].copy(), pairs[:, RIGHT].copy()), fabric
+
+    def _side(self, at: int, first: int) -> tuple[Side, Start]:
+        """What the kernel needs to know of one side."""
+        side, codes, keys = self.live[at], self.codes[at], self.keys.bound
+        low = int(np.searchsorted(side.pane, first))
+        sky = self.first_sky(at, first)
+        start = Start(low, side.expired, _NONE if sky is None else sky, sky is not None)
+        segment = side.segment
+        if not len(segment) or (segment == segment[0]).all():
+            cells = np.zeros((keys, 2), np.int64)
+            cells[:, 0] = np.arange(keys)
+            cells[:, 1] = segment[0] if len(segment) else 0
+            return Side(side.points, codes, cells, np.arange(keys + 1), segment, 1), start
+        self.kept[at] = _EMPTY
+        found, small = np.unique(segment, return_inverse=True)
+        return Side(side.points, *_cells(codes, segment, keys), small, len(found)), start
+
+    def first_sky(self, at: int, first: int) -> Ints | None:
+        """The local skyline of layer 1 of one side, if it is known already."""
+        return None
 
     # State ------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, int | float]:
         joined, pruned, layers = self.counts[1:4].tolist()
         found = super().stats() | {"pairs": joined, "pruned": pruned, "layers": layers}
+        arrays = (each for kept in self.kept for each in kept[:-1])
+        found["state_bytes"] += sum(each.nbytes for each in arrays)
         found["local_comparisons"] = int(self.local_counts[0])
         found["comparisons"] += found["local_comparisons"]
         return found
@@ -113,15 +141,21 @@ class Isj(LiveSynopsis):
         super()._check()
         for codes, side in zip(self.codes, self.live, strict=True):
             assert np.array_equal(self.keys.hashes(codes), side.key.view(np.uint64))
+        for kept, codes, side in zip(self.kept, self.codes, self.live, strict=True):
+            if (side.segment == side.segment[:1]).all():
+                _check_kept(kept, codes, side.expired)
+
+
+def _check_kept(kept: Kept, codes: Ints, expired: int) -> None:
+    """The index holds the live rows up to the last window, in the order of their arrival."""
+    for cell, (start, end) in enumerate(zip(kept.start, kept.end, strict=True)):
+        mine = np.flatnonzero(codes == cell) + expired
+        held = kept.rows[start:end]
+        assert np.array_equal(held[held >= expired], mine[mine < kept.covered])
 
 
 def _cells(codes: Ints, segment: Ints, keys: int) -> tuple[Ints, Ints, Ints]:
     """Each row's cell, each cell's key and segment, and each key's first cell."""
-    if not len(segment) or (segment == segment[0]).all():
-        cells = np.zeros((keys, 2), np.int64)
-        cells[:, 0] = np.arange(keys)
-        cells[:, 1] = segment[0] if len(segment) else 0
-        return codes, cells, np.arange(keys + 1)
     order = np.lexsort((segment, codes))
     key, part = codes[order], segment[order]
     fresh = np.ones(len(order), np.bool_)

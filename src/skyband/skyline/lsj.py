@@ -6,56 +6,22 @@ import numpy as np
 
 from skyband.arrays import Ints, Saved, State
 from skyband.contract.checks import integer_option
-from skyband.kernels.skyline.local_sky import local_update
+from skyband.contract.runs import offsets_of
+from skyband.kernels.skyline.fabric import Fabric, Sharing
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.graph import DominanceGraph
-from skyband.skyline.isj import Isj
+from skyband.skyline.isj import NO_FABRIC, Isj
 
 __all__ = ["Lsj"]
 
-_PAYS = 0.5
-"""Sharing pays if at least this share of the rows was already in the previous window."""
 _FEW = 64
 """For fewer rows, sorting and filtering is as fast as matching with the previous window."""
 _FEW_LIVE = 1536
 """For fewer live rows on a side, sorting and filtering is as fast as a dominance graph."""
+_ALL = np.iinfo(np.int64).max
+"""More layers than any window has."""
 _COUNTS = ("graph_reads", "layers_shared", "layers_recomputed")
 """Local skylines read from a graph, continued from the previous window, recomputed."""
-
-
-class _LocalSky:
-    """The local skyline of one side in one layer above the first, under any insertion and deletion.
-
-    Rows are numbered from the very first one. A dominated row is parked under one of its
-    dominators and checked again when that dominator leaves.
-    """
-
-    def __init__(self) -> None:
-        self.known: Ints = np.zeros(0, np.int64)
-        self.parents: Ints | None = None
-        """The number of each row's parent, -1 on the skyline; None if only the rows are known."""
-
-    def pays(self, active: Ints, expired: int, least: int) -> bool:
-        """Whether to continue from the previous window; if not, the rows are noted for the next.
-
-        With fewer than ``least`` rows sharing never pays, and the rows are not noted either.
-        """
-        known, few = self.known, len(active) < least
-        numbers = known[:0] if few else active + expired
-        if not few and np.isin(numbers, known, assume_unique=True).sum() >= _PAYS * len(numbers):
-            return True
-        self.known, self.parents = numbers, None
-        return False
-
-    def update(self, points: Ints, segment: Ints, active: Ints, expired: int, counts: Ints) -> Ints:
-        """Move on to these rows (positions ascending); returns those on the skyline."""
-        known, parents = self.known, self.parents
-        if parents is None:
-            known = parents = known[:0]
-        self.known, self.parents, sky = local_update(
-            points, segment, known, parents, active, expired, counts
-        )
-        return sky
 
 
 class Lsj(Isj):
@@ -95,12 +61,12 @@ class Lsj(Isj):
         self.shares = np.zeros(len(_COUNTS), np.int64)
         self.left_graph: DominanceGraph
         self.right_graph: DominanceGraph
-        self.fabric: list[tuple[_LocalSky, _LocalSky]] = []
-        """Layers 2, 3, ... of both sides."""
+        self.sharing = Sharing(1, False, 0)
+        self.fabric = NO_FABRIC
+        """Layers 2, 3, ... of both sides. Rows are numbered from the very first one; a dominated
+        row is parked under one of its dominators and checked again when that one leaves."""
         self.linked = [0, 0]
         """How many rows of each side, counted from the very first, its graph has seen."""
-        self.stop = 0
-        """The layer from which this window is recomputed."""
 
     def start(self) -> None:
         super().start()
@@ -113,61 +79,53 @@ class Lsj(Isj):
         return self.left_graph, self.right_graph
 
     def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
-        if self.folding:
-            limit = self.query.layers
-            self.stop = np.iinfo(np.int64).max if limit is None else limit + 1
-        found = super().pairs(firsts)
-        if self.folding:
-            del self.fabric[max(min(len(self.layers), self.stop) - 1, 0) :]
+        if not self.folding:
+            return super().pairs(firsts)
+        self.sharing = self._sharing(firsts)
+        found, self.fabric = self.iterated(firsts, self.fabric, self.sharing, self.shares)
         return found
 
-    def local(self, layer: int, at: int, active: Ints, first: int) -> Ints:
-        side = self.live[at]
-        if layer == 1 and self._graph_serves(at, active, first):
-            self.shares[0] += self.folding
-            return self.graphs[at].read(first) - side.expired
-        if not self.folding or layer >= self.stop:
-            self.shares[2] += self.folding
-            return self.recomputed(layer, at, active, first)
-        if len(self.fabric) < layer - 1:
-            self.fabric.append((_LocalSky(), _LocalSky()))
-        sky = self.fabric[layer - 2][at]
-        if self.query.layers is None and not sky.pays(active, side.expired, self.few):
-            self.stop = layer
-            self.shares[2] += 1
-            return self.recomputed(layer, at, active, first)
-        self.shares[2 if sky.parents is None else 1] += 1
-        return sky.update(side.points, side.segment, active, side.expired, self.local_counts)
+    def _sharing(self, firsts: tuple[int, int]) -> Sharing:
+        """Which layers this window may share with the previous one."""
+        if self.query.layers is not None:
+            return Sharing(self.query.layers + 1, False, 0)
+        rows = [
+            len(side) - int(np.searchsorted(side.pane, first))
+            for side, first in zip(self.live, firsts, strict=True)
+        ]
+        return Sharing(1 if min(rows) < self.few_live else _ALL, True, self.few)
 
-    def recomputed(self, layer: int, at: int, active: Ints, first: int) -> Ints:
-        """The local skyline of a layer that shares nothing with the previous window."""
-        return super().local(layer, at, active, first)
-
-    def _graph_serves(self, at: int, active: Ints, first: int) -> bool:
-        """Whether a side's dominance graph covers all rows; during a fold, adds the new ones."""
-        side = self.live[at]
-        if not self.folding:
-            return self.linked[at] == side.expired + len(side)
-        if self.stop == 1 or (self.query.layers is None and len(active) < self.few_live):
-            self.stop = 1
-            return False
-        start = max(self.linked[at] - side.expired, 0)
-        self.linked[at] = side.expired + len(side)
-        rows = side.points, side.segment, side.pane
-        self.graphs[at].follow(rows, start, side.expired, first, self.local_counts)
-        return True
+    def first_sky(self, at: int, first: int) -> Ints | None:
+        side, graph = self.live[at], self.graphs[at]
+        end = side.expired + len(side)
+        if self.folding and self.sharing.stop > 1:
+            start = max(self.linked[at] - side.expired, 0)
+            self.linked[at] = end
+            rows = side.points, side.segment, side.pane
+            graph.follow(rows, start, side.expired, first, self.local_counts)
+        elif self.folding or self.linked[at] != end:
+            return None
+        return graph.read(first) - side.expired
 
     # State ------------------------------------------------------------------------------------
 
+    def rows_of(self, layer: int, at: int) -> tuple[Ints, Ints | None]:
+        """The rows of a layer above the first, and their parents if they are known."""
+        fabric, entry = self.fabric, 2 * (layer - 2) + at
+        mine = slice(fabric.offsets[entry], fabric.offsets[entry + 1])
+        return fabric.known[mine], fabric.parents[mine] if fabric.linked[entry] else None
+
     def snapshot_known(self) -> State:
         arrays = super().snapshot_known()
-        arrays["fabric"] = np.array([len(self.fabric), *self.linked])
+        layers = self.fabric.entries // 2
+        arrays["fabric"] = np.array([layers, *self.linked])
         arrays["shares"] = self.shares.copy()
-        for layer, both in enumerate(self.fabric):
-            for at, sky in enumerate(both):
-                arrays[f"fabric{layer}/{at}/known"] = sky.known
-                if sky.parents is not None:
-                    arrays[f"fabric{layer}/{at}/parents"] = sky.parents
+        for layer in range(layers):
+            for at in (0, 1):
+                known, parents = self.rows_of(layer + 2, at)
+                arrays[f"fabric{layer}/{at}/known"] = known
+                if parents is not None:
+                    arrays[f"fabric{layer}/{at}/parents"] = parents
         return arrays
 
     def restore_known(self, arrays: Saved) -> None:
@@ -175,21 +133,25 @@ class Lsj(Isj):
         if "shares" in arrays:  # snapshots of 0.1 lack it
             self.shares = arrays["shares"].copy()
         layers, *self.linked = (int(n) for n in arrays["fabric"])
-        self.fabric = [(_LocalSky(), _LocalSky()) for _ in range(layers)]
-        for layer, both in enumerate(self.fabric):
-            for at, sky in enumerate(both):
-                sky.known = arrays[f"fabric{layer}/{at}/known"]
-                sky.parents = arrays.get(f"fabric{layer}/{at}/parents")
+        names = [f"fabric{layer}/{at}" for layer in range(layers) for at in (0, 1)]
+        known = [arrays[f"{name}/known"] for name in names]
+        linked = [f"{name}/parents" in arrays for name in names]
+        parents = [arrays.get(f"{n}/parents", each) for n, each in zip(names, known, strict=True)]
+        if names:
+            offsets = offsets_of(np.array([len(each) for each in known]))
+            flat = np.concatenate(known), np.concatenate(parents)
+            self.fabric = Fabric(*flat, offsets, np.array(linked), len(names))
 
     def stats(self) -> dict[str, int | float]:
         found = super().stats()
         layer_1 = sum(int(graph.counts[0]) for graph in self.graphs)
         found["comparisons"] += layer_1
         found["local_comparisons"] += layer_1
-        kept = [sky for both in self.fabric for sky in both]
-        found["state_bytes"] += sum(16 * len(sky.known) for sky in kept)
+        fabric = self.fabric
+        rows = int(fabric.offsets[fabric.entries])
+        found["state_bytes"] += 16 * rows
         return found | {
-            "fabric_rows": sum(len(sky.known) for sky in kept),
+            "fabric_rows": rows,
             "graph_rows": sum(len(graph) for graph in self.graphs),
             "graph_edges": sum(int(graph.counts[3]) for graph in self.graphs),
             **dict(zip(_COUNTS, self.shares.tolist(), strict=True)),
@@ -201,20 +163,23 @@ class Lsj(Isj):
             graph._check()
             if len(side):
                 assert (graph.slot[graph.pane >= side.pane[0]] >= side.expired).all()
-        for both in self.fabric:
-            for sky, side in zip(both, self.live, strict=True):
-                _check_sky(sky, side.points, side.segment, side.expired)
+        for layer in range(2, 2 + self.fabric.entries // 2):
+            for at, side in enumerate(self.live):
+                known, parents = self.rows_of(layer, at)
+                _check_sky(known, parents, side.points, side.segment, side.expired)
 
 
-def _check_sky(sky: _LocalSky, points: Ints, segment: Ints, expired: int) -> None:
+def _check_sky(
+    known: Ints, parents: Ints | None, points: Ints, segment: Ints, expired: int
+) -> None:
     """Rows without a parent are on the skyline; parents are known and dominate."""
-    assert (np.diff(sky.known) > 0).all()
-    if sky.parents is None or (sky.known < expired).any():
+    assert (np.diff(known) > 0).all()
+    if parents is None or (known < expired).any():
         return
-    rows = sky.known - expired
-    for row, parent in zip(rows, sky.parents, strict=True):
+    rows = known - expired
+    for row, parent in zip(rows, parents, strict=True):
         better = (points[rows] >= points[row]).all(axis=1) & (points[rows] > points[row]).any(
             axis=1
         )
-        above = sky.known[better & (segment[rows] == segment[row])]
+        above = known[better & (segment[rows] == segment[row])]
         assert parent in above if parent >= 0 else not len(above)

@@ -18,11 +18,14 @@ from skyband.data.columns import native_dtype, output_type, plain, to_numpy
 from skyband.data.keys import hash_columns
 from skyband.data.order import sortable
 from skyband.errors import SchemaError
-from skyband.kernels.skyline.dominance import skyline_runs
+from skyband.kernels.core.patient import patient
+from skyband.kernels.skyline import dominance
 
 __all__ = ["Preferences", "skylines", "value_tests"]
 
 Read = Callable[[str], pa.Array]
+
+skyline_runs = patient(dominance.skyline_runs)
 
 
 class Preferences:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from skyband.spark.board_stages import (
     board_unpacker,
     named,
 )
+from skyband.spark.first_rows import auto_shards
 from skyband.spark.letters import Carried
 from skyband.spark.plan import Plan
 from skyband.spark.processor import BOARD_ANSWERED_DDL, BoardProcessor
@@ -41,6 +43,9 @@ def ranked_board(df_or_mapping: Any, queries: Board, **settings: Any) -> Any:
     """The implementation of ``skyband.spark.rank`` for a board."""
     with outside_of_functions():
         board, frames = board_plan_of(df_or_mapping, queries, **settings)
+        if settings.get("shards") is None and not settings.get("changes"):
+            shards = auto_shards(frames, list(board.plans.values()))
+            board = BoardPlan({n: replace(p, shards=shards) for n, p in board.plans.items()})
     session = next(iter(frames.values())).sparkSession
     check_session(session, board.first.streaming)
     schema = ranking.spark_schema(board.output)
@@ -85,18 +90,18 @@ def _check_alike(queries: Mapping[str, Query], sources: list[Any]) -> None:
                 if any(source in each.sources for each in queries.values()):
                     raise EngineError(
                         f"query {name!r} does not read source {source!r}: on Spark every query of "
-                        "a board reads all its sources, for a Spark query has one watermark; rank "
-                        "this query by itself"
+                        "a board reads all its sources, because a Spark query has one watermark; "
+                        "rank this query by itself"
                     )
-                continue  # no query reads it, which is told when the query is bound
+                continue  # no query reads it, which is an error when the query is bound
             if source is not None and not query.sources:
                 continue
             time, wanted = query.time_of(source), queries[first].time_of(source)
             if time != wanted:
                 raise EngineError(
                     f"query {name!r} has time={time!r} and query {first!r} has time={wanted!r}: on "
-                    "Spark all queries of a board read one time column per source, for a Spark "
-                    "query has one watermark; rank this query by itself"
+                    "Spark all queries of a board read one time column per source, because a "
+                    "Spark query has one watermark; rank this query by itself"
                 )
 
 

@@ -16,7 +16,6 @@ are cached under it.
 from __future__ import annotations
 
 import uuid
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -36,8 +35,9 @@ from skyband.spark.finishing import answers_table
 from skyband.spark.letters import late_letters
 from skyband.spark.parcels import pack_runs, slices, unpack_runs
 from skyband.spark.plan import Plan
+from skyband.spark.sessions import SESSIONS
 
-__all__ = ["SESSIONS", "Bucket", "Outcome", "Store"]
+__all__ = ["Bucket", "Outcome", "Store"]
 
 _MARKED = 8 * 4096
 """Bits in one of Spark's bitmaps."""
@@ -47,8 +47,6 @@ _FIRST_PIECE = -(1 << 50)
 """The key of the first piece of a pane; the others come before it."""
 _MOST_PIECES = 32
 """Pieces of a pane that are joined before it is sealed, so that none grows without bound."""
-_MOST_KEPT = 64
-_MOST_BYTES = 512 << 20
 
 
 class Store(Protocol):
@@ -60,27 +58,6 @@ class Store(Protocol):
     def set_pane(self, pane: int, blob: bytes) -> None: ...
     def drop_pane(self, pane: int) -> None: ...
     def panes(self) -> Iterable[tuple[int, bytes]]: ...
-
-
-class Sessions:
-    """A cache of the sessions that this process built, by the token of the head they belong to."""
-
-    def __init__(self) -> None:
-        self.kept: OrderedDict[str, tuple[SummarySession, int]] = OrderedDict()
-
-    def take(self, token: str | None) -> SummarySession | None:
-        """Remove the session of a head from the cache and return it, if there is one."""
-        found = self.kept.pop(token, None) if token is not None else None
-        return None if found is None else found[0]
-
-    def keep(self, token: str, session: SummarySession, nbytes: int) -> None:
-        """Cache a session under the token of the head just written; the oldest make room."""
-        self.kept[token] = session, nbytes
-        while len(self.kept) > _MOST_KEPT or sum(n for _, n in self.kept.values()) > _MOST_BYTES:
-            self.kept.popitem(last=False)
-
-
-SESSIONS = Sessions()
 
 
 @dataclass
@@ -307,7 +284,7 @@ class Bucket:
         if not len(runs):
             return
         self._changed = True
-        added = self.plan.open_panes()
+        added = self.plan.open_panes() if session is None else session.open.another()
         added.take(runs.ordered())
         whole = added.whole()
         assert whole is not None

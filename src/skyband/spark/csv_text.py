@@ -39,7 +39,7 @@ class CsvForm:
         return next(iter(self._reader([line.decode("utf-8-sig")])), [])
 
     def records(self, block: bytes) -> Iterator[tuple[bytes, list[str] | None]]:
-        """Each record as it stands in the block, and its fields; None if they cannot be told."""
+        """Each record as it stands in the block, and its fields; None if they cannot be read."""
         held: list[str] = []
 
         def lines() -> Iterator[str]:

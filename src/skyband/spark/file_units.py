@@ -319,7 +319,7 @@ def _with_hidden(
 
 
 def schema_of_file(form: Form, uri: str) -> pa.Schema:
-    """The columns of a file, in types that Spark has; those of text are told from its beginning."""
+    """The columns of a file, in types that Spark has; text shows its types at its beginning."""
     kind = form.of(uri)
     system, path = open_location(uri, form.storage)
     if kind in ("parquet", "ipc"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answers.changes import Kinds, changes_schema
 from skyband.answers.tables import Shape, answer_schema
+from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
 from skyband.engine.intake import Intake
 from skyband.engine.open_panes import OpenPanes
@@ -72,11 +73,14 @@ class Plan:
     """Whether rows carry their answer's guarantees; not part of the state's identity."""
     letters: bool = False
     """Whether bad rows are emitted as dead letters along with the answers."""
+    algorithm: str = field(init=False)
+    """The name of the query's algorithm."""
     registered: registry.Algorithm = field(init=False)
     """The query's algorithm, so that workers know one that the driver registered."""
 
     def __post_init__(self) -> None:
         name = registry.choose(self.query)
+        object.__setattr__(self, "algorithm", name)
         object.__setattr__(self, "registered", registry.registered(self.query.kind, name))
         if self._at_once:
             object.__setattr__(self, "shards", 1)
@@ -129,7 +133,7 @@ class Plan:
 
     def intake(self) -> Intake:
         """A reader of rows, bound to every source."""
-        kind, name = self.query.kind, registry.choose(self.query)
+        kind, name = self.query.kind, self.algorithm
         if name not in registry.algorithms(kind, self.query.window.sort):
             registry.register(kind, name, *self.registered)
         intake = Intake(self.query, make_synopsis(self.query))
@@ -150,7 +154,13 @@ class Plan:
 
     def open_panes(self) -> OpenPanes:
         """An empty holder for summaries of this query."""
-        return OpenPanes(self.intake().synopsis.combine)
+        return OpenPanes(self._combine)
+
+    @cached_property
+    def _combine(self) -> Callable[[Runs], Runs]:
+        """How summaries are combined; this reads no state, so one synopsis does it for all keys."""
+        combine: Callable[[Runs], Runs] = self.intake().synopsis.combine
+        return combine
 
     # Columns ------------------------------------------------------------------------------------
 
@@ -178,7 +188,7 @@ class Plan:
         return {
             "version": STATE_VERSION,
             "query": self.query.fingerprint,
-            "algorithm": registry.choose(self.query),
+            "algorithm": self.algorithm,
             "columns": digest,
             "buckets": self.buckets,
             "shards": self.shards,

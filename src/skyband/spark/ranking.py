@@ -6,6 +6,7 @@ import io
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -19,6 +20,7 @@ from skyband.errors import EngineError, SchemaError
 from skyband.query.base import Query, check_query
 from skyband.query.checks import count
 from skyband.spark import metrics
+from skyband.spark.first_rows import auto_shards
 from skyband.spark.letters import Carried
 from skyband.spark.plan import SHIFT_MS, Plan, check_window
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
@@ -49,6 +51,8 @@ def ranked(df_or_mapping: Any, query: Query, **settings: Any) -> Any:
     with outside_of_functions():
         frames = frames_of(df_or_mapping, query)
         plan = plan_of(frames, query, **settings)
+        if settings.get("shards") is None:
+            plan = replace(plan, shards=auto_shards(frames, [plan]))
     session = next(iter(frames.values())).sparkSession
     check_session(session, plan.streaming)
     if not plan.streaming:

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from skyband import errors
-from skyband.errors import EngineError, SkybandError
+from skyband.errors import EngineError, SkybandError, how_to_install
+from skyband.spark.masters import local_cores, master_of
+from skyband.spark.quick_python import is_quick, quick_python
 
 __all__ = [
     "PARTITIONS", "advise_partitions", "check_session", "cores_of", "error_of", "first_line",
@@ -51,7 +53,7 @@ def require_packages() -> None:
         except ImportError as problem:
             raise EngineError(
                 f"Spark needs the package {package}, which cannot be imported here ({problem}); "
-                "install it with: pip install 'skyband[spark]'"
+                f"install it with: {how_to_install('spark')}"
             ) from problem
 
 
@@ -92,10 +94,14 @@ def start_session(
 
     from skyband.spark.plan import BUCKETS
 
-    own = os.environ.setdefault("PYSPARK_PYTHON", sys.executable) == sys.executable
+    told = os.environ.get("PYSPARK_PYTHON")
+    own = told is None or told == sys.executable or is_quick(told)
+    if own:
+        local = local_cores(master) is not None
+        os.environ["PYSPARK_PYTHON"] = quick_python() if local else sys.executable
     builder = SparkSession.builder.appName(name).config(_PROVIDER, ROCKSDB)
     builder = builder.config("spark.ui.showConsoleProgress", "false")
-    chosen = _master(master)
+    chosen = master_of(master)
     if SparkSession.getActiveSession() is None:
         builder = builder.config(_ZONE, "UTC")
         builder = builder.config(PARTITIONS, str(partitions_for(BUCKETS, chosen)))
@@ -133,16 +139,8 @@ def partitions_for(keys: int, master: str | None = None) -> int:
 
     More tasks than keys are of no use. On one machine, more than cores only take turns.
     """
-    local = re.fullmatch(r"local(?:\[(\*|\d+).*\])?", _master(master))
-    if local is None:
-        return max(1, keys)
-    told = local[1] or "1"
-    cores = (os.cpu_count() or 1) if told == "*" else int(told)
-    return max(1, min(keys, cores))
-
-
-def _master(told: str | None) -> str:
-    return told or os.environ.get("SPARK_MASTER") or "local[*]"
+    cores = local_cores(master)
+    return max(1, keys if cores is None else min(keys, cores))
 
 
 def advise_partitions(session: Any, keys: int) -> None:

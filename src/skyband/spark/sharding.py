@@ -22,7 +22,15 @@ from skyband.query.base import Query
 from skyband.spark.plan import Plan, buckets_of
 from skyband.spark.summarise import Summariser
 
-__all__ = ["KEY_BYTES", "FirstRows", "Split", "choose_shards", "split_of", "summary_bytes"]
+__all__ = [
+    "KEY_BYTES",
+    "FirstRows",
+    "Split",
+    "choose_shards",
+    "megabytes",
+    "split_of",
+    "summary_bytes",
+]
 
 KEY_BYTES = 50_000_000
 """Bytes of summaries that one state key takes in within a second or two."""
@@ -63,23 +71,18 @@ def choose_shards(summaries: float, buckets: int, cores: int | None = None) -> S
     """
     needed = max(1, math.ceil(summaries / (KEY_BYTES * buckets)))
     most = min(_MOST, cores or _MOST)
-    why = f"about {_megabytes(summaries)} of summaries in the first batch"
+    why = f"about {megabytes(summaries)} of summaries in the first batch"
     if needed > 1:
-        why += f", {_megabytes(KEY_BYTES)} per state key"
+        why += f", {megabytes(KEY_BYTES)} per state key"
     if needed > most:
         why += ", at most one per core" if most == cores else f", at most {_MOST}"
     return Split(min(needed, most), why)
 
 
 def split_of(
-    queries: Sequence[Query], first: Mapping[str, FirstRows] | None, cores: int | None = None
+    queries: Sequence[Query], first: Mapping[str, FirstRows], cores: int | None = None
 ) -> Split:
-    """The number of shards for queries that share a read: what the most demanding one needs.
-
-    ``first`` is None if the sources cannot be looked at before the job starts.
-    """
-    if first is None:
-        return Split(1, "the source cannot be looked at before the job starts")
+    """The number of shards for queries that share a read: what the most demanding one needs."""
     if not any(each.rows for each in first.values()):
         return Split(1, "there are no rows to look at yet")
     found = []
@@ -109,5 +112,10 @@ def summary_bytes(query: Query, first: Mapping[str, FirstRows]) -> float:
     return total
 
 
-def _megabytes(value: float) -> str:
+def megabytes(value: float) -> str:
+    """A number of bytes, roughly.
+
+    >>> megabytes(84_123_456), megabytes(12)
+    ('84 MB', '1 MB or less')
+    """
     return f"{value / 1e6:,.0f} MB" if value >= 1e6 else "1 MB or less"

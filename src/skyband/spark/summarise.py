@@ -186,6 +186,8 @@ class Summariser:
         for shard, runs in enumerate(whole):
             mine = {}
             if runs is not None and len(runs):
+                if self.plan.on_bad == "raise":
+                    runs = self.intake.synopsis.lean(runs)  # noqa: PLW2901
                 mine = dict(by_bucket(runs, self.groups, self.plan.buckets))
             if told:  # every key has to know which panes have rows
                 mine = dict.fromkeys(range(self.plan.buckets), some[0].slice(0, 0)) | mine

@@ -20,8 +20,11 @@ from typing import Any
 import llvmlite  # type: ignore[import-untyped]
 import numba
 from numba.core import caching, compiler
+from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
+
+from skyband.kernels.core import ahead
 
 __all__ = ["Kept"]
 
@@ -46,18 +49,21 @@ class Kept(caching._Cache):  # noqa: SLF001 - numba's interface of caches
         # Numba's own cache loads all that the compiler knows about first, scipy included. To run
         # code, its memory manager is enough.
         rtsys.initialize(target_context)
-        try:
-            # Numba's own format. The folder is the user's: see `jit.cache_folder`.
-            payload = pickle.loads(self._path(sig, target_context.codegen()).read_bytes())  # noqa: S301
-        except (OSError, EOFError, pickle.UnpicklingError):
+        path = self._path(sig, target_context.codegen())
+        payload = _read(path)
+        if payload is None and ahead.awaited(path):
+            payload = _read(path)
+        if payload is None:
+            ahead.begun(path)
             return None
         return compiler.CompileResult._rebuild(target_context, *payload)  # noqa: SLF001
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the kernel for arguments of these types."""
-        if data.library.has_dynamic_globals:  # addresses that hold in this process only
-            return
         path = self._path(sig, data.codegen)
+        if data.library.has_dynamic_globals:  # addresses that hold in this process only
+            ahead.ended(path)
+            return
         aside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -65,6 +71,11 @@ class Kept(caching._Cache):  # noqa: SLF001 - numba's interface of caches
             aside.replace(path)
         except OSError:  # a full disk, say: it will be compiled again
             aside.unlink(missing_ok=True)
+        ahead.ended(path)
+
+    def path_of(self, types: tuple[Any, ...]) -> Path:
+        """The file of the kernel for arguments of these types."""
+        return self._path(types, cpu_target.target_context.codegen())
 
     def _path(self, sig: Any, codegen: Any) -> Path:
         versions = (sys.version_info[:2], numba.__version__, llvmlite.__version__)
@@ -80,3 +91,11 @@ class Kept(caching._Cache):  # noqa: SLF001 - numba's interface of caches
 
     def flush(self) -> None:
         """Part of numba's interface; files are removed by removing the folder."""
+
+
+def _read(path: Path) -> Any:
+    try:
+        # Numba's own format. The folder is the user's: see `jit.cache_folder`.
+        return pickle.loads(path.read_bytes())  # noqa: S301
+    except (OSError, EOFError, pickle.UnpicklingError):
+        return None

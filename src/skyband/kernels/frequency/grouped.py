@@ -243,7 +243,7 @@ def _larger_arena(b: Blocks, needed: int, place: Ints) -> Blocks:
     room = 2 * wanted + 64
     codes, refs = np.empty(room, np.int32), np.empty(room, np.int32)
     to = Blocks(b.begin, b.rooms, b.sizes, codes, refs, np.empty(room, np.int64))
-    at = place[TOP] * 0  # not the literal 0, for which numba would compile the callee once more
+    at = 0
     for group in range(len(b.rooms)):
         if b.rooms[group] > 0:
             _move(b, group, b.rooms[group], at, to)

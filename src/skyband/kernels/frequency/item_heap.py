@@ -4,8 +4,6 @@ Counts only grow during a pane, so the heap keeps old keys: an old key is a lowe
 the top is ever updated. A hit costs no heap operation.
 ``heap`` is a permutation of all slots: the first ``size`` are in use, the others are free.
 
-A call passes ``size - size`` for the top, because numba would compile again for a literal 0.
-
 The table holds pairs (hash, slot + 1), probed one after the other; zero marks an empty pair.
 """
 
@@ -113,4 +111,4 @@ def least(
             return now
         low[0] = now
         slack[0] = err[slot]
-        sift(heap, size, size - size, low, slack)
+        sift(heap, size, 0, low, slack)

@@ -1,8 +1,4 @@
-"""One layer of the iterative skyline join.
-
-The rows of a side are in cells: rows of one cell agree in the join key and in all "diff" columns.
-Cells are numbered by key, so that those of key k are ``key_cells[k]`` to ``key_cells[k + 1]``.
-"""
+"""The iterative skyline join of one window: layer after layer, in one call."""
 
 from __future__ import annotations
 
@@ -11,25 +7,26 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.arrays import Ints, Mask
-from skyband.kernels.core.arrange import order_by_code
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
 from skyband.kernels.core.room import with_room
+from skyband.kernels.skyline.cells import (
+    KEY,
+    SEGMENT,
+    Index,
+    Kept,
+    Side,
+    corners,
+    moved_on,
+    rows_from,
+    thinned,
+)
 from skyband.kernels.skyline.dominance import dominates, joined, mixed, skyline_runs
+from skyband.kernels.skyline.fabric import Fabric, Sharing, local_sky, unshared
 
 COMPARISONS, JOINED, PRUNED, LAYERS = 0, 1, 2, 3  # places in ``counts``
-KEY, SEGMENT = 0, 1  # columns of ``cells``
 _WORSE, _EQUAL, _BETTER = 0, 1, 2
 LEFT, RIGHT, BOTH = 0, 1, 2  # columns of results: a row of each side, the segment of both
-
-
-class Side(NamedTuple):
-    """One side of the join: its live rows, and the cells that they are in."""
-
-    points: Ints
-    cell: Ints  # of each row
-    cells: Ints  # key and segment of each cell
-    key_cells: Ints  # where the cells of each key begin
 
 
 class Results(NamedTuple):
@@ -40,56 +37,112 @@ class Results(NamedTuple):
     size: int
 
 
-class Index(NamedTuple):
-    """Rows in the order of their cells."""
+class Start(NamedTuple):
+    """Where a window begins on one side."""
 
-    start: Ints  # where each cell begins
-    rows: Ints
+    low: int  # the position of its first row
+    expired: int  # the number of the first live row
+    sky: Ints  # the local skyline of layer 1
+    served: bool  # whether that is known
 
 
 @kernel
+def join_window(
+    left: Side, right: Side, starts: tuple[Start, Start], kept: tuple[Kept, Kept], fabric: Fabric,
+    sharing: Sharing, counts: Ints, local_counts: Ints, shares: Ints, rebuilds: Ints,
+) -> tuple[Ints, Ints, Kept, Kept, Fabric]:  # fmt: skip
+    """The skyline of the join of the rows from both starts on.
+
+    Returns the pairs of rows (columns LEFT, RIGHT), how many rows of both sides each layer began
+    with, and what is kept for the next window: the indexes of both sides and the fabric.
+    """
+    one, two = starts
+    left_kept = moved_on(kept[0], left.cell, len(left.cells), one.expired, rebuilds)
+    right_kept = moved_on(kept[1], right.cell, len(right.cells), two.expired, rebuilds)
+    lefts = rows_from(left_kept, one.expired, one.low, len(left.cell) - one.low)
+    rights = rows_from(right_kept, two.expired, two.low, len(right.cell) - two.low)
+    left_active = np.arange(one.low, len(left.cell))
+    right_active = np.arange(two.low, len(right.cell))
+    left_gone = np.zeros(len(left.cell), np.bool_)
+    right_gone = np.zeros(len(right.cell), np.bool_)
+    width = left.points.shape[1] + right.points.shape[1]
+    results = Results(np.zeros((64, 3), np.int64), np.zeros((64, width), np.int64), 0)
+    sizes = np.zeros((16, 2), np.int64)
+    layer = 0
+    stop = sharing.stop
+    made = unshared()
+    while len(left_active) and len(right_active):
+        sizes = with_room(sizes, layer, layer + 1)
+        sizes[layer, LEFT], sizes[layer, RIGHT] = len(left_active), len(right_active)
+        layer += 1
+        if layer == 1 and one.served:
+            left_sky = one.sky
+            shares[0] += 1
+        else:
+            left_sky, made, stop = local_sky(
+                left, left_active, one.expired, layer, 0, fabric, made, sharing, stop,
+                local_counts, shares,
+            )  # fmt: skip
+        if layer == 1 and two.served:
+            right_sky = two.sky
+            shares[0] += 1
+        else:
+            right_sky, made, stop = local_sky(
+                right, right_active, two.expired, layer, 1, fabric, made, sharing, stop,
+                local_counts, shares,
+            )  # fmt: skip
+        lefts, rights, results = join_layer(
+            left, lefts, left_sky, left_gone, right, rights, right_sky, right_gone, results, counts
+        )
+        before = len(left_active) + len(right_active) - len(left_sky) - len(right_sky)
+        left_active = remaining(left_active, left_gone)
+        right_active = remaining(right_active, right_gone)
+        counts[PRUNED] += before - len(left_active) - len(right_active)
+    return results.pairs[: results.size], sizes[:layer], left_kept, right_kept, made
+
+
+@jit
 def join_layer(
-    left: Side, left_active: Ints, left_sky: Ints, right: Side, right_active: Ints, right_sky: Ints,
-    results: Results, counts: Ints,
-) -> tuple[Ints, Ints, Results]:  # fmt: skip
+    left: Side, lefts: Index, left_sky: Ints, left_gone: Mask, right: Side, rights: Index,
+    right_sky: Ints, right_gone: Mask, results: Results, counts: Ints,
+) -> tuple[Index, Index, Results]:  # fmt: skip
     """Join both local skylines, keep what no result dominates, prune both sides.
 
-    ``active`` and ``sky`` are positions of rows. Returns the rows left over on both sides and the
-    results, which grow.
+    The indexes hold the active rows of both sides, of which the local skylines are a part. Rows
+    that are done or pruned become ``gone``. Returns what is left of the indexes, and the results,
+    which grow.
     """
-    counts[LAYERS] += 1
-    left_gone, right_gone = _flags(len(left.cell), left_sky), _flags(len(right.cell), right_sky)
-    lefts = _by_cell(left.cell, left_active, len(left.cells))
-    rights = _by_cell(right.cell, right_active, len(right.cells))
+    lefts, rights, results = join_skies(
+        left, lefts, left_sky, left_gone, right, rights, right_sky, right_gone, results, counts
+    )
+    _outsiders(left, lefts, right, rights, results, True, left_gone, counts)
+    lefts = thinned(lefts, left_gone)
+    _outsiders(right, rights, left, lefts, results, False, right_gone, counts)
+    return lefts, thinned(rights, right_gone), results
 
+
+@jit
+def join_skies(
+    left: Side, lefts: Index, left_sky: Ints, left_gone: Mask, right: Side, rights: Index,
+    right_sky: Ints, right_gone: Mask, results: Results, counts: Ints,
+) -> tuple[Index, Index, Results]:  # fmt: skip
+    """The first half of a layer: the results of both local skylines, and the other rows."""
+    counts[LAYERS] += 1
+    for row in left_sky:
+        left_gone[row] = True
+    for row in right_sky:
+        right_gone[row] = True
     # P1 joins the left local skyline with all of the right, P2 the rest of the left with the right
     # local skyline.
     pairs = np.empty((64, 2), np.int64)
     pairs, middle = _join(left, left_sky, right, rights, pairs, 0)
-    lefts = _thinned(lefts, left_gone)
+    lefts = thinned(lefts, left_gone)
     pairs, total = _join(right, right_sky, left, lefts, pairs, middle)
     for n in range(middle, total):
         pairs[n, LEFT], pairs[n, RIGHT] = pairs[n, RIGHT], pairs[n, LEFT]
     counts[JOINED] += total
     results = _take_results(left, right, pairs, middle, total, results, counts)
-
-    rights = _thinned(rights, right_gone)
-    before = len(lefts.rows) + len(rights.rows)
-    _outsiders(left, lefts, right, rights, results, True, left_gone, counts)
-    lefts = _thinned(lefts, left_gone)
-    _outsiders(right, rights, left, lefts, results, False, right_gone, counts)
-    left_rest, right_rest = _without(left_active, left_gone), _without(right_active, right_gone)
-    counts[PRUNED] += before - len(left_rest) - len(right_rest)
-    return left_rest, right_rest, results
-
-
-@jit
-def _flags(n: int, rows: Ints) -> Mask:
-    """Which of n rows are in a list."""
-    flags = np.zeros(n, np.bool_)
-    for row in rows:
-        flags[row] = True
-    return flags
+    return lefts, thinned(rights, right_gone), results
 
 
 @jit
@@ -102,37 +155,13 @@ def _join(
     """
     for a in sky:
         key = own.cells[own.cell[a], KEY]
-        first = others.start[other.key_cells[key]]
-        last = others.start[other.key_cells[key + 1]]
-        pairs = with_room(pairs, size, size + last - first)
-        for n in range(first, last):
-            pairs[size, 0] = a
-            pairs[size, 1] = others.rows[n]
-            size += 1
-    return pairs, size
-
-
-@jit
-def _by_cell(cell: Ints, active: Ints, cells: int) -> Index:
-    """The active rows in the order of their cells."""
-    order, start = order_by_code(cell[active], cells)
-    return Index(start, active[order])
-
-
-@jit
-def _thinned(index: Index, gone: Mask) -> Index:
-    """The rows that are not gone, in the same order."""
-    start = np.empty(len(index.start), np.int64)
-    rows = np.empty(len(index.rows), np.int64)
-    size = 0
-    for cell in range(len(start) - 1):
-        start[cell] = size
-        for n in range(index.start[cell], index.start[cell + 1]):
-            if not gone[index.rows[n]]:
-                rows[size] = index.rows[n]
+        for c in range(other.key_cells[key], other.key_cells[key + 1]):
+            pairs = with_room(pairs, size, size + others.end[c] - others.start[c])
+            for n in range(others.start[c], others.end[c]):
+                pairs[size, 0] = a
+                pairs[size, 1] = others.rows[n]
                 size += 1
-    start[len(start) - 1] = size
-    return Index(start, rows[:size])
+    return pairs, size
 
 
 @jit
@@ -208,20 +237,6 @@ def _added(found: Results, pairs: Ints, points: Ints, segment: Ints, chosen: Int
 
 
 @jit
-def _corners(side: Side, rest: Index) -> Ints:
-    """The best corner of each cell's rows."""
-    width = side.points.shape[1]
-    corner = np.empty((len(side.cells), width), np.int64)
-    for c in range(len(side.cells)):
-        for n in range(rest.start[c], rest.start[c + 1]):
-            row = rest.rows[n]
-            for k in range(width):
-                if n == rest.start[c] or side.points[row, k] > corner[c, k]:
-                    corner[c, k] = side.points[row, k]
-    return corner
-
-
-@jit
 def _near(
     results: Results, segment: int, corner: Ints, c: int, shift: int, near: Ints, strict: Mask,
     counts: Ints,
@@ -251,25 +266,23 @@ def _outsiders(
     A row is pruned if it has no partner left, or if a result would dominate it even when joined
     with the best corner of its partners, cell by cell.
     """
-    corner = _corners(other, other_rest)
+    corner = corners(other, other_rest)
     own_shift = 0 if is_left else other.points.shape[1]
     other_shift = own.points.shape[1] if is_left else 0
     near = np.empty(results.size, np.int64)
     strict = np.empty(results.size, np.bool_)
-    for row in rest.rows:
-        gone[row] = True
-    for cell in range(len(own.cells)):
-        if rest.start[cell] == rest.start[cell + 1]:
-            continue
+    for cell in rest.used:
+        for n in range(rest.start[cell], rest.end[cell]):
+            gone[rest.rows[n]] = True
         key = own.cells[cell, KEY]
         for c in range(other.key_cells[key], other.key_cells[key + 1]):
-            if other_rest.start[c] == other_rest.start[c + 1]:
+            if other_rest.start[c] == other_rest.end[c]:
                 continue
             one, two = own.cells[cell, SEGMENT], other.cells[c, SEGMENT]
             segment = mixed(one, two) if is_left else mixed(two, one)
             # Few results are near the corner, and they are the same for all rows of a cell.
             found = _near(results, segment, corner, c, other_shift, near, strict, counts)
-            for n in range(rest.start[cell], rest.start[cell + 1]):
+            for n in range(rest.start[cell], rest.end[cell]):
                 row = rest.rows[n]
                 if not gone[row]:
                     continue
@@ -296,7 +309,8 @@ def _compared(results: Ints, g: int, shift: int, points: Ints, row: int) -> int:
 
 
 @jit
-def _without(rows: Ints, gone: Mask) -> Ints:
+def remaining(rows: Ints, gone: Mask) -> Ints:
+    """The rows that are not gone, in the same order."""
     kept = np.empty(len(rows), np.int64)
     size = 0
     for row in rows:

@@ -6,7 +6,6 @@ import numpy as np
 
 from skyband.arrays import Ints, Mask
 from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import kernel
 from skyband.kernels.core.sorting import sort_best
 from skyband.kernels.skyline.dominance import (
     BETTER,
@@ -16,7 +15,8 @@ from skyband.kernels.skyline.dominance import (
     relation,
     sort_keys,
 )
-from skyband.kernels.skyline.isj import COMPARISONS
+
+COMPARISONS = 0  # place in ``counts``
 
 
 @jit
@@ -77,7 +77,7 @@ def _park_under_best(
     return ask[near]
 
 
-@kernel
+@jit
 def local_update(
     points: Ints, segment: Ints, known: Ints, parents: Ints, active: Ints, expired: int,
     counts: Ints,

@@ -266,6 +266,6 @@ def fold_units(
             if alone:
                 row_at[w], run_at[w] = end, run_at[w - 1]
         cursor[HELD] += held_by(group)
-        run = -1 - (run - run)  # not the literal -1, which has another type
+        run = -1
     cursor[USED] = used
     return NOTHING

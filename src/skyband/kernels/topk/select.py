@@ -113,8 +113,7 @@ def _select(
     guess = _key(np.int64(bits[offsets[0]]), fold, flip) if widest > 1 else 0
     misses = _RARELY
     seed = 1
-    ends[0] = 0
-    at = ends[0]  # not 0: numba would compile a callee once more for the literal
+    ends[0] = at = 0
     for run in range(n_runs):
         first = offsets[run]
         n = offsets[run + 1] - first
@@ -262,7 +261,7 @@ def _keep_best_ties(
             floor = late if late < floor else floor
             missing -= 1
     if len(tie):
-        count = missing  # 0, but not the literal, for which numba would compile once more
+        count = 0
         for j in range(m):
             if keys[j] == kth and tie[rows[j]] >= floor:
                 values[count] = tie[rows[j]]

@@ -1,0 +1,180 @@
+"""Figures 5, 10 and 11: layers and what they share, and the rooms in place of the sensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lab.datasets.real import data_folder
+from lab.experiments.lsj_common import GAINS, PAIRS, PLANS, ROOMS, Run, cells, judge_ratios
+from lab.experiments.lsj_runs import (
+    AUTO,
+    ISJ,
+    LSJ,
+    LSJ1,
+    NAIVE,
+    OURS,
+    PAPER_ISJ,
+    PAPER_LSJ,
+    Plan,
+    Setting,
+    Times,
+    layers_of,
+    lsj,
+    overlaps,
+    timed,
+)
+from lab.experiments.remarks import moved
+from lab.experiments.verdicts import about, at_least, at_most, below, between
+
+__all__ = ["figure_5", "figure_10", "figure_11"]
+
+
+def figure_5(run: Run) -> list[Times]:
+    """Layers, and the rows that they share with the previous window."""
+    report, verdicts = run.report, run.verdicts
+    run.progress("Figure 5: overlap of layers")
+    series = overlaps(Setting.drawn(run.size, run.slide), 5)
+    report.heading("Figure 5: layers, and the rows that they share with the previous window")
+    report.plot(
+        "lsj-overlap",
+        "overlap per layer above the first, five windows (independent)",
+        {f"window {i + 1}": values for i, values in enumerate(series)},
+        "layer - 2",
+        "% of rows",
+    )
+    shares = [value for values in series for value in values]
+    early = float(np.mean([np.mean(values[:3]) for values in series if values]))
+    late = float(np.mean([np.mean(values[-3:]) for values in series if values]))
+    rows: list[list[Any]] = []
+    counted: dict[str, float] = {}
+    samples = {
+        f"{how} {size:,}": Setting.drawn(size, size // 10, distribution=how, windows=3)
+        for size in (run.size, 4 * run.size)
+        for how in ("correlated", "independent")
+    }
+    if data_folder() is not None:
+        samples["rooms"] = Setting.sensors(run.minutes, run.minutes // 10, 3)
+    for sample, setting in samples.items():
+        for name, pair in PAIRS.items():
+            counts = layers_of(setting, pair[2], 3)
+            rows.append([sample, name, min(counts), max(counts)])
+            counted[f"{sample}, {name}"] = float(np.mean(counts))
+    report.table(["rows", "pruning", "fewest layers", "most layers"], rows)
+    report.text(
+        f"""From the first three layers above the data to the last three, the share of rows that
+        were there in the previous window {moved(early, late, ".0f")} %."""
+    )
+    most = max(row[-1] for row in rows)
+    growth = [
+        moved(counted[f"{how} {run.size:,}, {name}"], counted[f"{how} {4 * run.size:,}, {name}"],
+              ".1f", near=1.0) + f" ({how}, {name})"
+        for how in ("correlated", "independent") for name in PAIRS
+    ]  # fmt: skip
+    verdicts.judge(
+        "layers", counted, between(20, 35), unit="layers",
+        why=f"""The paper does not say which rows its sample has. The most layers of a window here
+        are {most}. With four times the live rows the mean {"; ".join(growth)}.""",
+    )  # fmt: skip
+    verdicts.judge(
+        "overlap", {"mean of all layers": float(np.mean(shares))}, at_least(50), unit="%",
+        why=f"the mean over {len(shares)} layers is {np.mean(shares):.0f} %",
+    )  # fmt: skip
+    verdicts.judge(
+        "overlap-falls", {"first three to last three": late - early}, below(0.0), unit="points",
+        why=f"{early:.0f} % and {late:.0f} %",
+    )  # fmt: skip
+    return []
+
+
+def _rooms(size: int, slide: int, plans: Sequence[Plan] = PLANS) -> Times:
+    return timed(Setting.sensors(size, slide, ROOMS), plans, repeat=1)
+
+
+def figure_10(run: Run) -> list[Times]:
+    """The number of layers that share."""
+    report, verdicts = run.report, run.verdicts
+    run.progress("Figure 10: number of layers")
+    keys = ("naive", "more-layers", "isj")
+    if data_folder() is None:
+        for key in keys:
+            verdicts.unmeasured(key, "the rooms are not there: set SKYBAND_DATA to their folder")
+        return []
+    several = [lsj(n) for n in (2, 4, 8)]
+    times = _rooms(run.minutes, run.minutes // 10, (*PLANS, *several))
+    report.heading(f"Figure 10: layers that share (rooms, {run.minutes} minutes)")
+    rows: list[list[Any]] = []
+    for name, plan in (
+        ("1", LSJ1), *((str(p.layers), p) for p in several), ("all", LSJ), ("automatic", AUTO),
+        ("gsj", OURS),
+    ):  # fmt: skip
+        rows.append([name, times.gain(plan, NAIVE), times.gain(plan, ISJ)])
+    report.table(["layers", "gain over naive %", "gain over isj %"], rows)
+    report.text(
+        f"""In the paper's form, sharing all layers gains
+        {times.gain(PAPER_LSJ, PAPER_ISJ):.1f} % over its ISJ."""
+    )
+    why = run.why([times])
+    verdicts.judge(
+        "naive", {name: times.ratio(pair[0], NAIVE) for name, pair in PAIRS.items()},
+        below(0.05, timed=True), unit="× Naive's time",
+        why=f"""Naive is compiled here and sorts each window's pairs once: it takes
+        {1000 * times.own[NAIVE] / ROOMS:.2f} ms a window, our LSJ
+        {1000 * times.own[LSJ] / ROOMS:.2f} ms, `gsj` {1000 * times.own[OURS] / ROOMS:.2f}.""",
+    )  # fmt: skip
+    verdicts.judge(
+        "more-layers",
+        {name: times.ratio(pair[0], pair[1]) for name, pair in PAIRS.items()},
+        below(1.0, timed=True), unit="× LSJ (1)'s time", why=why,
+    )  # fmt: skip
+    verdicts.judge(
+        "isj", {name: times.ratio(pair[0], pair[2]) for name, pair in PAIRS.items()},
+        at_most(0.75, timed=True), unit="× ISJ's time", why=why,
+    )  # fmt: skip
+    return [times]
+
+
+def figure_11(run: Run) -> list[Times]:
+    """The sizes of the window and of the shift."""
+    keys = ("real-isj", "size-best", "size-45", "size-drop", "shift-best", "shift-drop")
+    if data_folder() is None:
+        for key in keys:
+            run.verdicts.unmeasured(key, "the rooms are not there: set SKYBAND_DATA")
+        return []
+    base, found, rows = run.minutes, {}, []
+    sizes = [(base // 2, base // 10), (base, base // 10), (2 * base, base // 10)]
+    shifts = [(base, max(1, base // 30)), (base, base // 10), (base, base // 4)]
+    for size, slide in dict.fromkeys((*sizes, *shifts)):
+        run.progress(f"Figure 11: rooms, {size} / {slide} minutes")
+        found[size, slide] = _rooms(size, slide)
+        rows.append([size, slide, *cells(found[size, slide])])
+    run.report.heading("Figure 11: window and shift in minutes (rooms)")
+    run.report.table(["window", "shift", *GAINS], rows)
+    all_ = list(found.values())
+    why = run.why(all_)
+    judge_ratios(run, "real-isj", found, 2, between(0.6, 0.75, noise=0.1), "× ISJ's time", why)
+    for key, chosen in (("size-best", sizes), ("shift-best", shifts)):
+        best = {
+            f"{size} / {slide} over {_name(other)}": found[size, slide].ratio(LSJ, other)
+            for size, slide in chosen
+            for other in (NAIVE, ISJ, LSJ1)
+        }
+        run.verdicts.judge(key, best, below(1.0, timed=True), unit="× its time", why=why)
+    ten = {(base, base // 10): found[base, base // 10]}
+    judge_ratios(run, "size-45", ten, 2, about(0.55, noise=0.08), "× ISJ's time", why)
+    for key, (far, near) in (
+        ("size-drop", (sizes[2], sizes[1])),
+        ("shift-drop", (shifts[0], shifts[1])),
+    ):
+        differences = {
+            name: found[near].gain(pair[0], pair[2]) - found[far].gain(pair[0], pair[2])
+            for name, pair in PAIRS.items()
+        }
+        run.verdicts.judge(key, differences, run.more(), unit="points", why=why)
+    return all_
+
+
+def _name(plan: Plan) -> str:
+    return {NAIVE: "naive", ISJ: "isj", LSJ1: "lsj (1)"}[plan]

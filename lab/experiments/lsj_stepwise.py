@@ -1,0 +1,118 @@
+"""ISJ and LSJ layer by layer: one call of a kernel per step, and a new index in every layer.
+
+Ours run all layers of a window in one call, and keep the index of layer 1 between windows. This
+form shows what both give, and what part of the time local skylines take. The paper's form is built
+on it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.arrays import Ints
+from skyband.kernels.core.arrange import order_by_code
+from skyband.kernels.core.jit import jit
+from skyband.kernels.core.patient import kernel, patient
+from skyband.kernels.skyline.cells import Index, Side
+from skyband.kernels.skyline.fabric import GRAPH, Fabric, Sharing, local_sky
+from skyband.kernels.skyline.isj import LEFT, PRUNED, RIGHT, Results, join_layer, remaining
+from skyband.skyline.isj import NO_FABRIC, Isj
+from skyband.skyline.lsj import Lsj
+
+__all__ = ["AnewIsj", "AnewLsj", "StepIsj", "StepLsj", "by_cell"]
+
+_local = patient(local_sky)
+
+
+@jit
+def by_cell(side: Side, active: Ints) -> Index:
+    """The active rows of a side in the order of their cells."""
+    order, starts = order_by_code(side.cell[active], len(side.cells))
+    used = np.empty(len(side.cells), np.int64)
+    cells = 0
+    for c in range(len(side.cells)):
+        if starts[c] < starts[c + 1]:
+            used[cells] = c
+            cells += 1
+    return Index(starts[:-1].copy(), starts[1:].copy(), active[order], used[:cells])
+
+
+@kernel
+def step_layer(
+    left: Side, left_active: Ints, left_sky: Ints, right: Side, right_active: Ints, right_sky: Ints,
+    results: Results, counts: Ints,
+) -> tuple[Ints, Ints, Results]:  # fmt: skip
+    """One layer, with indexes of its own; returns the rows left over, and the results."""
+    left_gone = np.zeros(len(left.cell), np.bool_)
+    right_gone = np.zeros(len(right.cell), np.bool_)
+    _, _, results = join_layer(
+        left, by_cell(left, left_active), left_sky, left_gone,
+        right, by_cell(right, right_active), right_sky, right_gone, results, counts,
+    )  # fmt: skip
+    before = len(left_active) + len(right_active) - len(left_sky) - len(right_sky)
+    left_rest, right_rest = remaining(left_active, left_gone), remaining(right_active, right_gone)
+    counts[PRUNED] += before - len(left_rest) - len(right_rest)
+    return left_rest, right_rest, results
+
+
+class StepIsj(Isj):
+    """``isj``, one call per local skyline and per layer."""
+
+    join_layer = staticmethod(step_layer)
+
+    def iterated(
+        self, firsts: tuple[int, int], fabric: Fabric, sharing: Sharing, shares: Ints
+    ) -> tuple[tuple[Ints, Ints], Fabric]:
+        both = [self._side(at, firsts[at]) for at in (0, 1)]
+        (left, _), (right, _) = both
+        active = [np.arange(start.low, len(side.cell)) for side, start in both]
+        width = left.points.shape[1] + right.points.shape[1]
+        results = Results(np.zeros((64, 3), np.int64), np.zeros((64, width), np.int64), 0)
+        made, stop = NO_FABRIC, sharing.stop
+        self.layers = []
+        while len(active[0]) and len(active[1]):
+            self.layers.append((len(active[0]), len(active[1])))
+            layer, sky = len(self.layers), []
+            for at, (side, start) in enumerate(both):
+                if layer == 1 and start.served:
+                    shares[GRAPH] += 1
+                    sky.append(start.sky)
+                    continue
+                found, made, stop = self.local(
+                    side, active[at], start.expired, layer, at, fabric, made, sharing, stop,
+                    self.local_counts, shares,
+                )  # fmt: skip
+                sky.append(found)
+            left_rest, right_rest, results = self.join_layer(
+                left, active[0], sky[0], right, active[1], sky[1], results, self.counts
+            )
+            active = [left_rest, right_rest]
+        pairs = results.pairs[: results.size]
+        return (pairs[:, LEFT].copy(), pairs[:, RIGHT].copy()), made
+
+    def local(
+        self, side: Side, active: Ints, expired: int, layer: int, at: int, before: Fabric,
+        made: Fabric, sharing: Sharing, stop: int, counts: Ints, shares: Ints,
+    ) -> tuple[Ints, Fabric, int]:  # fmt: skip
+        """The local skyline of one side in one layer, as ``local_sky`` has it."""
+        return _local(side, active, expired, layer, at, before, made, sharing, stop, counts, shares)
+
+
+class StepLsj(StepIsj, Lsj):
+    """``lsj``, one call per local skyline and per layer."""
+
+
+class AnewIsj(Isj):
+    """``isj`` with all layers in one call, but a new index in every window."""
+
+    def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
+        self.forget_index()
+        return super().pairs(firsts)
+
+
+class AnewLsj(Lsj):
+    """``lsj`` with all layers in one call, but a new index in every window."""
+
+    def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
+        self.forget_index()
+        return super().pairs(firsts)

@@ -1,0 +1,189 @@
+"""Starts the streaming query of a job: its sources, its plan, its sinks and its metrics page."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from skyband.answers.changes import asked_changes
+from skyband.errors import EngineError
+from skyband.jobs.batches import Follower, Target, Writer
+from skyband.jobs.first_batch import sharded
+from skyband.jobs.job import Job
+from skyband.jobs.listed import Listed
+from skyband.jobs.reading import read_source
+from skyband.jobs.sinks import make_sink
+from skyband.spark.board_plan import BoardPlan
+from skyband.spark.boards import board_plan_of, given_board
+from skyband.spark.checkpoint import Claim
+from skyband.spark.closing import read_closing
+from skyband.spark.file_source import Files
+from skyband.spark.letters import LETTERS
+from skyband.spark.metrics import Progress, serve
+from skyband.spark.plan import Plan
+from skyband.spark.promises import PROMISE
+from skyband.spark.ranking import given, plan_of
+from skyband.spark.requirements import advise_partitions, check_session, error_of, first_line
+
+__all__ = ["Metrics", "Running", "promising", "start"]
+
+_FINISH = 10.0
+"""Seconds that the batch in progress has to finish when a job is stopped."""
+
+
+class Metrics:
+    """The progress listener and the metrics page of a job."""
+
+    def __init__(self, job: Job, session: Any) -> None:
+        self.streams = session.streams
+        self.listener = Progress()
+        port, host = job.metrics["port"], job.metrics.get("host", "127.0.0.1")
+        try:
+            self.server = serve(self.listener, port, host)
+        except OSError as problem:
+            raise EngineError(
+                f"[metrics] cannot listen on {host}:{port} ({problem.strerror}); give another port"
+            ) from problem
+        self.streams.addListener(self.listener)
+
+    def close(self) -> None:
+        """Stop the page and remove the listener."""
+        self.server.shutdown()
+        self.server.server_close()
+        self.streams.removeListener(self.listener)
+
+
+@dataclass
+class Running:
+    """A running job."""
+
+    query: Any
+    writer: Writer
+    metrics: Metrics | None
+    plan: Plan | BoardPlan
+
+    def problem(self, found: Exception) -> str:
+        """The error that stopped it."""
+        return str(self.writer.problem or error_of(found))
+
+    def finish_batch(self) -> None:
+        """Wait some seconds for the current batch, so that its commit is not interrupted."""
+        until = time.monotonic() + _FINISH
+        while time.monotonic() < until:
+            status = self.query.status
+            if not (status["isTriggerActive"] and status["isDataAvailable"]):
+                return
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        """Stop it; the current batch is either finished, or abandoned and redone on restart."""
+        try:
+            self.query.stop()
+        finally:
+            if self.metrics is not None:
+                self.metrics.close()
+
+
+def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
+    """Start the job in a session; nothing is left behind if it cannot be started."""
+    job = sharded(job, session)
+    read = _Read(job, session)
+    plan = read.plan()
+    check_session(session, streaming=True)
+    advise_partitions(session, plan.keys)
+    claim = Claim(job.checkpoint, plan, session)
+    sinks = {
+        name: make_sink(section, job.where_sink(name), job.name, name)
+        for name, section in job.sinks.items()
+    }
+    dead = None
+    if read.letters and job.dead_letters is not None:
+        name = f"{job.name}-dead-letters"
+        dead = make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")
+        dead.open(claim.run)
+    for sink in sinks.values():
+        sink.open(claim.run)
+    plans = plan.plans if isinstance(plan, BoardPlan) else dict.fromkeys(sinks, plan)
+    targets = [Target(sinks[name], "payload", plans[name].output, name) for name in sinks]
+    if dead is not None:
+        targets.append(Target(dead, "letters", LETTERS))
+    writer = Writer(targets, claim.confirm, read.listed().gone, job.on_bad, follower)
+    metrics = Metrics(job, session) if job.metrics else None
+    try:
+        claim.prepare()
+        if follower is not None:
+            follower.started(plans)
+            plan = promising(plan)
+            shown = plan.plans if isinstance(plan, BoardPlan) else dict.fromkeys(sinks, plan)
+            writer.promised = {name: each.output for name, each in shown.items()}
+        query = _started(job, read.given(plan), writer)
+    except Exception as problem:
+        if metrics is not None:
+            metrics.close()
+        claim.withdraw()
+        told = first_line(problem)
+        raise EngineError(f"the job {job.name!r} could not be started: {told}") from problem
+    return Running(query, writer, metrics, plan)
+
+
+def promising(plan: Plan | BoardPlan) -> Plan | BoardPlan:
+    """The same plan, whose rows carry their guarantees, unless they have columns named so."""
+    if isinstance(plan, BoardPlan):
+        return BoardPlan({n: replace(p, bounds=_free(p)) for n, p in plan.plans.items()})
+    return replace(plan, bounds=_free(plan))
+
+
+def _free(plan: Plan) -> bool:
+    return not set(PROMISE.names) & set(plan.output.names)
+
+
+class _Read:
+    """The sources of a job as DataFrames, and its queries bound to them."""
+
+    def __init__(self, job: Job, session: Any) -> None:
+        self.job = job
+        self.letters = job.dead_letters is not None and job.on_bad == "skip"
+        read = {
+            name: read_source(session, name, section, self.letters)
+            for name, section in job.sources.items()
+        }
+        self.frames = {name: frame for name, (frame, _) in read.items()}
+        self.carried = {name: beside for name, (_, beside) in read.items()}
+
+    def plan(self) -> Plan | BoardPlan:
+        """The plan of the only query, or of all of them."""
+        job = self.job
+        frames = {n: frame.drop(*self.carried[n].hidden) for n, frame in self.frames.items()}
+        if len(job.queries) == 1:
+            ((name, query),) = job.queries.items()
+            plan = plan_of(frames, query, job.shards, job.on_bad, job.changes_of(name))
+            return replace(plan, letters=self.letters)
+        shown = frames.get("", frames)
+        board, _ = board_plan_of(shown, job.queries, shards=job.shards, on_bad=job.on_bad)
+        asked = {name: asked_changes("changes", job.changes_of(name)) for name in job.queries}
+        plans = {
+            n: replace(p, changes=asked[n], letters=self.letters) for n, p in board.plans.items()
+        }
+        return BoardPlan(plans, read_closing(job.checkpoint))
+
+    def given(self, plan: Plan | BoardPlan) -> Any:
+        """The packed answers of all queries."""
+        if isinstance(plan, BoardPlan):
+            return given_board(self.frames, plan, self.carried)
+        return given(self.frames, plan, self.carried)
+
+    def listed(self) -> Listed:
+        """The files that each source of files has found."""
+        found = {i: n for i, n in enumerate(self.frames) if isinstance(self.frames[n], Files)}
+        return Listed(f"{self.job.checkpoint}/answers", found)
+
+
+def _started(job: Job, frame: Any, writer: Writer) -> Any:
+    stream = frame.writeStream.queryName(job.name).outputMode("append").foreachBatch(writer)
+    stream = stream.option("checkpointLocation", f"{job.checkpoint}/answers")
+    if job.trigger.get("once"):
+        stream = stream.trigger(availableNow=True)
+    elif "every" in job.trigger:
+        stream = stream.trigger(processingTime=job.trigger["every"])
+    return stream.start()

@@ -1,0 +1,33 @@
+"""Sessions that a process built from stored panes, kept for the next batch of the same key."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from skyband.engine.summary_session import SummarySession
+
+__all__ = ["SESSIONS", "Sessions"]
+
+_MOST_KEPT = 64
+_MOST_BYTES = 512 << 20
+
+
+class Sessions:
+    """A cache of the sessions that this process built, by the token of the head they belong to."""
+
+    def __init__(self) -> None:
+        self.kept: OrderedDict[str, tuple[SummarySession, int]] = OrderedDict()
+
+    def take(self, token: str | None) -> SummarySession | None:
+        """Remove the session of a head from the cache and return it, if there is one."""
+        found = self.kept.pop(token, None) if token is not None else None
+        return None if found is None else found[0]
+
+    def keep(self, token: str, session: SummarySession, nbytes: int) -> None:
+        """Cache a session under the token of the head just written; the oldest make room."""
+        self.kept[token] = session, nbytes
+        while len(self.kept) > _MOST_KEPT or sum(n for _, n in self.kept.values()) > _MOST_BYTES:
+            self.kept.popitem(last=False)
+
+
+SESSIONS = Sessions()

@@ -1,0 +1,182 @@
+"""HeavyHitters of a board that keep one set of pane counts: answers equal those of each alone."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import skyband as sb
+from skyband.engine import sharing
+from skyband.frequency.pane_sums import PaneSums
+from skyband.frequency.shared_counts import OwnView, SharedLists
+
+
+def stream(seed: int, count: int, items: int, skew: float) -> pa.Table:
+    made = np.random.default_rng(seed)
+    item = np.minimum((items * made.random(count) ** skew).astype(np.int64), items - 1)
+    return pa.table(
+        {
+            "t": np.cumsum(made.choice([0, 1, 2, 25], count, p=[0.8, 0.1, 0.09, 0.01])),
+            "n": item,
+            # Long names with a common beginning: order keys do not decide between them.
+            "id": [f"a long common beginning {i:03}" for i in item],
+            "w": made.integers(0, 5, count),
+            "f": made.random(count),
+        }
+    )
+
+
+def board(sizes: list[tuple[int, int]], slide: int, **settings: Any) -> dict[str, sb.HeavyHitters]:
+    return {
+        f"{k} of {size}": sb.HeavyHitters(
+            k=k, time="t", window=sb.TimeWindow(size * slide, slide=slide, lateness=1), **settings
+        )
+        for k, size in sizes
+    }
+
+
+def states(monitor: sb.Monitor) -> list[Any]:
+    return [
+        session.synopsis.counts  # type: ignore[attr-defined]
+        for session in monitor.board.sessions.values()
+    ]
+
+
+def shown(answers: Any) -> list[Any]:
+    return [
+        (a.start, a.end, a.table.to_pylist(), a.changes.to_pylist(), a.total, a.bounds)
+        for a in answers
+    ]
+
+
+SIZES = st.tuples(st.integers(1, 6), st.integers(1, 9))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    sizes=st.lists(SIZES, min_size=2, max_size=4, unique=True),
+    slide=st.sampled_from([1, 3]),
+    item=st.sampled_from(["n", "id"]),
+    weight=st.sampled_from([None, "w"]),
+    skew=st.sampled_from([1.0, 4.0]),
+    items=st.sampled_from([3, 40]),
+    seed=st.integers(0, 1000),
+    cuts=st.lists(st.integers(0, 300), max_size=4),
+)
+def test_boards_answer_as_their_queries_do(
+    sizes: list[tuple[int, int]], slide: int, item: str, weight: str | None, skew: float,
+    items: int, seed: int, cuts: list[int],
+) -> None:  # fmt: skip
+    named = board(sizes, slide, item=item, weight=weight, proof=seed % 3 == 0)
+    alone = {name: sb.Monitor(query) for name, query in named.items()}
+    together = sb.Monitor(named)
+    table = stream(seed, 300, items, skew)
+    edges = sorted({0, *cuts, 300})
+    for low, high in pairwise(edges):
+        found = together.push(table.slice(low, high - low))
+        for name, monitor in alone.items():
+            own = monitor.push(table.slice(low, high - low))
+            assert shown([a for a in found if a.name == name]) == shown(own), name
+            assert together.stats()[name]["retained"] == monitor.stats()["retained"], name
+            for id_ in (table[item][low].as_py(), table[item][0].as_py()):
+                assert together.position(id_, name=name) == monitor.position(id_)
+            last = slide
+            assert shown([together.peek(name, last=last)]) == shown([monitor.peek(last=last)])
+        together._check()
+        if seed % 2:
+            together = sb.Monitor.restore(together.snapshot())
+    found = together.flush()
+    for name, monitor in alone.items():
+        assert shown([a for a in found if a.name == name]) == shown(monitor.flush()), name
+
+
+TEN = [(k, size) for k, size in zip((2, 3, 5, 8, 10), (2, 5, 7, 12, 20), strict=True)]
+
+
+def rank_in_parts(table: pa.Table, queries: dict[str, Any]) -> sb.Monitor:
+    """Push a table in ten parts to a board and to each query alone, and compare."""
+    together = sb.Monitor(queries)
+    alone = {name: sb.Monitor(query) for name, query in queries.items()}
+    step = len(table) // 10
+    for low in range(0, len(table), step):
+        found = together.push(table.slice(low, step))
+        for name, monitor in alone.items():
+            own = monitor.push(table.slice(low, step))
+            assert shown([a for a in found if a.name == name]) == shown(own), name
+        together._check()
+    return together
+
+
+def test_few_items_can_win_where_counts_differ_much() -> None:
+    table = stream(1, 20_000, 3_000, skew=6.0)
+    together = rank_in_parts(table, board(TEN, 40, item="n"))
+    views = states(together)
+    assert all(isinstance(view, OwnView) for view in views)
+    assert len({id(view.lists) for view in views}) == 1
+    pruned = [view.pruned for view in views]
+    windows = together.stats()["10 of 20"]["windows_out"]
+    assert pruned[-1] > windows // 2  # windows of few entries are counted instead
+
+
+def test_sums_are_kept_where_most_items_can_win() -> None:
+    """No item stands out, so leaving items out does not work, and sums move with the window."""
+    table = stream(2, 60_000, 9_000, skew=1.0)
+    together = rank_in_parts(table, board(TEN, 400, item="n"))
+    assert any(len(view.there) for view in states(together))
+
+
+def test_lists_are_kept_as_long_as_the_longest_window_needs_them() -> None:
+    together = rank_in_parts(stream(3, 5_000, 40, skew=2.0), board(TEN, 10, item="n"))
+    (lists,) = {view.lists for view in states(together)}
+    assert isinstance(lists, SharedLists)
+    assert len(lists.pane) <= 20
+    assert lists.base > 0
+    assert together.stats()["state_bytes"] < 1 << 20
+
+
+def test_queries_part_where_they_may_see_different_rows() -> None:
+    queries = board([(1, 2), (2, 500)], 10, item="n")
+    together = sb.Monitor(queries, on_bad="skip")
+    alone = {name: sb.Monitor(query, on_bad="skip") for name, query in queries.items()}
+    far = pa.table({"t": [99, 2**63 - 1_000, 100], "n": [7, 8, 9]})
+    for batch in (stream(4, 200, 9, 1.0).select(["t", "n"]), far, far):
+        found = together.push(batch)
+        for name, monitor in alone.items():
+            own = monitor.push(batch)
+            assert shown([a for a in found if a.name == name]) == shown(own), name
+            assert together.stats()[name]["rows_bad"] == monitor.stats()["rows_bad"]
+    assert all(type(state) is PaneSums for state in states(together))
+
+
+def test_who_keeps_one_state() -> None:
+    window = sb.TimeWindow
+    common: Any = {"item": "n", "time": "t"}
+    queries = {
+        "a": sb.HeavyHitters(k=1, window=window(20, slide=10), **common),
+        "b": sb.HeavyHitters(k=9, window=window(60, slide=10), **common),
+        "tumbling": sb.HeavyHitters(k=9, window=window(10), **common),
+        "late": sb.HeavyHitters(k=9, window=window(60, slide=10, lateness=5), **common),
+        "finer": sb.HeavyHitters(k=9, window=window(60, slide=5), **common),
+        "gaps": sb.HeavyHitters(k=9, window=window(5, slide=10), **common),
+        "groups": sb.HeavyHitters(k=9, window=window(60, slide=10), by=("w",), **common),
+    }
+    (family,) = sharing.families(queries)
+    assert sharing.unions(queries, family) == [["a", "b"]]
+    told = sb.explain(queries).split("\n")
+    assert told[3].endswith("; keeps one set of pane counts with b")
+    assert sum("keeps its own counts: no other has the same panes" in line for line in told) == 2
+
+
+@pytest.mark.parametrize(("weight", "shared"), [("w", True), ("f", False)])
+def test_only_whole_numbers_are_counted_together(weight: str, shared: bool) -> None:
+    """Sums of fractions depend on their order, which is that of each query alone."""
+    queries = board(TEN, 10, item="n", weight=weight)
+    together = rank_in_parts(stream(5, 2_000, 30, 2.0), queries)
+    assert all(isinstance(state, OwnView) is shared for state in states(together))
+    assert "if weights are whole numbers" in sb.explain(queries)

@@ -1,0 +1,67 @@
+"""Remarks in the reports follow from what was measured: another run says something else."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from lab.bench.command import said_minutes
+from lab.experiments.fsw_remarks import order_explains
+from lab.experiments.fused_figures import precision_why
+from lab.experiments.fused_runs import Measured
+from lab.experiments.remarks import moved, saving, span
+from lab.experiments.verdicts import PAPERS
+
+
+def measured(precision: float) -> Measured:
+    return Measured({}, {"eaa-approx": precision}, 0.0)
+
+
+def test_what_is_said_of_two_runs() -> None:
+    falls = precision_why({"window 200": 1.0}, {50: measured(1.0), 1000: measured(0.4)})
+    stays = precision_why({"window 200": 0.8}, {50: measured(0.81), 1000: measured(0.8)})
+    assert "Ours is 1.00" in falls
+    assert "it falls from 1.00 to 0.40" in falls
+    assert "Ours is 0.80" in stays
+    assert "it stays at 0.80 to 0.81" in stays
+    assert order_explains(0.04, 0.03) == "the order explains 25 % of the gap"
+    assert order_explains(0.04, -0.01) == "the order explains all of the gap"
+    assert order_explains(0.04, 0.06) == "the order does not explain the gap"
+
+
+@pytest.mark.parametrize(
+    ("saved", "said"),
+    [
+        ({"a": 12.0, "b": 30.0}, "saves 12 to 30 %"),
+        ({"a": 12.0, "b": 3.0}, "saves up to 12 % (a) and nothing in 1 of 2 cases"),
+        ({"a": 2.0, "b": -3.0}, "changes nothing beyond the noise of 5 points (-3 to 2 %)"),
+        ({"a": 12.0, "b": -9.0}, "saves up to 12 % (a), but costs up to 9 % (b)"),
+        ({"a": -12.0, "b": 0.0}, "costs up to 12 % (a) and nothing in 1 of 2 cases"),
+        ({"a": -12.0}, "costs 12 %"),
+    ],
+)
+def test_savings_in_words(saved: dict[str, float], said: str) -> None:
+    assert saving(saved, 5) == said
+
+
+def test_figures_in_words() -> None:
+    assert span([4.2, 3.9]) == "4"
+    assert span([1.0, 2.5, 2.0], ".1f") == "1.0 to 2.5"
+    assert moved(1, 2) == "rises from 1.00 to 2.00"
+    assert moved(2.0, 1.0, ".0f") == "falls from 2 to 1"
+    assert moved(1.0, 1.01, near=0.05) == "stays at 1.00 to 1.01"
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_experiment_says_how_long_it_takes(paper: str) -> None:
+    experiment = import_module(f"lab.experiments.{paper}")
+    small, usual, full = (
+        experiment.estimate(scale) for scale in (0.01, getattr(experiment, "SCALE", 1.0), 1.0)
+    )
+    assert 0 < small < usual <= full
+    assert usual < 600
+
+
+def test_times_to_plan_with() -> None:
+    assert [said_minutes(n) for n in (20, 400, 9000)] == ["1 minute", "7 minutes", "2.5 hours"]
