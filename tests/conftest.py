@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import shutil
 import subprocess
@@ -29,6 +30,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Of two workers, each starts with its own families of queries: see ``shares``."""
     if hasattr(config, "workerinput"):
         items[:] = shares.in_two(items, key=lambda item: item.nodeid)
+
+
+def pytest_collection_finish() -> None:
+    """Tests and modules stay until the end, so the garbage collector need not look at them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import os
 import re
@@ -33,6 +34,17 @@ def records() -> list[Path]:
 
 def read(path: Path) -> Any:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+FOLDERS = sorted(path.parent for path in (ROOT / "src" / "skyband").rglob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_every_folder_says_what_it_holds_and_imports(folder: Path) -> None:
+    module = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
+    lines = (ast.get_docstring(module) or "").splitlines()
+    assert len(lines) > 2
+    assert any(line.startswith(("Imports ", "May be imported ")) for line in lines)
 
 
 def test_decisions_are_numbered_without_gaps() -> None:

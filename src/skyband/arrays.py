@@ -7,8 +7,23 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-__all__ = ["Array", "Codes", "Floats", "Hashes", "Ints", "Mask", "Saved", "State", "grown"]
+__all__ = [
+    "Array",
+    "Codes",
+    "Floats",
+    "Hashes",
+    "Ints",
+    "Mask",
+    "Saved",
+    "State",
+    "copied",
+    "grown",
+    "pooled",
+]
+
+_WORTH_POOLING = 1 << 20
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -35,3 +50,23 @@ def grown(array: Array, length: int, fill: float = 0) -> Array:
     if fill:
         longer[len(array) :] = fill
     return longer
+
+
+def pooled(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+    """A new array, not set to anything; a large one lies in Arrow's memory pool.
+
+    The pool keeps what was freed. numpy returns large arrays to the system, so an array that is
+    made anew for each batch would be paged in each time, which can take longer than filling it.
+    """
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    if size < _WORTH_POOLING:
+        return np.empty(shape, dtype)
+    return np.frombuffer(pa.allocate_buffer(size), dtype).reshape(shape)
+
+
+def copied(array: Array, dtype: npt.DTypeLike | None = None) -> Array:
+    """A copy in a ``pooled`` array, of this type if one is given."""
+    copy = pooled(array.shape, array.dtype if dtype is None else dtype)
+    copy[...] = array
+    return copy

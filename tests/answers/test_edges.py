@@ -15,6 +15,7 @@ import pytest
 import oracle
 import skyband as sb
 from skyband import registry
+from skyband.answers.later import Later
 from support import command_line, conformance, sending, streams
 
 SECOND = 1_000_000
@@ -185,3 +186,17 @@ def test_the_command_line(
     got = json.loads(out.splitlines()[0])["window_end"]
     assert datetime.fromisoformat(got) == datetime.fromisoformat(first)
     assert got.replace(" ", "T") == first
+
+
+def test_the_table_of_an_answer_is_built_when_it_is_read() -> None:
+    """A later push does not change it, and what is built is built once."""
+    window = sb.TimeWindow(4, slide=2)
+    monitor = sb.Monitor(sb.TopK(k=1, score="score", id="id", time="ts", window=window))
+    batches = [pa.table({"ts": [t], "id": [t], "score": [float(t % 5)]}) for t in range(12)]
+    found = [answer for batch in batches for answer in monitor.push(batch)]
+    every = [answer._all for answer in found]
+    assert all(isinstance(answers.made, Later) for answers in every)
+    assert not any(answers.made._table for answers in every)
+    assert [answer.table["id"].to_pylist() for answer in found] == [[1], [3], [4], [4], [9]]
+    assert [answer.changes.num_rows for answer in found] == [1, 2, 2, 0, 2]
+    assert every[0].table is every[0].table

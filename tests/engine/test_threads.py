@@ -19,6 +19,7 @@ from skyband.topk.skyband import SkybandTopK
 from support import streams
 
 TABLE = streams.stream(11, 600, step=2).table
+GROUPS = tuple(sorted(set(TABLE["g"].to_pylist())))
 WINDOW = sb.TimeWindow(60, slide=20)
 QUERIES: dict[str, sb.Query] = {
     "topk": sb.TopK(k=3, score="score", id="id", time="ts", window=WINDOW, by=("g",)),
@@ -29,7 +30,24 @@ QUERIES: dict[str, sb.Query] = {
         k=2, score="score", probability="p", id="id", time="ts", window=WINDOW
     ),
     "skyline": sb.Skyline(prefer={"price": "min", "volume": "max"}, time="ts", window=WINDOW),
-}
+    "best of each id": sb.TopK(
+        k=3, score="score", id="id", time="ts", window=WINDOW, distinct="best"
+    ),
+    "decayed": sb.HeavyHitters(
+        k=3, item="item", weight="score", time="ts", window=sb.DecayWindow(30, slide=20)
+    ),
+    "sketches of groups": sb.HeavyHitters(
+        k=2, item="item", time="ts", window=WINDOW, by=("g",), algorithm="fsw-f"
+    ),
+    "fused": sb.FusedTopK(
+        k=2, id="id", stream="g", value="score", streams=GROUPS, bounds=(0.0, 100.0),
+        repeats="max", time="ts", window=WINDOW,
+    ),
+}  # fmt: skip
+JOIN = sb.SkylineJoin(
+    left="here", right="there", on="item", time="ts", window=WINDOW,
+    prefer={"price": "min", "volume": "max"},
+)  # fmt: skip
 
 
 def stripped(stats: dict[str, Any]) -> dict[str, Any]:
@@ -51,6 +69,19 @@ def test_threads_change_no_bit_of_an_answer(name: str, monkeypatch: pytest.Monke
         assert mine.table.equals(theirs.table)
     assert monitors[0].snapshot() == monitors[1].snapshot()
     assert stripped(monitors[0].stats()) == stripped(monitors[1].stats())
+
+
+def test_threads_change_no_bit_of_a_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skyband.engine.chunks.CHUNK_ROWS", 47)
+    monkeypatch.setattr("skyband.engine.chunks._SMALL_CHUNK", 1)
+    sides = {
+        "here": TABLE.select(["ts", "item", "price"]).slice(0, 400),
+        "there": TABLE.select(["ts", "item", "volume"]).slice(100),
+    }
+    one = sb.rank(sides, JOIN, threads=1)
+    assert one.num_rows
+    for threads in (2, 5):
+        assert sb.rank(sides, JOIN, threads=threads).equals(one)
 
 
 def test_chunks_are_summarised_in_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ def test_room_for_more_groups_is_no_new_type_to_kernels(algorithm: str) -> None:
         later = pa.array(stream()["ts"].to_numpy() + 300 * turn)
         table = stream().set_column(0, "ts", later)
         monitor.push(table.filter(pc.less(table["g"], groups)))
-        synopsis: Any = monitor.session.synopsis  # type: ignore[attr-defined]
+        synopsis: Any = monitor.session.synopsis
         assert len(synopsis.known) >= groups
         orders = {name: getattr(synopsis, name).flags.c_contiguous for name in synopsis.blank}
         assert all(orders.values()), orders

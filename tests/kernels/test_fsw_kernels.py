@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,6 +16,9 @@ from support.uncompiled import UNCOMPILED
 pytestmark = UNCOMPILED
 
 A, B, C = range(3)
+
+LISTED = np.empty(16, np.int32)
+"""Room for what a pane touched."""
 
 
 def sketch(cells: int = 2, ratio: int = 3, errors: bool = False) -> Sketch:
@@ -42,14 +46,14 @@ def test_a_cell_keeps_the_greatest_of_its_fine_counters() -> None:
     s = sketch()
     s.hist[:] = [10, 20]
     s.fine[:] = [1, 5, 2, 0, 3, 9]
-    fsw._close(s, 7)
+    fsw._close(s, 7, LISTED)
     assert s.cell_hist[0, :, 7 % 4].tolist() == [5, 9]
     assert s.hist.tolist() == [15, 29]
     assert s.marks[7 % 4].tolist() == [1, 1]
     assert not s.fine.any()
     s.fine[:] = [0, 0, 0, 4, 0, 0]
     s.cell_hist[0, :, 0] = 0
-    fsw._close(s, 8)
+    fsw._close(s, 8, LISTED)
     assert s.cell_hist[0, :, 0].tolist() == [0, 4]
     assert s.marks[0].tolist() == [0, 1]
     assert s.hist.tolist() == [15, 33]
@@ -59,7 +63,7 @@ def test_a_cell_keeps_the_greatest_of_its_fine_counters() -> None:
 def test_counts_of_a_pane_become_a_bucket() -> None:
     s = sketch(errors=True)
     s.base[:3], s.ecur[:3] = [1, 1, 1], [3, 0, 1]
-    fsw._close(s, 7)
+    fsw._close(s, 7, LISTED)
     assert s.item_hist[0, :3, 3].tolist() == [5, 0, 2]
     assert s.item_err[0, :3, 3].tolist() == [3, 0, 1]
     assert s.base[:3].tolist() == [6, 1, 3]
@@ -85,14 +89,14 @@ def test_what_a_list_from_elsewhere_lacks_raises_all_bounds() -> None:
 @pytest.mark.parametrize("errors", [False, True])
 def test_a_pane_that_expires_leaves_all_sums(errors: bool) -> None:
     s = sketch(errors=errors)
-    fsw._close(s, 6)
+    fsw._close(s, 6, LISTED)
     s.cur[:3], s.fine[:] = [1, 2, 0], [0, 0, 0, 8, 0, 0]
-    fsw._close(s, 7)
+    fsw._close(s, 7, LISTED)
     s.err[:3] = [3, 0, 2]
     if errors:
         s.item_err[0, :3, 2] = [3, 0, 2]
     s.control[UPDATES] = 0
-    fsw._drop_before(s, 7, True)
+    fsw._drop_before(s, 7, True, LISTED)
     assert s.held.tolist() == [NEVER, NEVER, NEVER, 7]
     assert s.base[:2].tolist() == [1, 2]
     assert s.err[:2].tolist() == [0, 0], "no error is left of the count, or of its pane"
@@ -101,7 +105,7 @@ def test_a_pane_that_expires_leaves_all_sums(errors: bool) -> None:
     assert s.control[UPDATES] == 2, "a and c had something in that pane"
     assert (s.control[SIZE], s.control[REMOVALS]) == (2, 1)
     assert sorted(s.heap[:2].tolist()) == [A, B]
-    fsw._drop_before(s, 8, True)
+    fsw._drop_before(s, 8, True, LISTED)
     assert s.hist.tolist() == [0, 0]
     assert not s.marks.any()
     assert s.control[SIZE] == 0
@@ -111,11 +115,11 @@ def test_an_error_is_at_most_what_is_left_of_the_count() -> None:
     """Where errors are not kept by pane, those of the oldest panes go first."""
     s = sketch()
     s.cur[:3] = [5, 1, 2]
-    fsw._close(s, 6)
+    fsw._close(s, 6, LISTED)
     s.cur[:3] = [4, 1, 1]
-    fsw._close(s, 7)
+    fsw._close(s, 7, LISTED)
     s.err[:3] = [7, 0, 3]
-    fsw._drop_before(s, 7, True)
+    fsw._drop_before(s, 7, True, LISTED)
     assert s.err[:3].tolist() == [2, 0, 1]
 
 

@@ -330,3 +330,20 @@ def test_compiling_is_told_once_and_only_on_a_terminal(monkeypatch: pytest.Monke
     (line,) = screen.getvalue().splitlines()
     assert line.startswith("skyband: compiling builtins.sum and others")
     assert "skyband warm" in line
+
+
+def test_no_extensions_of_numba_are_looked_for() -> None:
+    """That takes 0.05 s of the first answer in each process: it reads all installed packages."""
+    code = """
+import numpy as np
+from numba.core import entrypoints
+from skyband.kernels.core.arrange import counting_order
+from skyband.kernels.core.patient import hurry
+hurry()
+counting_order(np.zeros(2, np.int32), 1)
+assert counting_order.__wrapped__.signatures
+print(entrypoints._already_initialized)
+"""
+    for _ in range(2):  # the first one may compile, which does look for them
+        done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
+    assert done.stdout.strip() == b"False"

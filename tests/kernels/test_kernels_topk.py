@@ -289,3 +289,29 @@ def test_state_is_small_and_falling_scores_keep_the_window() -> None:
     falling.fold(pane, one, np.arange(501), -pane, pane, pane, pane - 99, pane + 1, one[:1])
     falling.sweep(400)
     assert falling.retained == 100
+
+
+@pytest.mark.nojit
+def test_gaps_are_closed_in_place_and_much_free_room_is_given_back() -> None:
+    band, named = Skyband(2), np.arange(6, dtype=np.int32)
+    rows: list[Row] = []
+    for pane, groups in enumerate(((5, 1, 3), (0, 2, 4), (5, 1, 3), (2, 0), (4, 1, 5))):
+        come = [(group, i) for group in groups for i in range(4)]
+        fresh = [
+            Row(pane, group, (7 * pane + 3 * group + i) % 11, 10 * pane + i, len(rows) + at)
+            for at, (group, i) in enumerate(come)
+        ]
+        band.fold(*as_runs(fresh), *windows_of([]), named[:0])
+        rows += fresh
+    assert band.garbage  # groups have moved, and their rows do not lie in the order of their codes
+    room = band.rows
+    band._compact()
+    band._check()
+    assert band.rows is room
+    assert band.garbage == 0
+    assert band.used == band.retained == len(rows)
+    answers = [answer for _, answer in unpacked(band.read(0, 5, named))]
+    assert answers == top(rows, 2, (0, 5), range(6))
+    band.forget(np.arange(1, 6))
+    band._check()
+    assert len(band.rows) == band.used == band.retained

@@ -10,11 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import skyband as sb
+
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("typer")
 
+from skyband.cli import with_spark
 from skyband.cli.fields import verb_of
+from skyband.embedded.sources import paths_of
 from skyband.query import KINDS, Query
 from skyband.serve import run
 from skyband.serve.shown import Shown
@@ -48,17 +52,32 @@ def test_the_list_is_complete() -> None:
     assert mine <= set(WORDS)
 
 
+def computed(
+    query: Query, source: Any, master: str | None, on_bad: str, schemas: dict[str, pa.Schema]
+) -> pa.Table:
+    """What Spark would give, rows in any order; a test of Spark compares both."""
+    files = source if isinstance(source, Mapping) else {"": source}
+    for name, each in files.items():
+        (path,) = paths_of(each) if isinstance(each, str) else paths_of(each.words[0])
+        schemas[name] = pq.read_schema(path)
+    return sb.rank(source, query).sort_by([("window_end", "descending")])
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
 @pytest.mark.parametrize("verb", WORDS)
-def test_a_verb_serves(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verb_serves(
+    verb: str, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pq.write_table(ROWS, tmp_path / "a.parquet")
     pq.write_table(OTHER, tmp_path / "b.parquet")
     found: dict[str, Any] = {}
 
     def read(
         title: str, query: Query, schemas: Mapping[str, pa.Schema], work: Callable[[Shown], None],
-        port: int, started: object,
+        port: int, started: object, engine: str = "local",
     ) -> None:  # fmt: skip
         """Reads what is served instead of waiting for a signal."""
+        found["engine"] = engine
         shown = Shown({title: query}, schemas, tmp_path)
         work(shown)
         with served.serving(shown) as client:
@@ -70,7 +89,9 @@ def test_a_verb_serves(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     sides = [f"{side}={tmp_path / side}.parquet" for side in "ab"]
     sources = sides if verb == "skyline-join" else [tmp_path / "a.parquet"]
     words = [*sources, *WORDS[verb], "--time", "n", "--window", 4, "--slide", 2]
-    command_line.good(verb, *words, "--serve", "--pace", 0)
+    monkeypatch.setattr(with_spark, "rank_on_spark", computed)
+    command_line.good(verb, *words, "--serve", "--pace", 0, "--engine", engine)
+    assert found["engine"] == engine
     assert [each["end"] for each in found["answers"]] == list(range(2, 22, 2))
     for each in found["answers"]:
         assert each["rows"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import struct
 import threading
 import time
+import weakref
 import zlib
 from pathlib import Path
 from typing import Any
@@ -297,3 +299,37 @@ def test_requests_are_applied_while_others_are_made_safe(
     assert (first.result(20), second.result(20)) == ({"rows": 5}, {"rows": 5})
     assert service.waiting == (0, 0)
     service.close()
+
+
+class Text(str):
+    """Text that can be watched: of a plain one, nobody is told when it is gone."""
+
+
+def test_what_is_not_kept_is_not_held_for_the_file_either(tmp_path: Path) -> None:
+    # Between two snapshots many times the kept answers may come.
+    history = History(["a", "b"], 3, tmp_path / "answers")
+    watched: list[weakref.ref[Text]] = []
+
+    def add(number: int, name: str) -> None:
+        text = Text(f'{{"n":{number}}}')
+        watched.append(weakref.ref(text))
+        history.add([Event(number, name, str(number), text)], number)
+
+    for number in range(1, 21):
+        add(number, "b" if number == 2 else "a")
+    gc.collect()
+    assert [each() for each in watched if each() is not None] == [
+        f'{{"n":{n}}}' for n in (2, 18, 19, 20)
+    ]
+    history.write()
+    lines = (tmp_path / "answers").read_text().splitlines()
+    assert [json.loads(line).get("id") for line in lines] == [None, 2, 18, 19, 20]
+    for number in range(21, 26):
+        add(number, "a")
+    history.write()
+    add(26, "b")
+    history.write()
+    found = History(["a", "b"], 3, tmp_path / "answers")
+    assert [event.number for event in found.newest("a", 9)] == [23, 24, 25]
+    assert [event.number for event in found.newest("b", 9)] == [2, 26]
+    assert (found.last, found.dropped) == (26, 22)

@@ -1,7 +1,7 @@
-"""Spark Connect: rank, files, shards, changes and metrics in a session without a JVM of its own.
+"""Spark Connect: batch, streaming, changes, shards, boards and metrics in a remote session.
 
-It runs in a process of its own, because a process has either kind of session, not both. Starting
-a server takes more than ten seconds, so ``make slow`` runs it.
+All of it runs in one process of its own, because a process has either kind of session, not both,
+and starting a server takes more than ten seconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from support import spark_session
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 import skyband as sb
-from skyband.spark import files, rank
+from skyband.spark import files, rank, split
 from skyband.spark.metrics import Progress
 from support import spark_session, streams
 
@@ -42,6 +42,8 @@ want = spark_session.rows(sb.rank(pa.concat_tables(stream.batches), query))
 assert spark_session.rows(rank(frame, query).toArrow()) == want
 read = files(spark, folder / "in", streaming=False)
 assert spark_session.rows(rank(read, query, shards=2).toArrow()) == want
+often = sb.HeavyHitters(k=2, item="id", time="ts", window=window)
+board = {"best": query, "often": often}
 live = spark_session.read_stream(spark, folder / "in", frame.schema)
 marked = live.withColumn("at", live.ts.cast("timestamp")).withWatermark("at", "1 second")
 with pytest.raises(sb.EngineError, match="already has a watermark"):
@@ -52,12 +54,22 @@ answers = rank(files(spark, folder / "in", files_per_batch=1), query, shards=2, 
 writer = answers.writeStream.format("parquet").option("path", str(folder / "out"))
 writer = writer.option("checkpointLocation", str(folder / "state")).queryName("best")
 started = writer.outputMode("append").start()
-started.processAllAvailable()
-started.stop()
+both = rank(files(spark, folder / "in", files_per_batch=1), board)
+writer = both.writeStream.format("parquet").option("path", str(folder / "both"))
+writer = writer.option("checkpointLocation", str(folder / "board")).queryName("board")
+together = writer.outputMode("append").start()
+for stream_query in (started, together):
+    stream_query.processAllAvailable()
+    stream_query.stop()
+tables = split(spark.read.parquet(str(folder / "both")), board)
+for name, asked in board.items():
+    told, _ = spark_session.embedded(asked, stream.batches)
+    assert spark_session.rows(tables[name].toArrow()) == spark_session.rows(told), name
 got = spark_session.rows(spark.read.parquet(str(folder / "out")).toArrow())
 wanted, stats = spark_session.embedded(query, stream.batches, changes=True)
 assert got == spark_session.rows(wanted)
-assert progress.snapshot()["best"]["rows_in"] == stats["rows_in"]
+for name in ("best", "board"):
+    assert progress.snapshot()[name]["rows_in"] == stats["rows_in"], name
 print("all of it")
 """  # the listener is left registered: the process has to exit all the same
 

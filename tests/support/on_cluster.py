@@ -31,7 +31,7 @@ def main(master: str, folder: Path, archive: str = "") -> None:
         "spark.executor.memory": "1g",
         "spark.executor.cores": "1",
         "spark.cores.max": "2",
-        "spark.executor.extraJavaOptions": spark_session.QUICK,
+        "spark.executor.extraJavaOptions": spark_session.java_options(),
     }
     shipped = {"spark.submit.pyFiles": archive} if archive else {}
     session = spark_session.local_session(master, **settings, **shipped)

@@ -20,6 +20,8 @@ import skyband as sb
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the JVM: only its quick compiler, as tests end before the other one would pay off."""
+CLASSES = Path(__file__).resolve().parents[2] / "build" / "spark.jsa"
+"""An archive of Spark's classes, if one was made: see ``spark_classes``."""
 WARM = {"spark.python.daemon.module": "skyband.spark.daemon"}
 """The daemon that forks Python workers has imported what they need."""
 SETTINGS = {
@@ -53,6 +55,14 @@ def missing() -> str | None:
     return None
 
 
+def java_options() -> str:
+    """Options of a JVM that runs Spark, with which it starts fast."""
+    if not CLASSES.exists():
+        return QUICK
+    # A JVM that cannot use the archive, as it is of another version, goes without, and in silence.
+    return f"{QUICK} -XX:SharedArchiveFile={CLASSES} -Xlog:disable"
+
+
 def environment(**more: str) -> dict[str, str]:
     """The environment of a process that starts Spark: it starts fast and finds our modules."""
     path = os.pathsep.join(p for p in sys.path if p)
@@ -62,7 +72,7 @@ def environment(**more: str) -> dict[str, str]:
         "PYSPARK_PYTHON": str(Path(__file__).with_name("worker_python")),
         "SKYBAND_TEST_PATH": path,
         "SKYBAND_TEST_PYTHON": sys.executable,
-        "SPARK_SUBMIT_OPTS": QUICK,
+        "SPARK_SUBMIT_OPTS": java_options(),
         "SPARK_LAUNCHER_OPTS": QUICK,
         **more,
     }

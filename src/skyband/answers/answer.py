@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.changes import ALERTS, Kinds, changes
+from skyband.answers.later import Later, now
 from skyband.answers.show import answer_html, answer_text
 from skyband.arrays import Ints
 from skyband.data.columns import equal_to
@@ -49,7 +50,8 @@ class Answers:
     """All answers of one push: one table, cut into answers by ``offsets``."""
 
     query: Query
-    table: pa.Table
+    made: pa.Table | Later
+    """The rows of all answers; the table may not be built yet."""
     start: Ints
     end: Ints
     offsets: Ints
@@ -59,7 +61,7 @@ class Answers:
     total: npt.NDArray[Any]
     group: npt.NDArray[np.int32] | None = None
     """The group of each answer, if every group has its own windows."""
-    before: Mapping[int, pa.Table] = field(default_factory=dict)
+    before: Mapping[int, pa.Table | Later] = field(default_factory=dict)
     """The last table of each group before this push (key 0 if all groups share windows)."""
     promises: Promises = NOTHING
     """The guarantees of the rows, group by group."""
@@ -72,20 +74,30 @@ class Answers:
         return len(self.end)
 
     @property
+    def table(self) -> pa.Table:
+        """The rows of all answers."""
+        return now(self.made)
+
+    @property
     def edge(self) -> pa.DataType:
         """The type of window starts and ends."""
-        return self.table.schema.field("window_end").type
+        return self.made.schema.field("window_end").type
 
     def slice(self, i: int) -> pa.Table:
+        return now(self._cut(i))
+
+    def _cut(self, i: int) -> pa.Table | Later:
         low, high = int(self.offsets[i]), int(self.offsets[i + 1])
-        return self.table.slice(low, high - low)
+        return self.made.slice(low, high - low)
 
     def previous(self, i: int) -> pa.Table | None:
         """The answer before the i-th; of the same group, if groups have their own windows."""
         if self.group is None:
-            return self.slice(i - 1) if i else self.before.get(0)
-        at = int(self._previous[i])
-        return self.slice(at) if at >= 0 else self.before.get(int(self.group[i]))
+            found = self._cut(i - 1) if i else self.before.get(0)
+        else:
+            at = int(self._previous[i])
+            found = self._cut(at) if at >= 0 else self.before.get(int(self.group[i]))
+        return None if found is None else now(found)
 
     @cached_property
     def _previous(self) -> Ints:
@@ -98,12 +110,12 @@ class Answers:
         previous[order[1:][same]] = order[:-1][same]
         return previous
 
-    def last(self) -> dict[int, pa.Table]:
+    def last(self) -> dict[int, pa.Table | Later]:
         """The last table of each group that answered in this push."""
         if self.group is None:
-            return {0: self.slice(len(self) - 1)} if len(self) else {}
+            return {0: self._cut(len(self) - 1)} if len(self) else {}
         latest = dict(zip(self.group.tolist(), range(len(self)), strict=True))
-        return {group: self.slice(i) for group, i in latest.items()}
+        return {group: self._cut(i) for group, i in latest.items()}
 
     def views(self) -> list[Answer]:
         return [Answer(self, i) for i in range(len(self))]

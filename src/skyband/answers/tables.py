@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.answer import Answers, Promises
+from skyband.answers.later import Later
 from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, places
@@ -23,6 +24,9 @@ from skyband.data.time_axis import edge_type, window_column
 from skyband.query.base import Query
 
 __all__ = ["Shape", "answer_schema", "answers_of"]
+
+_FIRST, _SECOND = np.zeros(1, np.int64), np.ones(1, np.int64)
+_FLAGS = np.zeros(1, np.bool_), np.ones(1, np.bool_)
 
 
 @dataclass(frozen=True)
@@ -62,40 +66,46 @@ def answers_of(
     windows: Windows,
     edges: tuple[Ints, Ints],
     totals: npt.NDArray[Any],
-    before: Mapping[int, pa.Table],
+    before: Mapping[int, pa.Table | Later],
 ) -> Answers:
     """The answers of windows, from finished runs in the order of the windows."""
     first, last = _runs_of(finished, windows)
     starts, ends = edges
     query, synopsis, schema = shape.query, shape.synopsis, answer_schema(shape)
     bounds: dict[str, Any] = dict(synopsis.bounds())
+    made: pa.Table | Later
     if finished is None:
-        table, offsets = empty_table(schema), np.zeros(len(ends) + 1, np.int64)
+        made, offsets = empty_table(schema), np.zeros(len(ends) + 1, np.int64)
         exact = np.full(len(ends), synopsis.exact)
         promises = Promises(offsets[:0], exact[:0], bounds, synopsis.exact)
     else:
         rows = finished.parts["rows"]
-        offsets = np.append(rows.offsets[first], len(rows))
-        counts = np.diff(offsets)
-        kind = schema.field("window_end").type
-        window = [window_column(np.repeat(edge, counts), kind) for edge in edges]
-        table = _table(shape, finished, schema, window)
+        one = first is _FIRST and len(rows.offsets) == 2
+        offsets = rows.offsets if one else np.append(rows.offsets[first], len(rows))
+        if shape.groups.names:  # a group that expires now may give its code to another
+            made = _table(shape, finished, schema, edges, offsets)
+        else:
+            made = Later(schema, partial(_table, shape, finished, schema, edges, offsets))
         told = finished.scalars.get("exact")
         exact = _every(told, first, last, synopsis.exact)
-        proven = np.full(len(finished), synopsis.exact) if told is None else told.astype(np.bool_)
+        proven = _all(len(finished), synopsis.exact) if told is None else told.astype(np.bool_)
         own = under(finished.scalars, "bound:")
         empty = told is not None or synopsis.exact
         promises = Promises(rows.lengths, proven, bounds | own, empty, dict(bounds))
         bounds |= {
             name: _greatest(values, first, last, bounds.get(name)) for name, values in own.items()
         }
-    rows_of = (query, table, starts, ends, offsets)
+    rows_of = (query, made, starts, ends, offsets)
     return Answers(*rows_of, exact, bounds, totals, windows.group, before, promises)
 
 
-def _table(shape: Shape, finished: Runs, schema: pa.Schema, window: list[pa.Array]) -> pa.Table:
+def _table(
+    shape: Shape, finished: Runs, schema: pa.Schema, edges: tuple[Ints, Ints], offsets: Ints
+) -> pa.Table:
     query, groups = shape.query, shape.groups
-    rows, columns = finished.parts["rows"], list(window)
+    counts, kind = np.diff(offsets), schema.field("window_end").type
+    columns = [window_column(np.repeat(edge, counts), kind) for edge in edges]
+    rows = finished.parts["rows"]
     if groups.names:
         columns += groups.gather(np.repeat(finished.group, rows.lengths))
     if query.ranked:
@@ -121,6 +131,8 @@ def _runs_of(finished: Runs | None, windows: Windows) -> tuple[Ints, Ints]:
         none = np.zeros(len(windows), np.int64)
         return none, none
     runs, asked = finished.stamp, windows.number
+    if len(runs) == len(asked) == 1 and windows.group is None and runs[0] == asked[0]:
+        return _FIRST, _SECOND
     if windows.group is not None:
         scale = len(windows.ranks) + 1
         runs = runs * scale + windows.ranks[finished.group]
@@ -135,9 +147,13 @@ def _every(
     values: npt.NDArray[Any] | None, first: Ints, last: Ints, default: bool
 ) -> npt.NDArray[np.bool_]:
     if values is None:
-        return np.full(len(first), default)
+        return _all(len(first), default)
     wrong = np.append(0, np.cumsum(~values.astype(np.bool_)))
     return np.asarray(wrong[last] == wrong[first])
+
+
+def _all(length: int, flag: bool) -> npt.NDArray[np.bool_]:
+    return _FLAGS[flag] if length == 1 else np.full(length, flag)
 
 
 def _greatest(values: npt.NDArray[Any], first: Ints, last: Ints, nothing: Any) -> npt.NDArray[Any]:

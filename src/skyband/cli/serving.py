@@ -22,7 +22,7 @@ from skyband.window import TimeWindow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["add_serving", "demo_board", "demo_stream", "serve_verb"]
+__all__ = ["add_serving", "demo_board", "demo_stream", "serve_spark", "serve_verb"]
 
 _STEP = 0.5
 """Seconds between two batches of the demo."""
@@ -113,6 +113,33 @@ def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) 
             shown.status.troubles.append(f"the source stopped: {problem}")
 
     run.serve_answers(title, query, session.bound, show, port=given["serve_port"], started=_told)
+
+
+def serve_spark(title: str, query: Query, source: Any, given: Mapping[str, Any]) -> None:
+    """Show the answers of a query that Spark has computed over files, until it is interrupted."""
+    from skyband.cli.with_spark import rank_on_spark
+    from skyband.serve import run
+    from skyband.serve.on_spark import windows_of
+    from skyband.serve.shown import Shown
+
+    run.require_packages()
+    schemas: dict[str, pa.Schema] = {}
+    on_bad = given["on_bad"].value
+    table = rank_on_spark(query, source, given["master"], on_bad, schemas=schemas)
+    if not table.num_rows:
+        raise QueryError("there is no answer to serve: the source has too few rows")
+
+    def show(shown: Shown) -> None:
+        counts = dict(shown.stats[title])
+        for answer in windows_of(title, query, table):
+            shown.show([answer])
+            counts["windows_out"] += 1
+            shown.stats = {title: dict(counts)}
+            time.sleep(given["pace"])
+        shown.status.troubles.append("the source has ended")
+
+    port = given["serve_port"]
+    run.serve_answers(title, query, schemas, show, port=port, started=_told, engine="spark")
 
 
 def _with(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:

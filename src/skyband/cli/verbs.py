@@ -249,10 +249,15 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
 
     if "-" in given["sources"]:
         raise EngineError("Spark cannot read standard input; give files, or use --engine local")
-    if given["watch"] or given["limit"] or given["serve"]:
-        raise EngineError(
-            "--watch, --serve and --limit need --engine local; on Spark, leave them out"
-        )
+    if given["watch"] or given["limit"]:
+        raise EngineError("--watch and --limit need --engine local; on Spark, leave them out")
+    if given["serve"]:
+        from skyband.cli.pictures import refuse_with_serve
+        from skyband.cli.serving import serve_spark
+
+        refuse_with_serve(given["plot"])
+        serve_spark(verb_of(type(query)), query, source, given)
+        return
     changes = given["alerts"] or given["changes"]
     if changes and given["plot"] is not None:
         raise EngineError("on Spark, --plot draws answers, not changes; leave out one of them")

@@ -21,9 +21,17 @@ __all__ = ["rank_on_spark"]
 
 
 def rank_on_spark(
-    query: Query, source: Any, master: str | None, on_bad: str, changes: bool | tuple[str, ...]
+    query: Query,
+    source: Any,
+    master: str | None,
+    on_bad: str,
+    changes: bool | tuple[str, ...] = False,
+    schemas: dict[str, pa.Schema] | None = None,
 ) -> pa.Table:
-    """Every answer of a query, computed by Spark, in the order of the embedded engine."""
+    """Every answer of a query, computed by Spark, in the order of the embedded engine.
+
+    If ``schemas`` is given, the columns of each source are put there, and rows have their bounds.
+    """
     engine = _engine()
     settings = {
         "spark.log.level": "ERROR",
@@ -39,7 +47,12 @@ def rank_on_spark(
             read: Any = {name: _read(session, paths) for name, paths in source.items()}
         else:
             read = _read(session, source)
-        table = engine.rank(read, query, on_bad=on_bad, changes=changes).toArrow()
+        if schemas is not None:
+            each = read if isinstance(read, dict) else {"": read}
+            schemas |= {name: frame.limit(0).toArrow().schema for name, frame in each.items()}
+        promises = schemas is not None
+        answers = engine.rank(read, query, on_bad=on_bad, changes=changes, bounds=promises)
+        table = answers.toArrow()
     except SkybandError:
         raise
     except Exception as problem:

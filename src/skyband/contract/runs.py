@@ -181,6 +181,8 @@ class Runs:
 
     def ordered(self, ranks: Array | None = None) -> Runs:
         """Sorted by (stamp, group), or by (stamp, ``ranks[group]``) if ranks are given; stable."""
+        if len(self) < 2:
+            return self
         group = self.group if ranks is None else ranks[self.group]
         later = (self.stamp[1:] > self.stamp[:-1]) | (
             (self.stamp[1:] == self.stamp[:-1]) & (group[1:] >= group[:-1])

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skyband.arrays import Array, Ints, Saved, State, grown
+from skyband.arrays import Array, Ints, Saved, State, grown, pooled
 from skyband.data.columns import (
     OFFSETS_32,
     OFFSETS_64,
@@ -198,7 +198,8 @@ class _Flat:
     def gather(self, indices: Positions) -> list[pa.Buffer]:
         values: Array
         if indices.dtype == np.int32 and self._dtype.kind in "iu" and self._dtype.itemsize == 8:
-            values = gather(self._values.view(np.int64), indices)  # numpy would widen the indices
+            values = pooled(len(indices), np.int64)
+            gather(self._values.view(np.int64), indices, values)  # numpy would widen the indices
         else:
             values = self._values.take(indices)
         if self._is_bool:

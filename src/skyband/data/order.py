@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.arrays import Array, Floats, Hashes, Ints
+from skyband.arrays import Array, Floats, Hashes, Ints, pooled
 from skyband.data.columns import from_numpy, native_dtype
 
 __all__ = ["id_ranks", "order_by_value", "row_order", "scores_of", "sortable", "unsortable"]
@@ -39,7 +39,7 @@ def sortable(values: Array, largest: bool = True) -> Ints:
 
 def _fold_sign(bits: Ints) -> Ints:
     """Map the bits of doubles to integers in the same order. The function is its own inverse."""
-    folded: Ints = bits >> 63
+    folded: Ints = np.right_shift(bits, 63, out=pooled(bits.shape, np.int64))
     folded &= _LOW_BITS
     folded ^= bits
     return folded

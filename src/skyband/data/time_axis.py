@@ -61,9 +61,10 @@ class TimeAxis:
 
     def native(self, column: pa.Array) -> Ints:
         """The column's own values as integers, by which rows are ordered in time."""
-        return self._native(to_numpy(column))
+        return self.native_of_values(to_numpy(column))
 
-    def _native(self, values: Array) -> Ints:
+    def native_of_values(self, values: Array) -> Ints:
+        """Like ``native``, from the values of the column."""
         if pa.types.is_uint64(self.kind):
             return np.minimum(values, np.uint64(_MOST)).astype(np.int64)
         return values.astype(np.int64, copy=False)
@@ -74,7 +75,7 @@ class TimeAxis:
 
     def ticks_of_values(self, values: Array) -> Ints:
         """Like ``ticks``, from the values of the column."""
-        return native_ticks(self._native(values), self.kind)
+        return native_ticks(self.native_of_values(values), self.kind)
 
     def ticks_of(self, column: pa.Array) -> tuple[Ints, Mask | None]:
         """Ticks of a column that may hold nulls, and which rows have a time (None: all of them)."""

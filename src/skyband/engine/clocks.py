@@ -8,7 +8,6 @@ arrivals, counted separately for each group.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -170,14 +169,14 @@ class TimeClock:
         """Whether rows in the window will leave it, so that an empty answer may follow."""
         if not self.panes.sized:
             return False
-        first, end = np.searchsorted(
-            filled, [self.panes.first_pane(window), self.panes.end_pane(window)]
-        )
+        first = filled.searchsorted(self.panes.first_pane(window))
+        end = filled.searchsorted(self.panes.end_pane(window))
         return bool(end > first if lasts is None else (lasts[first:end] >= window).any())
 
     def copied(self) -> TimeClock:
         """An independent copy of this clock."""
-        found = copy(self)
+        found = TimeClock.__new__(TimeClock)  # a fifth of the time of copy()
+        found.__dict__.update(self.__dict__)
         found.seen, found.ignored = dict(self.seen), set(self.ignored)
         return found
 

@@ -9,7 +9,6 @@ take(summaries)  ─►  open panes  ─►  begin(watermark)  ─►  combine, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
+from skyband.answers.later import Later, now
 from skyband.answers.tables import Shape, answer_schema, answers_of
 from skyband.arrays import Ints
 from skyband.contract.rows import Faults, Windows
@@ -80,11 +80,20 @@ class Fold:
         self.count = CountClock(self.panes)
         self.open = OpenPanes(synopsis.combine)
         self.totals = totals_for(self.panes, self.counting)
-        self.before: dict[int, pa.Table] = {}
-        """The last table of each group (key 0 if all groups share windows)."""
+        self._before: dict[int, pa.Table | Later] = {}
         self.windows_out = 0
         self.short: Ints = np.zeros(0, np.int64)
         """By group: a snapshot of version 0.1 may lack data from before this pane."""
+
+    @property
+    def before(self) -> dict[int, pa.Table]:
+        """The last table of each group (key 0 if all groups share windows)."""
+        self._before = {group: now(table) for group, table in self._before.items()}
+        return self._before
+
+    @before.setter
+    def before(self, tables: dict[int, pa.Table]) -> None:
+        self._before = dict(tables)
 
     # Taking ------------------------------------------------------------------------------------
 
@@ -240,8 +249,8 @@ class Fold:
         edges = (np.maximum(starts, 0) if self.counting else starts), ends
         totals = self.totals.of(windows)
         self.totals.expire(windows, self.count.counts)
-        answers = answers_of(self.shape, runs, windows, edges, totals, self.before)
-        self.before = self.before | answers.last() if self.counting else answers.last()
+        answers = answers_of(self.shape, runs, windows, edges, totals, self._before)
+        self._before = self._before | answers.last() if self.counting else answers.last()
         self.windows_out += len(answers)
         self.forget(windows)
         return answers
@@ -272,7 +281,7 @@ class Fold:
     def mark(self) -> tuple[Any, ...]:
         """The state that a failed push must restore."""
         counts, newest = self.count.counts.copy(), self.live.newest.copy()
-        kept = self.open.mark(), self.time.copied(), counts, newest, copy(self.totals)
+        kept = self.open.mark(), self.time.copied(), counts, newest, self.totals.copied()
         return *kept, self.synopsis.savepoint()
 
     def rewind(self, mark: tuple[Any, ...]) -> None:

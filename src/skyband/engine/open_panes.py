@@ -204,7 +204,7 @@ class OpenPanes:
 
     def _merged(self, many: Sequence[Runs]) -> Runs:
         runs = Runs.concat(many).ordered()
-        return self._combine(runs) if runs.repeats.any() else runs
+        return self._combine(runs) if len(runs) > 1 and runs.repeats.any() else runs
 
     def _settle(self) -> None:
         self.pieces = [self._combined(self.pieces)]

@@ -11,13 +11,14 @@ that is all; they are summarised together, as soon as anything reads the open pa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Array, Ints, Mask
+from skyband.arrays import Array, Codes, Ints, Mask
 from skyband.contract.checks import QuickTests
 from skyband.contract.rows import Rows
 from skyband.data.columns import (
@@ -63,6 +64,8 @@ class Plan:
         self.where = where
         self.compared = [schema.get_field_index(name) for name in where.values]
         """The columns that decide which rows count."""
+        self.names = names
+        self.kinds = {name: output_type(schema.field(name).type) for name in names}
         self.read_as = pa.schema(
             [pa.field(name, output_type(schema.field(name).type)) for name in names]
         )
@@ -136,6 +139,52 @@ def _stored(kind: pa.DataType) -> tuple[np.dtype[Any] | None, int]:
     return dtype, 0 if dtype is None else dtype.itemsize
 
 
+def _batch_of(
+    schema: pa.Schema, stores: list[Array | None], held: list[list[pa.Array]], rows: int
+) -> pa.RecordBatch:
+    arrays = [
+        (pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces))
+        if store is None
+        else from_numpy(store[:rows], schema.field(i).type)
+        for i, (store, pieces) in enumerate(zip(stores, held, strict=True))
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class _HeldRows(Rows):
+    """One run of rows, most columns of which are arrays already; a batch is made if needed."""
+
+    def __init__(
+        self,
+        source: str,
+        make: Callable[[], pa.RecordBatch],
+        values: Mapping[str, Array],
+        kinds: Mapping[str, pa.DataType],
+        runs: tuple[Ints, Codes, Ints],
+        times: Ints | None,
+        arrival: Ints | None,
+    ) -> None:
+        pane, group, offsets = runs
+        self.__dict__.update(
+            source=source, pane=pane, group=group, offsets=offsets, index=None, times=times,
+            arrival=arrival, _make=make, _values=values, _kinds=kinds,
+        )  # fmt: skip
+
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        return self.__dict__["_make"]()
+
+    def numpy(self, name: str) -> Array:
+        found: Array | None = self.__dict__["_values"].get(name)
+        return super().numpy(name) if found is None else found
+
+    def take(self, name: str, positions: Ints) -> pa.Array:
+        found: Array | None = self.__dict__["_values"].get(name)
+        if found is None:
+            return super().take(name, positions)
+        return from_numpy(found.take(positions), self.__dict__["_kinds"][name])
+
+
 class Waiting:
     """Good rows of open panes, in order of arrival, all of one schema."""
 
@@ -192,13 +241,11 @@ class Waiting:
         self.fold.take(runs)
 
     def _placed(self) -> Rows:
-        fold, batch, source = self.fold, self._batch(), self.source
+        fold, source = self.fold, self.source
         axis = None if fold.counting else fold.synopsis.axes[source]
         if self.least == self._most and not fold.groups.names:
-            times = None if axis is None else axis.native(batch.column(axis.name))
-            arrival = np.array([self._first]) if axis is None else None
-            runs = np.array([self.least]), np.zeros(1, np.int32), np.array([0, self.rows])
-            return Rows(source, batch, *runs, None, times, arrival)
+            return self._one_run(axis)
+        batch = self._batch()
         if axis is None:
             arrivals = Arrivals(self._first, self.rows)
             placed = place_in_order(source, batch, arrivals, None, fold.panes, fold.groups, NEVER)
@@ -210,16 +257,23 @@ class Waiting:
         assert placed.rows is not None
         return placed.rows
 
+    def _one_run(self, axis: TimeAxis | None) -> Rows:
+        """All rows, which belong to one pane and one group."""
+        assert self._plan is not None
+        values: dict[str, Array] = {}
+        for name, store in zip(self._plan.names, self._stores, strict=True):
+            if store is not None:
+                values[name] = view = store[: self.rows]
+                view.flags.writeable = False  # as all columns, so that kernels are compiled once
+        runs = np.array([self.least]), np.zeros(1, np.int32), np.array([0, self.rows])
+        times = None if axis is None else axis.native_of_values(values[axis.name])
+        arrival = np.array([self._first]) if axis is None else None
+        make = partial(_batch_of, self._plan.read_as, self._stores, self._held, self.rows)
+        return _HeldRows(self.source, make, values, self._plan.kinds, runs, times, arrival)
+
     def _batch(self) -> pa.RecordBatch:
         assert self._plan is not None
-        schema = self._plan.read_as
-        arrays = [
-            (held[0] if len(held) == 1 else pa.concat_arrays(held))
-            if store is None
-            else from_numpy(store[: self.rows], schema.field(i).type)
-            for i, (store, held) in enumerate(zip(self._stores, self._held, strict=True))
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return _batch_of(self._plan.read_as, self._stores, self._held, self.rows)
 
     # Undoing -----------------------------------------------------------------------------------
 

@@ -46,6 +46,10 @@ class Totals:
             keys, weights = keys[order], weights[order]
         elif weights is None:
             weights = sealed.scalars["rows"]
+        if len(keys) == 1 and not self.counting:
+            self.keys = np.concatenate([self.keys, keys])
+            self.weights = np.concatenate([self.weights, weights])
+            return
         starts = run_starts(keys)
         sums = np.add.reduceat(weights, starts) if len(starts) else weights[:0]
         keys = np.concatenate([self.keys, keys[starts]])
@@ -62,7 +66,9 @@ class Totals:
             return self._rows(first, end)
         if windows.group is not None:
             first, end = _key(windows.group, first), _key(windows.group, end)
-        low, high = np.searchsorted(self.keys, first), np.searchsorted(self.keys, end)
+        low, high = self.keys.searchsorted(first), self.keys.searchsorted(end)
+        if len(low) == 1 and self.weights.dtype.kind != "f":  # sums of floats depend on the order
+            return np.add.reduce(self.weights[low[0] : high[0]], keepdims=True)
         sums = np.append(np.zeros(1, self.weights.dtype), np.cumsum(self.weights))
         totals: npt.NDArray[Any] = sums[high] - sums[low]
         return totals
@@ -84,6 +90,12 @@ class Totals:
             live = self.panes.first_pane(counts // self.panes.slide)
             owner = self.keys >> _GROUP_SHIFT
             self._keep((self.keys & ((1 << _GROUP_SHIFT) - 1)) >= live[owner])
+
+    def copied(self) -> Totals:
+        """An independent copy; arrays are never changed, only replaced."""
+        found = type(self).__new__(type(self))
+        found.__dict__.update(self.__dict__)
+        return found
 
     def _keep(self, rows: Any) -> None:
         self.keys, self.weights = self.keys[rows], self.weights[rows]

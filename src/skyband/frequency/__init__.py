@@ -1,4 +1,8 @@
-"""The most frequent items: exact counts, and the sketches from Space-Saving to FSW."""
+"""The most frequent items: exact counts, and the sketches from Space-Saving to FSW.
+
+Imports ``contract``, ``data`` and its own kernels, but no engine and no other family; the registry
+loads its classes by name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The best k objects whose attributes arrive on separate streams."""
+"""The best k objects whose attributes arrive on separate streams.
+
+Imports ``contract``, ``data`` and its own kernels, but no engine and no other family; the registry
+loads its classes by name.
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,9 @@
                                           slide = "1 minute"            path = "bad"
 
 For several sources write ``[sources.NAME]``. ``docs/spark.md`` describes every key.
+
+Imports both engines; imported by ``cli`` and ``serve``. What needs PySpark is loaded when a job
+needs it.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from skyband.errors import EngineError
 from skyband.jobs.places import check_table, dsn_of, require_psycopg
-from skyband.jobs.rows import Rows
+from skyband.jobs.rows import SinkRows
 
 __all__ = ["Postgres", "column_type"]
 
@@ -80,7 +80,7 @@ class Postgres:
                 f"{self.where} PostgreSQL cannot be reached; check dsn or dsn_env: {problem}"
             ) from problem
 
-    def write(self, batch: int, rows: Rows) -> None:
+    def write(self, batch: int, rows: SinkRows) -> None:
         """Write the rows of whole windows, all or nothing."""
         if rows:
             self.write_tables(batch, list(rows.tables()))

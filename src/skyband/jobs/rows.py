@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from skyband.errors import EngineError, SkybandError
 
-__all__ = ["Rows", "Sink", "TableRows", "written"]
+__all__ = ["Sink", "SinkRows", "TableRows", "written"]
 
 
-class Rows(Protocol):
+class SinkRows(Protocol):
     """The answer rows, or the dead letters, of one query in one batch."""
 
     @property
@@ -25,7 +25,7 @@ class Rows(Protocol):
         """The rows, table by table."""
 
 
-R_contra = TypeVar("R_contra", bound=Rows, contravariant=True)
+R_contra = TypeVar("R_contra", bound=SinkRows, contravariant=True)
 
 
 class TableRows:

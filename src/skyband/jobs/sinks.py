@@ -29,7 +29,7 @@ from skyband.jobs.durable import sync
 from skyband.jobs.job import Section
 from skyband.jobs.places import check_folder, folder_of
 from skyband.jobs.postgres import Postgres
-from skyband.jobs.rows import Rows, Sink
+from skyband.jobs.rows import Sink, SinkRows
 from skyband.jobs.webhook import Webhook
 
 __all__ = ["Files", "make_sink"]
@@ -81,7 +81,7 @@ class Files:
                 f"{self.where} the folder {self.folder!r} cannot be created: {problem}"
             ) from problem
 
-    def write(self, batch: int, rows: Rows) -> None:
+    def write(self, batch: int, rows: SinkRows) -> None:
         """Write the file of a batch; a batch without rows has no file."""
         if not self._tidy:
             self._forget_after(batch)
@@ -110,25 +110,25 @@ class Files:
                 self.system.delete_file(found.path)
 
 
-def _parquet(out: Any, rows: Rows) -> None:
+def _parquet(out: Any, rows: SinkRows) -> None:
     with pa.parquet.ParquetWriter(out, rows.schema) as writer:
         for table in rows.tables():
             writer.write_table(table)
 
 
-def _csv(out: Any, rows: Rows) -> None:
+def _csv(out: Any, rows: SinkRows) -> None:
     with pa.csv.CSVWriter(out, rows.schema) as writer:
         for table in rows.tables():
             writer.write_table(table)
 
 
-def _json(out: Any, rows: Rows) -> None:
+def _json(out: Any, rows: SinkRows) -> None:
     for table in rows.tables():
         for row in table.to_pylist():
             out.write(json_text(row).encode() + b"\n")
 
 
-_FORMS: Mapping[str, Callable[[Any, Rows], None]] = {
+_FORMS: Mapping[str, Callable[[Any, SinkRows], None]] = {
     "parquet": _parquet,
     "csv": _csv,
     "json": _json,

@@ -21,7 +21,7 @@ import pyarrow as pa
 from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
 from skyband.jobs.job import Section
-from skyband.jobs.rows import Rows
+from skyband.jobs.rows import SinkRows
 from skyband.window import parse_duration
 
 __all__ = ["Webhook"]
@@ -49,7 +49,7 @@ class Webhook:
     def open(self, run: str) -> None:
         """Nothing to prepare: the first message shows whether the address can be reached."""
 
-    def write(self, batch: int, rows: Rows) -> None:
+    def write(self, batch: int, rows: SinkRows) -> None:
         """Post the windows of a batch, one after the other."""
         for end, table in _by_window(rows):
             key = f"{self.job}/{self.query}/{end}"
@@ -94,7 +94,7 @@ class Webhook:
             return str(getattr(problem, "reason", problem)), False
 
 
-def _by_window(rows: Rows) -> Iterator[tuple[Any, pa.Table]]:
+def _by_window(rows: SinkRows) -> Iterator[tuple[Any, pa.Table]]:
     """The rows of each window, with the window's end as JSON has it."""
     if not rows:
         return

@@ -13,6 +13,8 @@ and the colours can be told apart by people who are colour-blind.
 >>> ax = plot.bump(sb.rank(flows, query))
 >>> [line.get_label() for line in ax.get_lines()]
 ['a', 'b']
+
+Imports ``answers``, ``query`` and the layers below them, but no engine; imported by ``cli``.
 """
 
 from __future__ import annotations

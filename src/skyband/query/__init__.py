@@ -1,4 +1,7 @@
-"""The six queries: frozen specs that validate themselves and do not say how they are answered."""
+"""The six queries: frozen specs that validate themselves and do not say how they are answered.
+
+Imports only ``window``, ``registry`` and ``errors``; everything above may import it.
+"""
 
 from __future__ import annotations
 

@@ -7,4 +7,6 @@
 
 ``service`` is the heart; ``app`` puts HTTP around it and ``doors`` guards it. Needs the extra
 ``serve`` (starlette and uvicorn) only for ``app`` and ``server``.
+
+Imports ``jobs``, ``spark`` and ``embedded``; imported by ``cli``.
 """

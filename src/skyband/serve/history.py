@@ -50,7 +50,8 @@ class History:
         self.dropped = 0
         """The greatest number among the answers that are not kept any more."""
         self._kept: dict[str, deque[Event]] = {name: deque() for name in names}
-        self._unwritten: list[Event] = []
+        self._written = 0
+        """The greatest number in the file. What is newer and still kept is written next."""
         self._lines = 0
         self._lock = Lock()
         self._load()
@@ -72,7 +73,7 @@ class History:
                 self._keep(Event(found["id"], found["name"], found["end"], found["answer"]))
             else:
                 self.dropped = max(self.dropped, found["id"])
-            self.last = max(self.last, found["id"])
+            self.last = self._written = max(self.last, found["id"])
 
     def _keep(self, event: Event) -> None:
         kept = self._kept[event.name]
@@ -87,7 +88,6 @@ class History:
             for event in events:
                 if event.number > before:
                     self._keep(event)
-                    self._unwritten.append(event)
             self.last = max(before, last)
 
     def skip(self, number: int) -> None:
@@ -125,21 +125,22 @@ class History:
     def write(self) -> None:
         """Make what is kept safe on disk."""
         with self._lock:
-            kept = sum(map(len, self._kept.values()))
-            whole = self._lines + len(self._unwritten) > 2 * kept + 1_000 or not self.path.exists()
-            fresh, self._unwritten = self._unwritten, []
-            events = sorted(e for each in self._kept.values() for e in each) if whole else fresh
+            kept = sorted(event for each in self._kept.values() for event in each)
+            fresh = [event for event in kept if event.number > self._written]
+            whole = self._lines + len(fresh) > 2 * len(kept) + 1_000 or not self.path.exists()
             head = json.dumps({"dropped": self.dropped}) + "\n"
+        events = kept if whole else fresh
         text = head + "".join(_line(event) for event in events)
         if whole:
             write_whole(self.path, text.encode())
             self._lines = len(events)
-            return
-        with self.path.open("ab") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        self._lines += len(events)
+        else:
+            with self.path.open("ab") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            self._lines += len(events)
+        self._written = max(self._written, *(event.number for event in fresh[-1:]), 0)
 
 
 def _line(event: Event) -> str:

@@ -35,7 +35,7 @@ from skyband.spark.plan import Plan
 from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import require_packages
 
-__all__ = ["SparkShown", "check_shown", "on_spark"]
+__all__ = ["SparkShown", "check_shown", "on_spark", "windows_of"]
 
 
 @dataclass(frozen=True)
@@ -98,23 +98,7 @@ class SparkShown(Shown):
         self.status.reported(report)
 
     def _windows(self, name: str, table: pa.Table) -> Iterator[Window]:
-        query = self.board.queries[name]
-        by = ["window_end", *query.groups, *(["rank"] if query.ranked else [])]
-        order = pc.sort_indices(table, [(column, "ascending") for column in by])
-        table = table.take(order)
-        before = self._last[name]
-        promised = set(PROMISE.names) <= set(table.column_names)
-        for end in table["window_end"].unique():
-            if before is not None and end.as_py() <= before["window_end"][0].as_py():
-                continue
-            rows = table.filter(pc.equal(table["window_end"], end))
-            exact, bounds = None, {}
-            if promised:
-                exact = pc.all(rows["exact"]).as_py()
-                bounds = _greatest(rows["bounds"])
-                rows = rows.drop_columns(PROMISE.names)
-            yield Window(name, query, rows, before, exact, bounds)
-            before = rows
+        return windows_of(name, self.board.queries[name], table, self._last[name])
 
     def _path(self, query: str) -> Path:
         return self.folder / f"last-{list(self.board.queries).index(query)}"
@@ -124,6 +108,27 @@ class SparkShown(Shown):
         found = table_from(path.read_bytes()) if path.exists() else None
         names = self.board.columns(query).names
         return found if found is not None and found.column_names == names else None
+
+
+def windows_of(
+    name: str, query: Query, table: pa.Table, before: pa.Table | None = None
+) -> Iterator[Window]:
+    """The answers in rows from Spark, in order, from the one after ``before`` on."""
+    by = ["window_end", *query.groups, *(["rank"] if query.ranked else [])]
+    order = pc.sort_indices(table, [(column, "ascending") for column in by])
+    table = table.take(order)
+    promised = set(PROMISE.names) <= set(table.column_names)
+    for end in table["window_end"].unique():
+        if before is not None and end.as_py() <= before["window_end"][0].as_py():
+            continue
+        rows = table.filter(pc.equal(table["window_end"], end))
+        exact, bounds = None, {}
+        if promised:
+            exact = pc.all(rows["exact"]).as_py()
+            bounds = _greatest(rows["bounds"])
+            rows = rows.drop_columns(PROMISE.names)
+        yield Window(name, query, rows, before, exact, bounds)
+        before = rows
 
 
 def _greatest(bounds: pa.ChunkedArray) -> dict[str, float]:

@@ -95,12 +95,13 @@ def serve_answers(
     host: str = "127.0.0.1",
     port: int = PORT,
     started: Callable[[str], None] | None = None,
+    engine: str = "local",
 ) -> None:
     """Show the answers of a query that runs elsewhere: ``answers`` is a thread's work."""
     with _for_a_while(host, port) as (taken, folder):
         shown = Shown({title: query}, schemas, folder)
         threading.Thread(target=answers, args=(shown,), name="skyband-answers", daemon=True).start()
-        _serve(shown, dict.fromkeys(schemas, "files"), title, [], taken, host, (), started)
+        _serve(shown, dict.fromkeys(schemas, "files"), title, [], taken, host, (), started, engine)
 
 
 @contextmanager

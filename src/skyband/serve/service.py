@@ -260,8 +260,8 @@ class Service(Shown):
         except SkybandError as problem:
             raise Refused(str(problem)) from None
         self.status.took(request.source, request.table)
-        fault = partial(self.board.fault, request.source, request.table)
-        reply = reply_of(request, before, self.status.counts(), fault)
+        find = partial(self.board.fault, request.source, request.table)
+        reply = reply_of(request, before, self.status.counts(), find)
         at = time.time()
         header = {"source": request.source, "at": at, "reply": reply}
         if request.key is not None:

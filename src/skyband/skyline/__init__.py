@@ -1,4 +1,8 @@
-"""The rows that no other row dominates, in one stream or in the join of two."""
+"""The rows that no other row dominates, in one stream or in the join of two.
+
+Imports ``contract``, ``data`` and its own kernels, but no engine and no other family; the registry
+loads its classes by name.
+"""
 
 from __future__ import annotations
 

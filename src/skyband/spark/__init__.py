@@ -5,6 +5,9 @@
     rank(files(spark, "flows/*.parquet"), sb.TopK(...))    # files that the workers read themselves
 
 Importing this package needs no Spark; calling what is in it does.
+
+Imports ``engine``, ``embedded`` and the layers below them, and knows no algorithm; imported by
+``jobs``, ``serve`` and ``cli``. PySpark is loaded at the first call.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from typing import Any
 from skyband import errors
 from skyband.errors import EngineError, SkybandError, how_to_install
 from skyband.spark.masters import local_cores, master_of
+from skyband.spark.quick_python import is_quick, quick_python
 
 __all__ = [
     "PARTITIONS", "advise_partitions", "check_session", "cores_of", "error_of", "first_line",
@@ -93,7 +94,11 @@ def start_session(
 
     from skyband.spark.plan import BUCKETS
 
-    own = os.environ.setdefault("PYSPARK_PYTHON", sys.executable) == sys.executable
+    told = os.environ.get("PYSPARK_PYTHON")
+    own = told is None or told == sys.executable or is_quick(told)
+    if own:
+        local = local_cores(master) is not None
+        os.environ["PYSPARK_PYTHON"] = quick_python() if local else sys.executable
     builder = SparkSession.builder.appName(name).config(_PROVIDER, ROCKSDB)
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     chosen = master_of(master)

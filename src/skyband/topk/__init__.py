@@ -1,4 +1,8 @@
-"""The best k rows by score, or the best k ids: exact algorithms and an approximate one."""
+"""The best k rows by score, or the best k ids: exact algorithms and an approximate one.
+
+Imports ``contract``, ``data`` and its own kernels, but no engine and no other family; the registry
+loads its classes by name.
+"""
 
 from __future__ import annotations
 

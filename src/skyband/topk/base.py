@@ -7,8 +7,8 @@ sorted by id, then by the hash of the kept columns, so that kernels can break ti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +42,25 @@ __all__ = ["ALL", "TopKSynopsis"]
 _BY_POSITION = np.zeros(0, np.int64)
 ALL = 1 << 31
 """The limit of a summary that holds every row."""
+
+
+class _Shown(Mapping[str, pa.Array]):
+    """The columns of an answer, each made when it is read: see ``answers.later``."""
+
+    def __init__(self, schema: pa.Schema, make: Callable[[pa.Field], pa.Array]) -> None:
+        self._schema = schema
+        self._make = make
+
+    def __getitem__(self, name: str) -> pa.Array:
+        if self._schema.get_field_index(name) < 0:
+            raise KeyError(name)
+        return self._make(self._schema.field(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schema.names)
+
+    def __len__(self) -> int:
+        return len(self._schema)
 
 
 class TopKSynopsis(Synopsis[TopK]):
@@ -103,6 +122,8 @@ class TopKSynopsis(Synopsis[TopK]):
 
     def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
         """Positions of each run's best k rows and of rows tied with the k-th; their offsets."""
+        if len(rows.offsets) == 2 and len(rows) <= self.limit and not rows.offsets[0]:
+            return np.arange(len(rows)), rows.offsets
         return select_runs(score, tie, rows.offsets, self.limit, self.query.largest)
 
     def combine(self, runs: Runs) -> Runs:
@@ -122,7 +143,7 @@ class TopKSynopsis(Synopsis[TopK]):
 
     def _settled(self, part: Part) -> Part:
         """Sort tied rows, so that position decides every tie, and cut each run to k rows."""
-        if self.counting or not len(part):
+        if self.counting or len(part) < 2:
             return part
         tied = np.flatnonzero(sort_runs(part["key"], part["tie"], part.offsets)[1])
         # Only tied runs can be longer than k, and those are sorted first.
@@ -144,7 +165,7 @@ class TopKSynopsis(Synopsis[TopK]):
             part = runs.parts["rows"].resorted(np.arange(len(runs)), self._order)
             runs = runs.with_parts(rows=part.first_rows(self.query.k))
         part = runs.parts["rows"]
-        columns = {field.name: self._shown(part, field) for field in self.output()}
+        columns = _Shown(self.output(), partial(self._shown, part))
         return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)})
 
     def _shown(self, part: Part, field: pa.Field) -> pa.Array:

@@ -69,7 +69,7 @@ class Lasting:
 
     def of(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints] | None:
         """``select`` for the rows of a batch; None also if they belong to several groups."""
-        if rows.group.any():
+        if len(rows.pane) < 3 or rows.group.any():
             return None
         closed = self._closed(int(rows.pane[-1])) if len(rows) else 0
         return self.select(score, tie, rows.offsets, rows.pane, closed)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Ints, Saved, State
+from skyband.arrays import Ints, Saved, State, copied
 from skyband.contract.runs import Part
 from skyband.data.columns import from_numpy, is_bare, native_dtype, output_type, to_numpy
 from skyband.data.retained_rows import RetainedRows
@@ -53,7 +53,7 @@ class Value:
 
     def gather(self, slots: Ints) -> dict[str, pa.Array]:
         """The shown column of these rows, under its name in summaries."""
-        return {f"shown:{self.name}": from_numpy(slots.astype(self._bits), self.type)}
+        return {f"shown:{self.name}": from_numpy(copied(slots, self._bits), self.type)}
 
     @property
     def _bits(self) -> np.dtype[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array, Codes, Ints, Saved, State
+from skyband.arrays import Array, Codes, Ints, Saved, State, copied
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, pick
 from skyband.kernels.core.borrow import frozen
@@ -22,6 +22,7 @@ from skyband.topk.payload import Payload, Value, payload_for
 __all__ = ["SkybandTopK"]
 
 _NONE = np.zeros(0, np.int64)
+_ONE = np.zeros(1, np.int32)
 _NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 _MOST_TO_INSERT = 64  # the greatest k for which panes are sorted by insertion
 
@@ -162,7 +163,8 @@ class SkybandTopK(TopKSynopsis):
         slots = self.payload.add(part)
         runs = (panes.stamp, panes.group, part.offsets, part["key"], part["tie"], slots)
         if windows.group is None:
-            order = np.argsort(windows.ranks).astype(np.int32)
+            one = len(windows.ranks) == 1
+            order = _ONE if one else np.argsort(windows.ranks).astype(np.int32)
             return self.band.fold(*runs, windows.first, windows.end, order)
         by_group = np.lexsort((windows.number, windows.group))
         tops = self.band.fold_each(
@@ -171,7 +173,8 @@ class SkybandTopK(TopKSynopsis):
         return tops._replace(window=by_group[tops.window].astype(np.int32))
 
     def _partial(self, tops: kernel.Tops, numbers: Ints) -> Runs:
-        columns: dict[str, Any] = {"key": tops.key, "tie": tops.tie}
+        # The answer may show ties as they are: a view would keep all that the kernel wrote alive.
+        columns: dict[str, Any] = {"key": tops.key, "tie": copied(tops.tie)}
         columns |= self.payload.gather(tops.slot)
         return Runs(numbers, tops.group, {"rows": Part(tops.offsets, columns)})
 

@@ -1,4 +1,8 @@
-"""The likeliest top k of uncertain rows: four semantics and five algorithms."""
+"""The likeliest top k of uncertain rows: four semantics and five algorithms.
+
+Imports ``contract``, ``data`` and its own kernels, but no engine and no other family; the registry
+loads its classes by name.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from skyband.arrays import Ints, Saved
 from skyband.kernels.uncertain import queue as q
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.queue import Queue
-from skyband.kernels.uncertain.types import KEEP, Rows, Rule, before, sort_slots
+from skyband.kernels.uncertain.types import KEEP, Readings, Rule, before, sort_slots
 from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.windowed import WindowedSynopsis
 
@@ -22,8 +22,8 @@ __all__ = ["Kernels", "QueueSynopsis"]
 class Kernels(NamedTuple):
     """The kernels of a queue: one takes panes, one finds the rows of a window's compact set."""
 
-    fold: Callable[[Rule, Rows, Queue, Ints, Ints], Queue]
-    read: Callable[[Rows, Queue, int], Ints]
+    fold: Callable[[Rule, Readings, Queue, Ints, Ints], Queue]
+    read: Callable[[Readings, Queue, int], Ints]
 
 
 class QueueSynopsis(WindowedSynopsis):

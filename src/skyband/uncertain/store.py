@@ -13,7 +13,7 @@ from skyband.contract.runs import Part, Runs
 from skyband.data.column_store import ColumnStore
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
-from skyband.kernels.uncertain.types import Rows
+from skyband.kernels.uncertain.types import Readings
 
 __all__ = ["UncertainRows"]
 
@@ -44,9 +44,9 @@ class UncertainRows:
         own = sum(array.nbytes for array in self.arrays.values())
         return own + (0 if self.ids is None else self.ids.nbytes) + self.kept.nbytes
 
-    def _view(self) -> Rows:
+    def _view(self) -> Readings:
         """The stored rows as kernels see them."""
-        return Rows(*(self.arrays[name][: self.length] for name in ("key", "prob", "pane")))
+        return Readings(*(self.arrays[name][: self.length] for name in ("key", "prob", "pane")))
 
     def append(self, panes: Runs) -> Ints:
         """Append rows of sealed panes; returns the slots at which the panes begin, and the end."""

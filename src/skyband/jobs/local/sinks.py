@@ -10,7 +10,7 @@ from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
 from skyband.jobs.job import Section
 from skyband.jobs.places import require_kafka
-from skyband.jobs.rows import Rows
+from skyband.jobs.rows import SinkRows
 
 __all__ = ["Console", "Kafka", "make_sink"]
 
@@ -36,7 +36,7 @@ class Console:
     def open(self, run: str) -> None:
         """Nothing to prepare."""
 
-    def write(self, batch: int, rows: Rows) -> None:
+    def write(self, batch: int, rows: SinkRows) -> None:
         """Show the first rows of a batch."""
         left = self.most
         for table in rows.tables():
@@ -84,7 +84,7 @@ class Kafka:
         except self._kafka.KafkaException as problem:
             raise EngineError(f"{self.where} Kafka cannot be used: {problem}") from problem
 
-    def write(self, batch: int, rows: Rows) -> None:
+    def write(self, batch: int, rows: SinkRows) -> None:
         """Send the rows of a batch in one transaction."""
         if not rows or batch <= self.sent:
             return

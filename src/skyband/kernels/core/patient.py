@@ -85,6 +85,8 @@ def patient(
     twin = getattr(kernel, "twin", None)
     if twin is not None:
         kernel = twin()
+    compiled: Any = kernel
+    compiled._compilation_chain_init_hook = _no_extensions  # noqa: SLF001
     left = _PATIENCE
     plain: Callable[..., Any] | None = None
     limit = _LARGE if stand_in is None else _LARGE_FOR_NUMPY
@@ -120,6 +122,10 @@ def patient(
     wrapped: Any = run
     wrapped.stand_in = stand_in
     return cast(Kernel, wrapped)
+
+
+def _no_extensions() -> None:
+    """Instead of looking for extensions of numba in all installed packages: kernels use none."""
 
 
 def _compiled(kernel: Any, args: tuple[Any, ...]) -> Any:

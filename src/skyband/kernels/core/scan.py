@@ -33,14 +33,12 @@ def is_sorted(values: Ints) -> bool:
     return True
 
 
-def _taken(values: Ints, indices: Codes) -> Ints:
-    return values[indices]
+def _taken(values: Ints, indices: Codes, out: Ints) -> None:
+    out[:] = values[indices]
 
 
 @kernel_of(stand_in=_taken)
-def gather(values: Ints, indices: Codes) -> Ints:
-    """The values at these indices."""
-    found = np.empty(len(indices), values.dtype)
+def gather(values: Ints, indices: Codes, out: Ints) -> None:
+    """Write the values at these indices to ``out``."""
     for i in range(len(indices)):
-        found[i] = values[indices[i]]
-    return found
+        out[i] = values[indices[i]]

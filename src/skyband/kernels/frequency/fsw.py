@@ -27,36 +27,48 @@ from skyband.kernels.frequency.pushed import Pushed
 
 
 @jit
-def _expire(s: Sketch, bucket: int, whole: bool) -> None:
-    """Take a pane out of all sums; floating sums are added up again, so that no digits cancel."""
+def _expire(s: Sketch, bucket: int, whole: bool, some: Codes) -> None:
+    """Take a pane out of all sums; floating sums are added up again, so that no digits cancel.
+
+    What has something in the bucket is listed first, in ``some``: a loop without branches.
+    """
     control, base, err, hist = s.control, s.base, s.err, s.hist
     item_hist, item_err, cell_hist, marks = s.item_hist, s.item_err, s.cell_hist, s.marks
     s.held[bucket] = NEVER
     control[HEAPED] = 0
     block = bucket // item_hist.shape[2]
     b = bucket - block * item_hist.shape[2]
+    n = 0
     for slot in range(len(base)):  # those without an item have nothing in any bucket
+        some[n] = slot
+        n += item_hist[block, slot, b] != 0
+    control[UPDATES] += n
+    for i in range(n):
+        slot = some[i]
         gone = item_hist[block, slot, b]
-        if gone != 0:
-            control[UPDATES] += 1
-            if len(item_err) == 0:
-                err[slot] = max(err[slot] - gone, 0)
-            base[slot] -= gone
-            item_hist[block, slot, b] = 0
-            if not whole:
-                base[slot] = item_hist[:, slot].sum()
-        if len(item_err):
+        if len(item_err) == 0:
+            err[slot] = max(err[slot] - gone, 0)
+        base[slot] -= gone
+        item_hist[block, slot, b] = 0
+        if not whole:
+            base[slot] = item_hist[:, slot].sum()
+    if len(item_err):
+        for slot in range(len(base)):
             err[slot] -= item_err[block, slot, b]
             item_err[block, slot, b] = 0
             if not whole:
                 err[slot] = item_err[:, slot].sum()
+    n = 0
     for cell in range(len(hist)):
-        if marks[bucket, cell] != 0:
-            marks[bucket, cell] = 0
-            hist[cell] -= cell_hist[block, cell, b]
-            cell_hist[block, cell, b] = 0
-            if not whole:
-                hist[cell] = cell_hist[:, cell].sum()
+        some[n] = cell
+        n += marks[bucket, cell] != 0
+    for i in range(n):
+        cell = some[i]
+        marks[bucket, cell] = 0
+        hist[cell] -= cell_hist[block, cell, b]
+        cell_hist[block, cell, b] = 0
+        if not whole:
+            hist[cell] = cell_hist[:, cell].sum()
 
 
 @jit
@@ -79,13 +91,13 @@ def _remove_unseen(s: Sketch, live: int) -> None:
 
 
 @jit
-def _drop_before(s: Sketch, live: int, whole: bool) -> None:
+def _drop_before(s: Sketch, live: int, whole: bool, some: Codes) -> None:
     """Let the panes before ``live`` expire, and the items that no live pane has seen."""
     held = s.held
     expired = False
     for b in range(len(held)):
         if held[b] != NEVER and held[b] < live:
-            _expire(s, b, whole)
+            _expire(s, b, whole, some)
             expired = True
     if expired:
         _remove_unseen(s, live)
@@ -107,33 +119,46 @@ def _lift(s: Sketch, missing: Any, pane: int) -> None:
 
 
 @jit
-def _close(s: Sketch, pane: int) -> None:
-    """The pane's counts become a bucket, which was emptied when its last pane expired."""
+def _close(s: Sketch, pane: int, some: Codes) -> None:
+    """The pane's counts become a bucket, which was emptied when its last pane expired.
+
+    What the pane has counted is listed first, as in ``_expire``.
+    """
     cur, base, seen, hist, fine = s.cur, s.base, s.seen, s.hist, s.fine
     item_hist, cell_hist, marks, ratio = s.item_hist, s.cell_hist, s.marks, s.ratio
     bucket = pane % len(s.held)
     block = bucket // item_hist.shape[2]
     b = bucket - block * item_hist.shape[2]
     s.held[bucket] = pane
+    n = 0
     for slot in range(len(base)):
-        if cur[slot] > 0:
-            seen[slot] = pane
-            item_hist[block, slot, b] = cur[slot]
-            base[slot] += cur[slot]
-            cur[slot] = 0
-        if len(s.item_err):
+        some[n] = slot
+        n += cur[slot] > 0
+    for i in range(n):
+        slot = some[i]
+        seen[slot] = pane
+        item_hist[block, slot, b] = cur[slot]
+        base[slot] += cur[slot]
+        cur[slot] = 0
+    if len(s.item_err):
+        for slot in range(len(base)):
             s.item_err[block, slot, b] = s.ecur[slot]
             s.ecur[slot] = 0
+    n = 0
     for coarse in range(len(hist)):
+        first = coarse * ratio
+        for cell in range(first + 1, first + ratio):
+            fine[first] = max(fine[first], fine[cell])
+        some[n] = coarse
+        n += fine[first] > 0
+    for i in range(n):
+        coarse = some[i]
         most = fine[coarse * ratio]
-        fine[coarse * ratio] = 0
-        for cell in range(coarse * ratio + 1, (coarse + 1) * ratio):
-            most = max(most, fine[cell])
-            fine[cell] = 0
-        if most > 0:
-            cell_hist[block, coarse, b] = most
-            marks[bucket, coarse] = 1
-            hist[coarse] += most
+        cell_hist[block, coarse, b] = most
+        marks[bucket, coarse] = 1
+        hist[coarse] += most
+    for cell in range(len(fine)):
+        fine[cell] = 0
     s.bits[:] = 0
 
 
@@ -196,11 +221,13 @@ class Plan(NamedTuple):
 
 
 @jit
-def _push(s: Sketch, pushed: Pushed, run: int, raw: bool, whole: bool, spare: Array) -> None:
+def _push(
+    s: Sketch, pushed: Pushed, run: int, raw: bool, whole: bool, spare: Array, some: Codes
+) -> None:
     """Take one pane: let others expire, count what it brings, and end it."""
     pane = pushed.stamp[run]
     none = pushed.errors[:0]
-    _drop_before(s, pane - len(s.held) + 1, whole)
+    _drop_before(s, pane - len(s.held) + 1, whole, some)
     low, high = pushed.known_offsets[run], pushed.known_offsets[run + 1]
     if high > low:
         feed(
@@ -211,7 +238,7 @@ def _push(s: Sketch, pushed: Pushed, run: int, raw: bool, whole: bool, spare: Ar
         _lift(s, pushed.missing[run], pane)
     low, high = pushed.offsets[run], pushed.offsets[run + 1]
     feed(s, pushed.keys, raw, pushed.weights, none, low, high, len(pushed.known), pane, spare)
-    _close(s, pane)
+    _close(s, pane, some)
 
 
 @jit
@@ -242,6 +269,7 @@ def fold_fsw(
     filtering = len(all_groups.bits) > 0
     chosen = np.empty(capacity, np.int32)
     own_low, own_slack = np.empty(capacity, kind), np.empty(capacity, kind)
+    some = np.empty(max(capacity, all_groups.hist.shape[1]), np.int32)
     spare = np.empty((all_groups.item_hist.shape[1], all_groups.item_hist.shape[3]), kind)
     out_slot, out_row = np.empty(256, np.int64), np.empty(256, np.int64)
     out_value, out_slack = np.empty((256, 2), kind), np.empty(256, np.int64)
@@ -258,9 +286,9 @@ def fold_fsw(
         at, stop = plan.run_offsets[j], plan.run_offsets[j + 1]
         for window in range(plan.first_window[j], plan.last_window[j]):
             while at < stop and pushed.stamp[plan.runs[at]] < end[window]:
-                _push(s, pushed, plan.runs[at], raw, whole, spare)
+                _push(s, pushed, plan.runs[at], raw, whole, spare, some)
                 at += 1
-            _drop_before(s, first[window], whole)
+            _drop_before(s, first[window], whole, some)
             panes = _live(s.held)
             if panes == 0:
                 continue
@@ -282,7 +310,7 @@ def fold_fsw(
             proven[answers] = _proven(s, first[window], mu[answers])
             answers += 1
         while at < stop:
-            _push(s, pushed, plan.runs[at], raw, whole, spare)
+            _push(s, pushed, plan.runs[at], raw, whole, spare, some)
             at += 1
     return (
         out_slot[:n], out_row[:n], out_value[:n], out_slack[:n], which[:answers], owner[:answers],

@@ -249,17 +249,25 @@ def feed(
             control[BUCKETS] += 1
             fine[other] = max(fine[other], cur[slot])
             other //= ratio
-            for t in range(max(born[slot], pane - panes + 1), pane):
-                b = t % panes
+            since = max(born[slot], pane - panes + 1)
+            b = since % panes
+            q = b // width
+            c = b - q * width
+            for t in range(since, pane):
                 if held[b] == t:
                     control[BUCKETS] += 1
-                    q = b // width
-                    c = b - q * width
                     more = item_hist[q, slot, c] - cell_hist[q, other, c]
                     if more > 0:
                         hist[other] += more
                         cell_hist[q, other, c] = item_hist[q, slot, c]
                         marks[b, other] = 1
+                b += 1  # as t % panes, without a division
+                c += 1
+                if b == panes:
+                    b = c = q = 0
+                elif c == width:
+                    q += 1
+                    c = 0
             if own_cell:
                 for q in range(blocks):
                     for b in range(width):

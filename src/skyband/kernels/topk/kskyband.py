@@ -27,12 +27,12 @@ windows and goes through them group by group, so that a group's rows stay in the
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.arrays import Codes, Ints
+from skyband.arrays import Codes, Ints, pooled
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk.kskyband_best import KEY, PANE, SLOT, TIE, make_scratch
 from skyband.kernels.topk.kskyband_fold import Plan, Windows, count_answers, fold_units, index_runs
@@ -62,14 +62,7 @@ from skyband.kernels.topk.runs import Runs
 _MANY = 64  # after so many groups, estimate what the others will need
 
 
-def _grown(array: Any, shape: tuple[int, ...], used: int) -> Any:
-    """The array with more room. If it owns its memory it grows in place, without a copy."""
-    if array.flags.owndata:
-        array.resize(shape, refcheck=False)
-        return array
-    grown = np.empty(shape, array.dtype)
-    grown[:used] = array[:used]
-    return grown
+_MOST_ROOM = 8  # times the rows that are held: with more, room is given back
 
 
 class Tops(NamedTuple):
@@ -174,7 +167,7 @@ class Skyband:
         answers = Answers(
             np.empty((2, n_out), np.int32),
             np.empty(n_out + 1, np.int64),
-            np.empty((3, n_rows), np.int64),
+            pooled((3, n_rows), np.int64),
         )
         self._work(plan, runs, windows, answers)
         if n_windows == 1 or n_units == 1:
@@ -187,7 +180,7 @@ class Skyband:
 
     def _plan(self, run_group: Codes, units: Codes, low: Ints | int, high: Ints | int) -> Plan:
         """The groups in ``units`` with their windows, then the others that have runs."""
-        highest = max(int(run_group.max(initial=-1)), int(units.max(initial=-1)))
+        highest = max(_highest(run_group), _highest(units))
         self._reserve_groups(max(highest, 0) + 1)
         if highest > 0:
             order, n_units, starts, index = index_runs(
@@ -233,12 +226,18 @@ class Skyband:
             self._unit_of = np.full(room, -1, np.int32)
 
     def _reserve_rows(self, n: int) -> None:
-        self.rows = _grown(self.rows, (n, 4), self.used)
-        self.order = _grown(self.order, (n,), self.used)
+        rows, order = pooled((n, 4), np.int64), pooled(n, np.int32)
+        rows[: self.used], order[: self.used] = self.rows[: self.used], self.order[: self.used]
+        self.rows, self.order = rows, order
 
     def _compact(self) -> None:
-        self.rows, self.order, self.used = compact(self.rows, self.order, self.groups)
-        self.garbage = 0
+        """Close all gaps. The room stays, unless it is much more than what is held."""
+        rows, order = self.rows, self.order
+        if len(rows) > _MOST_ROOM * self._held:
+            rows, order = np.empty((self._held, 4), np.int64), np.empty(self._held, np.int32)
+        sequence = np.argsort(self.groups[:, BASE], kind="stable")
+        self.used = compact(self.rows, self.order, self.groups, sequence, rows, order)
+        self.rows, self.order, self.garbage = rows, order, 0
 
     def forget(self, groups: NDArray[np.integer]) -> None:
         """Drop all rows of some groups; their numbers may be used again."""
@@ -288,7 +287,9 @@ class Skyband:
         other.groups = self.groups.copy()
         other._held = self._held  # noqa: SLF001 - of the same class
         other._unit_of = np.full(len(self.groups), -1, np.int32)  # noqa: SLF001 - same
-        other.rows, other.order, other.used = compact(self.rows, self.order, other.groups)
+        n, sequence = self._held, np.arange(len(self.groups))
+        other.used, other.rows, other.order = n, np.empty((n, 4), np.int64), np.empty(n, np.int32)
+        compact(self.rows, self.order, other.groups, sequence, other.rows, other.order)
         return other
 
     def arrays(self) -> dict[str, Ints | Codes]:
@@ -345,3 +346,7 @@ class Skyband:
                 for i, row in enumerate(ahead):
                     assert row[PANE] >= first
                     assert sum(other[PANE] >= row[PANE] for other in ahead[:i]) < self.k
+
+
+def _highest(groups: Codes) -> int:
+    return int(groups[0]) if len(groups) == 1 else int(groups.max(initial=-1))

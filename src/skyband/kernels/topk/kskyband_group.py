@@ -234,26 +234,24 @@ def sweep_all(rows: Ints, groups: Ints, first: int, k: int, scratch: Scratch) ->
 
 
 @kernel
-def compact(rows: Ints, order: Codes, groups: Ints) -> tuple[Ints, Codes, int]:
-    """The rows without gaps and garbage; ``groups`` is updated."""
+def compact(rows: Ints, order: Codes, groups: Ints, sequence: Ints, to: Ints, names: Codes) -> int:
+    """Move all rows and their order to ``to`` and ``names``, without gaps and garbage; how many.
+
+    ``groups`` is updated. If the arrays are the same, ``sequence`` lists the groups by their first
+    rows, so that nothing is overwritten before it has been moved.
+    """
     used = 0
-    for g in range(len(groups)):
-        group = groups[g]
-        used += group[TOP] + group[FRONT] - group[REST] + group[BACK]
-    new_rows = np.empty((used, 4), np.int64)
-    new_order = np.empty(used, np.int32)
-    used = 0
-    for g in range(len(groups)):
-        group = groups[g]
+    for x in range(len(sequence)):
+        group = groups[sequence[x]]
         base, top, rest = group[BASE], group[TOP], group[REST]
         group[BASE] = used
         for i in range(group[FRONT] + group[BACK]):
             if i < top or i >= rest:
-                copy_row(new_rows, used, rows, base + i)
+                copy_row(to, used, rows, base + i)
                 used += 1
         for i in range(group[BEST]):
-            new_order[group[BASE] + i] = order[base + i] - (rest - top)
+            names[group[BASE] + i] = order[base + i] - (rest - top)
         group[REST] = top
         group[FRONT] -= rest - top
         group[CAP] = used - group[BASE]
-    return new_rows, new_order, used
+    return used

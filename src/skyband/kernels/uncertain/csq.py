@@ -40,7 +40,7 @@ from skyband.kernels.uncertain.queue import (
 )
 from skyband.kernels.uncertain.types import (
     KEEP,
-    Rows,
+    Readings,
     Rule,
     before,
     better,
@@ -51,7 +51,7 @@ from skyband.kernels.uncertain.types import (
 
 
 @jit
-def newest_set(rule: Rule, rows: Rows, q: Queue, high: int) -> tuple[Ints, int]:
+def newest_set(rule: Rule, rows: Readings, q: Queue, high: int) -> tuple[Ints, int]:
     """The compact set of the newest rows, and its size; the rows then start after its oldest pane.
 
     Call it until there is none: the rows left may admit another.
@@ -66,7 +66,7 @@ def newest_set(rule: Rule, rows: Rows, q: Queue, high: int) -> tuple[Ints, int]:
 
 
 @jit
-def update_entries(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> Queue:
+def update_entries(rule: Rule, rows: Readings, q: Queue, fresh: Ints, high: int) -> Queue:
     """Update the compact sets that sorted new rows enter; sets that become equal are merged."""
     num = q.num
     first, last = num[FIRST], num[LAST]
@@ -104,7 +104,7 @@ def update_entries(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> 
 
 
 @jit
-def csq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
+def csq_take(rule: Rule, rows: Readings, q: Queue, low: int, high: int) -> Queue:
     """Add a pane (algorithm 1)."""
     q = update_entries(rule, rows, q, arrived(q, low, high), high)
     while True:
@@ -115,7 +115,7 @@ def csq_take(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
 
 
 @kernel
-def csq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
+def csq_fold(rule: Rule, rows: Readings, q: Queue, offsets: Ints, gone: Ints) -> Queue:
     """Add panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
     for i in range(len(offsets) - 1):
         drop_old(rows, q, gone[i])
@@ -125,14 +125,14 @@ def csq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Que
 
 
 @kernel
-def csq_read(rows: Rows, q: Queue, first: int) -> Ints:
+def csq_read(rows: Readings, q: Queue, first: int) -> Ints:
     """Rows that contain the compact set of the panes from ``first`` on, in row order."""
     e = find(q, first)
     return tail_from(rows, q, first) if e == q.num[LAST] else set_of(q, e).copy()
 
 
 @jit
-def _less(rows: Rows, a: Ints, n: int, b: Ints, m: int, out: Ints) -> int:
+def _less(rows: Readings, a: Ints, n: int, b: Ints, m: int, out: Ints) -> int:
     """The slots of sorted list a that are not in sorted list b."""
     j = 0
     kept = 0
@@ -148,7 +148,7 @@ def _less(rows: Rows, a: Ints, n: int, b: Ints, m: int, out: Ints) -> int:
 
 
 @jit
-def _older(rows: Rows, q: Queue, e: int, newer: Ints, n: int, out: Ints) -> int:
+def _older(rows: Readings, q: Queue, e: int, newer: Ints, n: int, out: Ints) -> int:
     """The set of entry e from that of the next newer one."""
     plus, minus = set_of(q, e), more_of(q, e)
     i = 0
@@ -171,7 +171,7 @@ def _older(rows: Rows, q: Queue, e: int, newer: Ints, n: int, out: Ints) -> int:
 
 
 @jit
-def ccsq_set(rows: Rows, q: Queue, e: int) -> Ints:
+def ccsq_set(rows: Readings, q: Queue, e: int) -> Ints:
     """The set of an entry, restored from the newest one."""
     last = q.num[LAST] - 1
     room = used(q) - q.entry[e, BEGIN]
@@ -188,7 +188,7 @@ def ccsq_set(rows: Rows, q: Queue, e: int) -> Ints:
 
 
 @jit
-def _update_compressed(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int) -> Queue:
+def _update_compressed(rule: Rule, rows: Readings, q: Queue, fresh: Ints, high: int) -> Queue:
     num = q.num
     first, last = num[FIRST], num[LAST]
     if first == last or not better(rows, fresh[0], set_of(q, last - 1)[-1]):
@@ -244,7 +244,7 @@ def _update_compressed(rule: Rule, rows: Rows, q: Queue, fresh: Ints, high: int)
 
 
 @jit
-def _take_compressed(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Queue:
+def _take_compressed(rule: Rule, rows: Readings, q: Queue, low: int, high: int) -> Queue:
     num = q.num
     q = _update_compressed(rule, rows, q, arrived(q, low, high), high)
     while True:
@@ -264,7 +264,7 @@ def _take_compressed(rule: Rule, rows: Rows, q: Queue, low: int, high: int) -> Q
 
 
 @kernel
-def ccsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
+def ccsq_fold(rule: Rule, rows: Readings, q: Queue, offsets: Ints, gone: Ints) -> Queue:
     """Add panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
     for i in range(len(offsets) - 1):
         drop_old(rows, q, gone[i])
@@ -274,7 +274,7 @@ def ccsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Qu
 
 
 @kernel
-def ccsq_read(rows: Rows, q: Queue, first: int) -> Ints:
+def ccsq_read(rows: Readings, q: Queue, first: int) -> Ints:
     """Rows that contain the compact set of the panes from ``first`` on, in row order."""
     e = find(q, first)
     return tail_from(rows, q, first) if e == q.num[LAST] else ccsq_set(rows, q, e)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from skyband.arrays import Floats, Ints
 from skyband.kernels.core.patient import kernel
-from skyband.kernels.uncertain.types import Rows, better
+from skyband.kernels.uncertain.types import Readings, better
 
 # Why the walk stopped.
 DONE = 0
@@ -54,8 +54,8 @@ class Written(NamedTuple):
 
 @kernel
 def walk(
-    rows: Rows, head: Head, answer: Answer, cursor: Cursor, stamp: Ints, offsets: Ints, first: Ints,
-    end: Ints, out: Written,
+    rows: Readings, head: Head, answer: Answer, cursor: Cursor, stamp: Ints, offsets: Ints,
+    first: Ints, end: Ints, out: Written,
 ) -> tuple[int, Cursor]:  # fmt: skip
     """Skip panes and write answers until something has to be computed; returns what, and where.
 

@@ -15,7 +15,7 @@ from skyband.arrays import Ints
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
 from skyband.kernels.core.room import with_room
-from skyband.kernels.uncertain.types import Rows, before, better
+from skyband.kernels.uncertain.types import Readings, before, better
 
 BLOCK = 256  # slots in a block
 
@@ -38,7 +38,7 @@ class Sorted(NamedTuple):
 
 
 @jit
-def _place(rows: Rows, s: Sorted, slot: int) -> int:
+def _place(rows: Readings, s: Sorted, slot: int) -> int:
     """The place in the chain of the block where a slot belongs."""
     low, high = 0, s.num[BLOCKS] - 1
     while low < high:
@@ -64,7 +64,7 @@ def _roomy(s: Sorted) -> Sorted:
 
 
 @jit
-def _insert(rows: Rows, s: Sorted, slot: int) -> Sorted:
+def _insert(rows: Readings, s: Sorted, slot: int) -> Sorted:
     s.num[INSERTED] += 1
     if s.num[BLOCKS] == 0:
         s.num[BLOCKS] = 1
@@ -95,7 +95,7 @@ def _insert(rows: Rows, s: Sorted, slot: int) -> Sorted:
 
 
 @jit
-def _delete(rows: Rows, s: Sorted, slot: int) -> None:
+def _delete(rows: Readings, s: Sorted, slot: int) -> None:
     s.num[DELETED] += 1
     at = _place(rows, s, slot)
     block = s.chain[at]
@@ -112,7 +112,7 @@ def _delete(rows: Rows, s: Sorted, slot: int) -> None:
 
 
 @kernel
-def sorted_fold(rows: Rows, s: Sorted, offsets: Ints, gone: Ints) -> Sorted:
+def sorted_fold(rows: Readings, s: Sorted, offsets: Ints, gone: Ints) -> Sorted:
     """Add panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
     num = s.num
     for i in range(len(offsets)):
@@ -127,7 +127,7 @@ def sorted_fold(rows: Rows, s: Sorted, offsets: Ints, gone: Ints) -> Sorted:
 
 
 @kernel
-def sorted_read(rows: Rows, s: Sorted, first: int, most: int) -> Ints:
+def sorted_read(rows: Readings, s: Sorted, first: int, most: int) -> Ints:
     """The best rows of panes from ``first`` on, in row order; if fewer than ``most``, all."""
     slots = np.empty(most, np.int64)
     n = 0

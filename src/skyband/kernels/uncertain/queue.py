@@ -19,7 +19,7 @@ from skyband.kernels.core.jit import jit
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.types import (
     KEEP,
-    Rows,
+    Readings,
     Rule,
     before,
     merged,
@@ -56,7 +56,9 @@ class Queue(NamedTuple):
 
 
 @jit
-def updated(rule: Rule, rows: Rows, old: Ints, n: int, fresh: Ints, n_fresh: int, out: Ints) -> int:
+def updated(
+    rule: Rule, rows: Readings, old: Ints, n: int, fresh: Ints, n_fresh: int, out: Ints
+) -> int:
     """The compact set of a compact set and new rows (theorem 3.2), written to ``out``.
 
     New rows after its lowest row cannot enter. If rounding hides an end that must exist, all rows
@@ -150,7 +152,7 @@ def append_staged(q: Queue, stage: Ints, marks: Ints, staged: int, newest_first:
 
 
 @jit
-def append_set(rows: Rows, q: Queue, slots: Ints, n: int) -> Queue:
+def append_set(rows: Readings, q: Queue, slots: Ints, n: int) -> Queue:
     """Append a compact set without a second list."""
     return append(q, slots, n, slots, 0, oldest_pane(rows, slots, n))
 
@@ -170,7 +172,7 @@ def more_of(q: Queue, e: int) -> Ints:
 
 
 @jit
-def from_pane(rows: Rows, slot: int, high: int, first: int) -> int:
+def from_pane(rows: Readings, slot: int, high: int, first: int) -> int:
     """The first slot from ``slot`` on whose pane is ``first`` or comes after it."""
     while slot < high and rows.pane[slot] < first:
         slot += 1
@@ -187,7 +189,7 @@ def find(q: Queue, first: int) -> int:
 
 
 @jit
-def drop_old(rows: Rows, q: Queue, first: int) -> None:
+def drop_old(rows: Readings, q: Queue, first: int) -> None:
     """Drop the panes before ``first``."""
     num = q.num
     num[FIRST] = find(q, first)
@@ -196,7 +198,7 @@ def drop_old(rows: Rows, q: Queue, first: int) -> None:
 
 
 @jit
-def tail_from(rows: Rows, q: Queue, first: int) -> Ints:
+def tail_from(rows: Readings, q: Queue, first: int) -> Ints:
     """The newest rows of panes from ``first`` on, in row order."""
     num = q.num
     return sort_slots(rows, from_pane(rows, num[TAIL], num[HIGH], first), num[HIGH])

@@ -45,7 +45,7 @@ from skyband.kernels.uncertain.queue import (
 )
 from skyband.kernels.uncertain.types import (
     KEEP,
-    Rows,
+    Readings,
     Rule,
     before,
     better,
@@ -77,7 +77,7 @@ def _size_up(q: Queue) -> None:
 
 
 @jit
-def _settle(rows: Rows, q: Queue) -> Queue:
+def _settle(rows: Readings, q: Queue) -> Queue:
     """Merge neighbouring segments with fewer than H rows together (invariant 7)."""
     _size_up(q)
     num = q.num
@@ -135,7 +135,7 @@ def _settle(rows: Rows, q: Queue) -> Queue:
 
 
 @jit
-def _expire(rows: Rows, q: Queue, first: int) -> None:
+def _expire(rows: Readings, q: Queue, first: int) -> None:
     """Drop the panes before ``first``; only the oldest segment can have rows of them."""
     drop_old(rows, q, first)
     e = q.num[FIRST]
@@ -145,7 +145,7 @@ def _expire(rows: Rows, q: Queue, first: int) -> None:
 
 
 @kernel
-def scsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
+def scsq_fold(rule: Rule, rows: Readings, q: Queue, offsets: Ints, gone: Ints) -> Queue:
     """Add panes as in CSQ, then merge segments; ``gone`` as there."""
     for i in range(len(offsets)):
         _expire(rows, q, gone[i])
@@ -156,7 +156,7 @@ def scsq_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Qu
 
 
 @kernel
-def scsq_read(rows: Rows, q: Queue, first: int) -> Ints:
+def scsq_read(rows: Readings, q: Queue, first: int) -> Ints:
     """Rows that contain the compact set of the panes from ``first`` on, in row order.
 
     They are the entry's set, its segment, and waiting rows of the buffer before its lowest row.
@@ -175,7 +175,7 @@ def scsq_read(rows: Rows, q: Queue, first: int) -> Ints:
 
 
 @jit
-def _pane_starts(rows: Rows, low: int, high: int) -> Ints:
+def _pane_starts(rows: Readings, low: int, high: int) -> Ints:
     """The slots in [low, high) at which panes begin, and ``high``."""
     starts = np.empty(high - low + 1, np.int64)
     panes = 0
@@ -189,7 +189,7 @@ def _pane_starts(rows: Rows, low: int, high: int) -> Ints:
 
 @jit
 def _newest_set(
-    rule: Rule, rows: Rows, starts: Ints, high: int, largest: int
+    rule: Rule, rows: Readings, starts: Ints, high: int, largest: int
 ) -> tuple[int, Ints, int]:
     """The last pane such that the rows from there on admit a compact set; its slots and its size.
 
@@ -223,7 +223,7 @@ def _newest_set(
 
 
 @jit
-def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
+def _segments(rule: Rule, rows: Readings, q: Queue, high: int) -> Queue:
     """Build compact sets and segments over the newest rows, from the newest back (lines 5 and 6).
 
     The rows after the newest set's oldest pane stay. The paper empties the buffer, but windows that
@@ -288,7 +288,7 @@ def _segments(rule: Rule, rows: Rows, q: Queue, high: int) -> Queue:
 
 
 @jit
-def _compact_set(rule: Rule, rows: Rows, low: int, high: int, last: int) -> Ints:
+def _compact_set(rule: Rule, rows: Readings, low: int, high: int, last: int) -> Ints:
     """The compact set of the slots [low, high) before a given one, or all these; in row order."""
     kept = np.empty(high - low, np.int64)
     n = 0
@@ -312,7 +312,7 @@ def _compact_set(rule: Rule, rows: Rows, low: int, high: int, last: int) -> Ints
 
 
 @kernel
-def buffer_fold(rule: Rule, rows: Rows, q: Queue, offsets: Ints, gone: Ints) -> Queue:
+def buffer_fold(rule: Rule, rows: Readings, q: Queue, offsets: Ints, gone: Ints) -> Queue:
     """Add panes to the buffer; empty it when it has kH rows, or as many as admit no set.
 
     Panes of one call are added together: no window is read between them.

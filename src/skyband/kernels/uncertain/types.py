@@ -25,7 +25,7 @@ class Rule(NamedTuple):
     threshold: float
 
 
-class Rows(NamedTuple):
+class Readings(NamedTuple):
     """Rows by slot; panes ascend with the slots, and within a pane slots run from best to worst."""
 
     key: Ints
@@ -34,7 +34,7 @@ class Rows(NamedTuple):
 
 
 @jit
-def better(rows: Rows, a: int, b: int) -> bool:
+def better(rows: Readings, a: int, b: int) -> bool:
     """Whether slot a comes before slot b in row order."""
     if rows.key[a] != rows.key[b]:
         return bool(rows.key[a] > rows.key[b])
@@ -44,7 +44,7 @@ def better(rows: Rows, a: int, b: int) -> bool:
 
 
 @jit
-def oldest_pane(rows: Rows, slots: Ints, n: int) -> int:
+def oldest_pane(rows: Readings, slots: Ints, n: int) -> int:
     """The oldest pane among these rows."""
     oldest = FAR
     for i in range(n):
@@ -53,7 +53,7 @@ def oldest_pane(rows: Rows, slots: Ints, n: int) -> int:
 
 
 @jit
-def before(rows: Rows, slots: Ints, n: int, last: int) -> int:
+def before(rows: Readings, slots: Ints, n: int, last: int) -> int:
     """How many of n sorted rows come before a given one."""
     low, high = 0, n
     while low < high:
@@ -66,7 +66,7 @@ def before(rows: Rows, slots: Ints, n: int, last: int) -> int:
 
 
 @jit
-def merged(rows: Rows, a: Ints, na: int, b: Ints, nb: int, out: Ints) -> int:
+def merged(rows: Readings, a: Ints, na: int, b: Ints, nb: int, out: Ints) -> int:
     """Merge two sorted lists of slots that have none in common."""
     i = 0
     j = 0
@@ -91,20 +91,20 @@ def merged(rows: Rows, a: Ints, na: int, b: Ints, nb: int, out: Ints) -> int:
 
 
 @jit
-def sort_slots(rows: Rows, low: int, high: int) -> Ints:
+def sort_slots(rows: Readings, low: int, high: int) -> Ints:
     """The slots [low, high) in row order."""
     return sort_list(rows, np.arange(low, high))
 
 
 @jit
-def sort_list(rows: Rows, slots: Ints) -> Ints:
+def sort_list(rows: Readings, slots: Ints) -> Ints:
     """Sort slots into row order; those that tie in key and pane must already ascend."""
     sort_best(slots, np.empty(len(slots), np.int64), rows.key, rows.pane)
     return slots
 
 
 @jit
-def sort_before(rows: Rows, low: int, high: int, last: int) -> Ints:
+def sort_before(rows: Readings, low: int, high: int, last: int) -> Ints:
     """Those of the slots [low, high) that come before a given one, in row order."""
     kept = np.empty(high - low, np.int64)
     n = 0
@@ -116,7 +116,7 @@ def sort_before(rows: Rows, low: int, high: int, last: int) -> Ints:
 
 
 @jit
-def without(rows: Rows, slots: Ints, n: int, first: int, out: Ints) -> int:
+def without(rows: Readings, slots: Ints, n: int, first: int, out: Ints) -> int:
     """Only the rows of panes from ``first`` on."""
     kept = 0
     for i in range(n):

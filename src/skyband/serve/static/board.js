@@ -9,6 +9,12 @@ const BUMPS = 30; // windows in the chart of ranks
 const LISTED = 1000; // milliseconds for which a list of all ends is good enough
 const SPARKS = 60; // windows in the small chart of totals
 const PAUSE = 220; // milliseconds between two pictures, at least
+const HASTE = 500; // and where answers come faster than one can read
+const REST = 5; // and at least so many times what the last picture took
+const SLOW = 1000; // milliseconds between two charts of a card whose answers come fast
+const AWAY = 2000; // and between two pictures of such a card while it is out of sight
+const FAST = 5; // answers a second that count as fast
+const HIDDEN = new Set(["window_start", "window_end", "rank", "count", "error", "topk_probability", "decayed"]);
 const ROW = 32; // height of a row, as in the style sheet
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const place = new URLSearchParams(location.hash.slice(1));
@@ -138,8 +144,14 @@ class Card {
     this.query = query;
     this.answers = []; // oldest first
     this.known = new Set();
-    this.rows = new Map(); // what the table shows, by key
+    this.lines = []; // the rows of the table, from the top; they stay where they are and change what they say
+    this.places = new Map(); // where a key stands in them
+    this.ends = []; // the names at the ends of the lines in the chart
+    this.paths = new Map(); // the lines themselves, by key
     this.points = new Map();
+    this.arrivals = []; // when the last answers came, to see how fast they come
+    this.drawnAt = this.chartedAt = -Infinity;
+    this.seen = true; // whether the card is in sight
     this.group = null;
     this.width = 0;
     const given = place.get(`group.${query.name}`);
@@ -161,8 +173,13 @@ class Card {
     this.caption = make("caption", { className: "hidden" }, query.name);
     this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", query.value || "Value"] : query.columns.slice(2);
     const row = make("tr", {}, ...this.heads.map((name) => make("th", { scope: "col" }, name)));
-    const widths = query.ranked ? [make("colgroup", {}, ...["r", "c", "n", "v"].map((name) => make("col", { className: name })))] : [];
-    this.table = make("table", {}, this.caption, ...widths, make("thead", {}, row), this.body);
+    this.table = make("table", {}, this.caption, make("thead", {}, row), this.body);
+    if (query.ranked) { // laid out as blocks, which would hide from some readers that it is a table
+      for (const [element, role] of [[this.table, "table"], [this.body, "rowgroup"], [row, "row"], [row.parentNode, "rowgroup"]]) element.role = role;
+      for (const head of row.children) head.role = "columnheader";
+      const shown = new Set([...query.key, ...query.by, query.value, "window_start", "window_end", "rank", "error", query.spec.time, "count"]);
+      this.beside = query.columns.filter((name) => !shown.has(name));
+    }
     this.ghosts = make("div", { ariaHidden: "true" });
     this.list = make("div", { className: query.ranked ? "list" : "hidden" }, this.table, this.ghosts);
     this.chart = draw("svg", { class: `chart ${query.ranked ? "bump" : "scatter"}`, role: query.ranked ? "presentation" : "group" });
@@ -175,11 +192,13 @@ class Card {
       button("Copy CSV", (b) => copy(this.csv(), b)), button("Download", () => this.download()));
     this.element = make("section", { className: "card" }, head, this.list, this.chart, this.empty, more);
     this.element.setAttribute("aria-labelledby", title.id);
+    this.element.style.containIntrinsicBlockSize = `auto ${180 + (query.ranked ? 46 * (query.spec.k || 5) : 300)}px`;
     this.body.addEventListener("keydown", (event) => this.arrows(event));
     for (const [on, off] of [["mouseover", "mouseout"], ["focusin", "focusout"]]) {
       this.element.addEventListener(on, (event) => {
         const found = event.target.closest("[data-id]");
         if (found) light(found.dataset.id);
+        if (on === "mouseover") this.explain(this.lines.find((line) => line.tr === found));
       });
       this.element.addEventListener(off, () => light(view.pinned));
     }
@@ -189,8 +208,15 @@ class Card {
     });
     new ResizeObserver(([entry]) => {
       const width = Math.round(entry.contentRect.width);
-      if (width !== this.width) { this.width = width; this.shown = null; refresh(); }
+      if (width < 60 || width === this.width) return; // too narrow to draw anything: what is there stays
+      this.width = width;
+      this.shown = null;
+      refresh();
     }).observe(this.element);
+    new IntersectionObserver((entries) => {
+      this.seen = entries[entries.length - 1].isIntersecting;
+      if (this.seen) refresh();
+    }, { rootMargin: "150px" }).observe(this.element);
   }
 
   picker() {
@@ -245,6 +271,16 @@ class Card {
     }
   }
 
+  fast(now) {
+    // Whether answers come faster than one can read them. Then charts, and cards out of sight, wait.
+    return this.arrivals.length > FAST && now - this.arrivals[0] < 1000;
+  }
+
+  arrived() {
+    this.arrivals.push(performance.now());
+    if (this.arrivals.length > FAST + 1) this.arrivals.shift();
+  }
+
   clear() { this.answers = []; this.known.clear(); this.shown = this.last = null; }
 
   visible() {
@@ -287,10 +323,9 @@ class Card {
   keyed(rows) {
     // A key per row: its id, or all that does not change; repeats are numbered.
     const seen = new Map();
-    const hidden = new Set(["window_start", "window_end", "rank", "count", "error", "topk_probability", "decayed"]);
     return rows.map((row) => {
       const parts = this.query.key.length ? this.query.key.map((name) => row[name])
-        : Object.entries(row).filter(([name]) => !hidden.has(name)).map(([, value]) => value);
+        : Object.entries(row).filter(([name]) => !HIDDEN.has(name)).map(([, value]) => value);
       const id = parts.map((part) => (part === null ? "null" : String(part))).join(" · ");
       const repeat = (seen.get(id) || 0) + 1;
       seen.set(id, repeat);
@@ -300,37 +335,50 @@ class Card {
 
   // Drawing ---------------------------------------------------------------------------------------
 
-  render() {
+  render(now) {
     const shown = this.upto();
     const answer = shown[shown.length - 1];
     if (this.choices && (this.filled !== answer || !this.group)) this.fillPicker();
     this.filled = answer;
     const group = this.group ? label(this.group) : "";
-    if (this.shown === answer && this.shownGroup === group && answer) return;
     const jump = this.shownGroup !== group || !this.shown;
+    if (!jump && this.shown === answer && this.charted === answer) return;
+    const fast = !jump && view.end === null && this.fast(now);
+    if (fast && !this.seen && now < this.drawnAt + AWAY) { later(this.drawnAt + AWAY); return; }
+    const anew = jump || this.shown !== answer;
+    if (fast !== this.hasty) this.element.classList.toggle("fast", this.hasty = fast);
     this.shown = this.last = answer;
     this.shownGroup = group;
     this.empty.hidden = Boolean(answer);
-    if (!answer) {
-      if (view.end !== null) this.empty.textContent = "Nothing is kept of this moment.";
-      this.body.replaceChildren();
-      this.rows.clear();
-      this.chart.replaceChildren();
-      this.points.clear();
-      this.chart.setAttribute("height", 0);
-      this.facts.replaceChildren();
-      return;
-    }
+    if (!answer) { this.wipe(); return; }
     const rows = this.shownRows(answer);
-    this.header(answer, shown, rows);
-    if (this.query.ranked) {
-      this.ranking(rows, answer, jump);
-      this.bump(shown.slice(-BUMPS));
-    } else {
-      this.plainRows(rows);
-      this.scatter(rows, jump);
+    if (anew) {
+      this.drawnAt = now;
+      this.header(answer, rows);
+      if (this.query.ranked) this.ranking(rows, answer, jump);
+      else this.scatter(rows, jump);
     }
+    if (!fast || (now >= this.chartedAt + SLOW && charts-- > 0)) {
+      this.chartedAt = now;
+      this.charted = answer;
+      this.sparkline(shown.slice(-SPARKS));
+      if (this.query.ranked) this.bump(shown.slice(-BUMPS));
+      else this.plainRows(rows);
+      write(this.caption, `${this.query.name}, window ${clock(answer.start)} to ${clock(answer.end)}`);
+    } else later(Math.max(now, this.chartedAt) + SLOW);
     this.relight();
+  }
+
+  wipe() {
+    if (view.end !== null) write(this.empty, "Nothing is kept of this moment.");
+    this.body.replaceChildren();
+    this.lines = [];
+    this.places.clear();
+    this.noChart();
+    if (this.frame) this.frame.points.replaceChildren();
+    this.points.clear();
+    this.facts.replaceChildren();
+    this.charted = undefined;
   }
 
   fillPicker() {
@@ -344,188 +392,230 @@ class Card {
     if (document.activeElement !== this.input) this.input.value = this.group ? label(this.group) : "";
   }
 
-  header(answer, shown, rows) {
+  header(answer, rows) {
     write(this.total, number(answer.total));
-    this.total.title = answer.total === null ? "not known on this engine"
-      : `${number(answer.total, true)} ${this.query.spec.weight || "rows"} in the window`;
     const [kind, words] = promise(answer);
     const facts = [words, `${rows.length} ${rows.length === 1 ? "row" : "rows"}`, `${whole.format(this.visible().length)} windows kept`];
     if (!this.facts.firstChild) this.facts.append(...facts.map(() => make("span")));
     facts.forEach((text, i) => write(this.facts.children[i], text));
-    this.facts.firstChild.className = kind;
+    if (this.facts.firstChild.className !== kind) this.facts.firstChild.className = kind;
     const start = answer.start === null ? "" : `${clock(answer.start)} – `;
     write(this.time, `${start}${clock(answer.end)}`);
+  }
+
+  sparkline(shown) {
+    const answer = shown[shown.length - 1];
+    this.total.title = answer.total === null ? "not known on this engine"
+      : `${number(answer.total, true)} ${this.query.spec.weight || "rows"} in the window`;
     this.time.title = clock(answer.end, true);
     this.time.dateTime = String(answer.end);
-    const totals = shown.slice(-SPARKS).filter((each) => each.total !== null).map((each) => Number(each.total));
+    const totals = shown.filter((each) => each.total !== null).map((each) => Number(each.total));
     const most = Math.max(...totals, 1e-9);
     const at = (value, i) => `${((i / Math.max(1, totals.length - 1)) * 96).toFixed(1)},${(20 - (value / most) * 17).toFixed(1)}`;
     const line = totals.map(at).join("L");
     if (!this.spark.firstChild) this.spark.append(draw("path", { class: "under" }), draw("path"));
-    this.spark.firstChild.setAttribute("d", totals.length > 1 ? `M0,22L${line}L96,22Z` : "");
-    this.spark.lastChild.setAttribute("d", totals.length > 1 ? `M${line}` : "");
+    put(this.spark.firstChild, "d", totals.length > 1 ? `M0,22L${line}L96,22Z` : "");
+    put(this.spark.lastChild, "d", totals.length > 1 ? `M${line}` : "");
   }
 
   ranking(rows, answer, jump) {
-    const { query } = this;
+    // A line of the table stays at its place, and what is new is written into it. What was
+    // elsewhere before glides from there, by the known height of a row: nothing is measured.
+    const { query, lines } = this;
     const value = (row) => Number(query.value ? row[query.value] : 0);
     const most = Math.max(...rows.map(({ row }) => Math.abs(value(row))).filter(Number.isFinite), 1e-12);
     const moves = new Map();
     for (const { key, row } of this.keyed(this.mine(answer.changes))) moves.set(key, row);
-    const fresh = new Map();
-    const focused = document.activeElement;
-    const held = this.body.contains(focused);
+    const moving = !jump && this.seen && !calm.matches && !document.hidden;
+    const held = lines.find((line) => line.tr === document.activeElement);
+    const heldKey = held && held.key;
+    const before = this.places;
+    this.places = new Map(rows.map(({ key }, place) => [key, place]));
     rows.forEach((each, place) => {
-      const old = this.rows.get(each.key);
-      const line = old || this.line(each);
+      const line = lines[place] || this.addLine();
+      if (line.key !== each.key && line.motion) { line.motion.cancel(); line.motion = null; }
       this.fill(line, each, value(each.row) / most, most, moves.get(each.key));
-      if (!calm.matches && !document.hidden) {
-        if (old && old.place !== place && !jump) glide(line.tr, (old.place - place) * ROW);
-        if (!old && !jump) line.tr.animate([{ opacity: 0, transform: "translateX(-14px)" }, { opacity: 1, transform: "none" }], { duration: 350, easing: "ease-out" });
-      }
-      line.place = place;
-      fresh.set(each.key, line);
+      const from = before.get(each.key);
+      if (!moving || from === place) return;
+      line.motion = line.tr.animate(from === undefined ? ENTERS : [{ transform: `translateY(${(from - place) * ROW}px)` }, { transform: "none" }], this.hasty ? STEPS : GLIDES);
     });
-    const gone = [...this.rows].filter(([key]) => !fresh.has(key));
-    if (!jump && gone.length <= this.rows.size / 2) for (const [, line] of gone) this.fade(line);
-    const now = [...fresh.values()].map((line) => line.tr);
-    if (now.length !== this.body.children.length || now.some((tr, i) => this.body.children[i] !== tr)) {
-      this.body.replaceChildren(...now);
-      if (held && this.body.contains(focused)) focused.focus({ preventScroll: true });
-    }
-    this.rows = fresh;
-    now.forEach((tr, i) => { tr.tabIndex = held ? (tr === document.activeElement ? 0 : -1) : i ? -1 : 0; });
-    if (held && !this.body.contains(focused) && now.length) now[Math.min(now.length - 1, 0)].tabIndex = 0;
+    while (lines.length > rows.length) lines.pop().tr.remove();
+    const gone = [...before].filter(([key]) => !this.places.has(key));
+    if (moving && gone.length <= before.size / 2) for (const [key, place] of gone) this.fade(key, place);
+    if (held) { // the focus goes with the row
+      const now = lines[this.places.get(heldKey)] || (lines.includes(held) ? held : lines[0]);
+      if (now && now !== held) this.rove(now.tr);
+      if (now) light(now.id);
+    } else if (lines.length && !lines.some((line) => line.tr.tabIndex === 0)) lines[0].tr.tabIndex = 0;
     // The list keeps its height when there are fewer rows for a while.
-    this.tallest = Math.max(Math.min(this.tallest || 0, query.spec.k || 0), now.length);
-    this.list.style.minHeight = `${this.tallest * ROW}px`;
-    this.caption.textContent = `${query.name}, window ${clock(answer.start)} to ${clock(answer.end)}`;
+    const tallest = Math.max(Math.min(this.tallest || 0, query.spec.k || 0), rows.length);
+    if (tallest !== this.tallest) this.list.style.minHeight = `${tallest * ROW}px`;
+    this.tallest = tallest;
   }
 
-  line({ id }) {
-    const parts = { dot: make("span", { className: "dot" }), text: make("span"), beside: make("i"), chip: make("span"),
+  addLine() {
+    const parts = { dot: make("span", { className: "dot" }), text: make("span"), beside: make("i"), chip: make("span", { className: "chip" }),
       bar: make("div", { className: "bar" }), whisker: make("div", { className: "whisker", hidden: true }), number: make("span", { className: "value" }) };
-    parts.dot.style.setProperty("--c", colour(id));
-    parts.rank = make("td", { className: "r" });
+    const cell = (name, ...inside) => make("td", { className: name, role: "cell" }, ...inside);
+    parts.rank = cell("r");
     const track = make("div", { className: "track", ariaHidden: "true" }, parts.bar, parts.whisker);
-    parts.name = make("td", { className: "n" }, parts.dot, parts.text, parts.beside);
-    parts.tr = make("tr", { tabIndex: -1 }, parts.rank, make("td", { className: "c" }, parts.chip), parts.name,
-      make("td", { className: "v" }, track, parts.number));
-    parts.tr.dataset.id = id;
+    parts.name = cell("n", parts.dot, parts.text, parts.beside);
+    parts.tr = make("tr", { role: "row", tabIndex: -1 }, parts.rank, cell("c", parts.chip), parts.name, cell("v", track, parts.number));
+    this.lines.push(parts);
+    this.body.append(parts.tr);
     return parts;
   }
 
-  fill(line, { key, row }, share, most, move) {
+  fill(line, { id, key, row }, share, most, move) {
     const { query } = this;
+    line.row = row;
+    line.key = key;
+    if (line.id !== id) {
+      line.id = line.tr.dataset.id = id;
+      line.dot.style.background = colour(id);
+    }
     write(line.rank, String(row.rank));
     write(line.text, key);
-    const shown = new Set([...query.key, ...query.by, query.value, "window_start", "window_end", "rank", "error", query.spec.time, "count"]);
-    const beside = query.columns.filter((name) => !shown.has(name)).map((name) => `${name} ${this.text(name, row[name])}`).join("  ");
-    write(line.beside, beside);
-    line.name.title = [key, beside].filter(Boolean).join("\n");
+    if (this.beside.length) write(line.beside, this.besides(row));
     let said = "", kind = "";
     if (move && move.change === "enter") [said, kind] = ["new", "new"];
     else if (move && move.change === "move" && move.from_rank !== null) {
       const by = move.from_rank - row.rank;
       [said, kind] = by > 0 ? [`▲${by}`, "up"] : by < 0 ? [`▼${-by}`, "down"] : ["", ""];
     }
-    write(line.chip, said);
-    if (line.chip.className !== `chip ${kind}`) line.chip.className = `chip ${kind}`;
-    line.chip.ariaLabel = { up: `up ${said.slice(1)}`, down: `down ${said.slice(1)}` }[kind] || said;
+    if (line.said !== said) {
+      line.said = said;
+      write(line.chip, said);
+      line.chip.className = `chip ${kind}`;
+      line.chip.ariaLabel = { up: `up ${said.slice(1)}`, down: `down ${said.slice(1)}` }[kind] || said;
+    }
     const error = Number(row.error || 0);
     write(line.number, query.value ? this.text(query.value, row[query.value]) : "");
-    line.number.title = query.value ? number(row[query.value], true) : "";
-    if (error > 0) line.number.title = `between ${number(Number(row.count) - error, true)} and ${number(row.count, true)}`;
     const length = `scaleX(${(Math.max(0, Math.min(1, Math.abs(share))) || 0).toFixed(3)})`;
     if (line.length !== length) line.bar.style.transform = line.length = length;
     if (query.spec.probability) {
       const chance = Number(row[query.spec.probability]);
-      line.bar.style.opacity = Number.isFinite(chance) ? 0.35 + 0.65 * chance : 1;
+      const shade = Number.isFinite(chance) ? 0.35 + 0.65 * chance : 1;
+      if (line.shade !== shade) line.bar.style.opacity = line.shade = shade;
     }
+    if (!(error > 0) && line.whisker.hidden) return;
     line.whisker.hidden = !(error > 0);
-    if (error > 0) {
-      line.whisker.style.left = `${Math.max(0, (Number(row.count) - error) / most) * 100}%`;
-      line.whisker.style.right = `${Math.max(0, 1 - Number(row.count) / most) * 100}%`;
-    }
+    line.whisker.style.left = `${Math.max(0, (Number(row.count) - error) / most) * 100}%`;
+    line.whisker.style.right = `${Math.max(0, 1 - Number(row.count) / most) * 100}%`;
+  }
+
+  besides(row) {
+    return this.beside.map((name) => `${name} ${this.text(name, row[name])}`).join("  ");
+  }
+
+  explain(line) {
+    // All digits, when somebody points at a row.
+    if (!line) return;
+    const { query } = this, { row } = line, error = Number(row.error || 0);
+    line.name.title = [line.key, this.besides(row)].filter(Boolean).join("\n");
+    line.number.title = error > 0 ? `between ${number(Number(row.count) - error, true)} and ${number(row.count, true)}`
+      : query.value ? number(row[query.value], true) : "";
   }
 
   text(name, value) {
     return /^(timestamp|date)/.test(this.query.types[name] || "") ? clock(value) : number(value);
   }
 
-  fade(line) {
-    if (calm.matches || document.hidden) return;
-    const ghost = make("div", { className: "ghost" }, line.text.textContent);
-    ghost.style.top = `${line.place * ROW}px`;
-    this.ghosts.append(ghost);
-    ghost.animate([{ opacity: 0.9 }, { opacity: 0, transform: "translateX(24px)" }], { duration: 600, easing: "ease-in" }).onfinish = () => ghost.remove();
+  fade(key, place) {
+    // The names that fade are used again and again: taking one away would cost a picture of its own.
+    const { children } = this.ghosts, at = this.faded = ((this.faded ?? -1) + 1) % Math.max(10, this.query.spec.k || 0);
+    const ghost = children[at] || this.ghosts.appendChild(make("div", { className: "ghost" }));
+    write(ghost, key);
+    ghost.style.translate = `0 ${place * ROW}px`;
+    ghost.animate(LEAVES, this.hasty ? STEPS : { duration: 600, easing: "ease-in" });
+  }
+
+  noChart() {
+    this.chart.style.height = "0";
+    this.ends = [];
+    this.paths.clear();
+    if (this.query.ranked) this.chart.replaceChildren();
   }
 
   bump(windows) {
     const { chart, width } = this;
     const k = Math.max(...windows.map((each) => this.shownRows(each).reduce((most, { row }) => Math.max(most, row.rank), 0)), 1);
-    if (width < 60 || windows.length < 2) { chart.replaceChildren(); chart.setAttribute("height", 0); return; }
+    if (!width || windows.length < 2) { this.noChart(); return; }
     const last = this.shownRows(windows[windows.length - 1]);
     const longest = last.reduce((most, { key }) => Math.max(most, key.length), 0);
     const step = k > 12 ? 12 : 15, top = 12, left = 8, names = Math.min(longest * 6.4 + 16, width * 0.4);
     const high = top + (k - 1) * step + 14, wide = width - 24, right = wide - names;
-    chart.setAttribute("height", high);
-    chart.setAttribute("viewBox", `0 0 ${wide} ${high}`);
-    const x = (i) => left + (i / (windows.length - 1)) * (right - left - 8);
+    chart.style.height = `${high + 6}px`;
+    put(chart, "viewBox", `0 0 ${wide} ${high}`);
+    const newest = windows.length - 1;
+    const x = (i) => left + (i / newest) * (right - left - 8);
     const y = (rank) => top + (rank - 1) * step;
     const lines = new Map();
     windows.forEach((each, i) => {
+      const px = x(i).toFixed(1), mid = ((x(i - 1) + x(i)) / 2).toFixed(1);
       for (const { key, id, row } of this.shownRows(each)) {
-        if (!lines.has(key)) lines.set(key, { id, path: "", last: -2, rank: 0, single: false });
-        const line = lines.get(key);
-        const joined = line.last === i - 1;
-        const [px, py] = [x(i).toFixed(1), y(row.rank).toFixed(1)];
-        if (joined) {
-          const mid = ((x(i - 1) + x(i)) / 2).toFixed(1);
-          line.path += line.rank === row.rank ? `H${px}` : `C${mid},${y(line.rank).toFixed(1)} ${mid},${py} ${px},${py}`;
-        } else line.path += `M${px},${py}h.01`;
+        let line = lines.get(key);
+        if (!line) lines.set(key, line = { id, path: "", last: -2, rank: 0 });
+        const { rank } = row;
+        if (line.last !== i - 1) line.path += `M${px},${y(rank)}h.01`;
+        else line.path += line.rank === rank ? `H${px}` : `C${mid},${y(line.rank)} ${mid},${y(rank)} ${px},${y(rank)}`;
         line.last = i;
-        line.rank = row.rank;
+        line.rank = rank;
       }
     });
-    const newest = windows.length - 1;
-    const old = this.paths || new Map();
-    this.paths = new Map();
+    this.pathsOf(lines, newest);
+    const room = Math.floor((names - 8) / 6.3);
+    last.forEach(({ id, key, row }, i) => {
+      const end = this.ends[i] ||= { dot: chart.appendChild(draw("circle", { r: 3.5 })), name: chart.appendChild(draw("text", { class: "name" }, "")) };
+      if (end.id !== id) {
+        end.id = id;
+        end.dot.style.fill = colour(id);
+        for (const each of [end.dot, end.name]) put(each, "data-id", id);
+      }
+      put(end.dot, "cx", x(newest).toFixed(1));
+      put(end.dot, "cy", y(row.rank));
+      put(end.name, "x", (x(newest) + 9).toFixed(1));
+      put(end.name, "y", y(row.rank) + 4);
+      write(end.name, key.length > room ? `${key.slice(0, room - 1)}…` : key);
+    });
+    for (const { dot, name } of this.ends.splice(last.length)) { dot.remove(); name.remove(); }
+  }
+
+  pathsOf(lines, newest) {
+    // Lines that are no more give their elements to those that came.
+    const free = [...this.paths].filter(([key]) => !lines.has(key)).map(([key, path]) => { this.paths.delete(key); return path; });
     for (const [key, line] of lines) {
-      const part = old.get(key) || bumpPart(line.id);
-      old.delete(key);
-      const alive = line.last === newest;
-      part.line.setAttribute("d", line.path);
-      if (part.alive !== alive) part.line.classList.toggle("gone", !alive);
-      part.alive = alive;
-      if (!part.line.isConnected) chart.prepend(part.line);
-      if (alive) {
-        part.dot.setAttribute("cx", x(newest).toFixed(1));
-        part.dot.setAttribute("cy", y(line.rank));
-        part.name.setAttribute("x", (x(newest) + 9).toFixed(1));
-        part.name.setAttribute("y", y(line.rank) + 4);
-        const room = Math.floor((names - 8) / 6.3);
-        write(part.name, key.length > room ? `${key.slice(0, room - 1)}…` : key);
-        if (!part.dot.isConnected) chart.append(part.dot, part.name);
-      } else { part.dot.remove(); part.name.remove(); }
-      this.paths.set(key, part);
+      let path = this.paths.get(key);
+      if (!path) {
+        path = free.pop() || this.chart.insertBefore(draw("path", { class: "line" }), this.chart.firstChild);
+        put(path, "data-id", line.id);
+        path.style.stroke = colour(line.id);
+        this.paths.set(key, path);
+      }
+      put(path, "d", line.path);
+      const gone = line.last !== newest;
+      if (path.classList.contains("gone") !== gone) path.classList.toggle("gone", gone);
     }
-    for (const part of old.values()) { part.line.remove(); part.dot.remove(); part.name.remove(); }
+    for (const path of free) path.remove();
   }
 
   plainRows(rows) {
-    const names = this.heads;
-    this.body.replaceChildren(...rows.map(({ row }) => make("tr", {}, ...names.map((name) => make("td", {}, this.text(name, row[name]))))));
+    const names = this.heads, { body } = this;
+    while (body.children.length > rows.length) body.lastChild.remove();
+    rows.forEach(({ row }, i) => {
+      const tr = body.children[i] || body.appendChild(make("tr", {}, ...names.map(() => make("td"))));
+      names.forEach((name, at) => write(tr.children[at], this.text(name, row[name])));
+    });
   }
 
   scatter(rows, jump) {
     const { chart, width, query } = this;
     const axes = Object.entries(query.spec.prefer).filter(([, wish]) => wish !== "diff").slice(0, 2);
-    if (axes.length < 2 || width < 60) return;
+    if (axes.length < 2 || !width) return;
     const [[xName, xWish], [yName, yWish]] = axes;
     const wide = width - 24, high = Math.round(Math.min(300, Math.max(210, wide * 0.62)));
-    chart.setAttribute("height", high);
-    chart.setAttribute("viewBox", `0 0 ${wide} ${high}`);
+    chart.style.height = `${high + 6}px`;
+    put(chart, "viewBox", `0 0 ${wide} ${high}`);
     const box = { left: 46, right: wide - 14, top: 12, bottom: high - 34 };
     const x = scale(rows.map(({ row }) => Number(row[xName])), box.left + 10, box.right - 10);
     const y = scale(rows.map(({ row }) => Number(row[yName])), box.bottom - 10, box.top + 10);
@@ -534,13 +624,15 @@ class Card {
       chart.replaceChildren(this.frame.grid, this.frame.area, this.frame.stairs, this.frame.points);
     }
     const wish = { min: "lower is better", max: "higher is better" };
-    this.frame.grid.replaceChildren(
+    const ticks = JSON.stringify([wide, high, x.ticks, y.ticks, x.ticks.map(x), y.ticks.map(y)]);
+    if (ticks !== this.frame.ticks) this.frame.grid.replaceChildren(
       ...x.ticks.flatMap((tick) => [draw("line", { class: "grid", x1: x(tick), x2: x(tick), y1: box.top, y2: box.bottom }),
         label2(short.format(tick), x(tick), box.bottom + 14, "middle")]),
       ...y.ticks.flatMap((tick) => [draw("line", { class: "grid", x1: box.left, x2: box.right, y1: y(tick), y2: y(tick) }),
         label2(short.format(tick), box.left - 5, y(tick) + 4, "end")]),
       label2(`${xName}: ${wish[xWish]}`, box.right, high - 4, "end"),
       label2(`${yName}: ${wish[yWish]}`, box.left, 8, "start"));
+    this.frame.ticks = ticks;
     const sorted = [...rows].sort((a, b) => a.row[xName] - b.row[xName]);
     const corner = (a, b) => {
       // The staircase turns on the side that the two points leave undominated.
@@ -556,7 +648,7 @@ class Card {
         path += `L${x(cx).toFixed(1)},${y(cy).toFixed(1)}L${at}`;
       }
     });
-    this.frame.stairs.setAttribute("d", path);
+    put(this.frame.stairs, "d", path);
     const worse = yWish === "max" ? box.bottom : box.top;
     if (sorted.length) {
       const [first, last] = [sorted[0], sorted[sorted.length - 1]];
@@ -575,10 +667,10 @@ class Card {
       }
       const px = x(row[xName]), text = point.lastChild;
       point.style.transform = `translate(${px.toFixed(1)}px, ${y(row[yName]).toFixed(1)}px)`;
-      text.textContent = key;
-      text.setAttribute("text-anchor", px > wide * 0.65 ? "end" : px < wide * 0.3 ? "start" : "middle");
-      text.setAttribute("y", y(row[yName]) < 34 ? 20 : -11);
-      point.setAttribute("aria-label", `${key}: ${xName} ${number(row[xName])}, ${yName} ${number(row[yName])}`);
+      write(text, key);
+      put(text, "text-anchor", px > wide * 0.65 ? "end" : px < wide * 0.3 ? "start" : "middle");
+      put(text, "y", y(row[yName]) < 34 ? 20 : -11);
+      put(point, "aria-label", `${key}: ${xName} ${number(row[xName])}, ${yName} ${number(row[yName])}`);
       fresh.set(key, point);
     }
     for (const [key, point] of this.points) if (!fresh.has(key)) {
@@ -596,8 +688,9 @@ class Card {
     this.lighted = lit !== null;
     let knows = false;
     const mark = (element, id) => { const hit = lit !== null && id === lit; element.classList.toggle("lit", hit); knows ||= hit; };
-    for (const line of this.rows.values()) mark(line.tr, line.tr.dataset.id);
-    for (const part of (this.paths || new Map()).values()) for (const each of [part.line, part.dot, part.name]) mark(each, part.id);
+    for (const line of this.lines) mark(line.tr, line.id);
+    for (const path of this.paths.values()) mark(path, path.dataset.id);
+    for (const end of this.ends) { mark(end.dot, end.id); mark(end.name, end.id); }
     for (const point of this.points.values()) mark(point, point.dataset.id);
     this.element.classList.toggle("dimming", knows);
   }
@@ -609,9 +702,14 @@ class Card {
     if (event.key === "Enter" && at >= 0) { pin(rows[at].dataset.id); event.preventDefault(); }
     if (!by || at < 0) return;
     const next = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
-    for (const tr of rows) tr.tabIndex = tr === next ? 0 : -1;
-    next.focus();
+    this.rove(next);
     event.preventDefault();
+  }
+
+  rove(next) {
+    for (const { tr } of this.lines) if (tr.tabIndex !== (tr === next ? 0 : -1)) tr.tabIndex = tr === next ? 0 : -1;
+    next.focus({ preventScroll: true });
+    next.scrollIntoView({ block: "nearest" });
   }
 
   csv() {
@@ -629,18 +727,24 @@ class Card {
 }
 
 const label = (group) => Object.values(group).map(String).join(" · ");
-const write = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+
+// Only what is different is written: what the browser is not told, it need not draw.
+function write(element, text) {
+  const node = element.firstChild;
+  if (!node) element.append(text);
+  else if (node.data !== text) node.data = text;
+}
+
+function put(element, name, value) {
+  if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+}
+
+const GLIDES = { duration: 300, easing: "cubic-bezier(.2, .7, .2, 1)" };
+// The same in six steps: where answers come fast something always moves, and a step costs the same as a frame.
+const STEPS = { duration: 240, easing: "linear(0 0% 17%, .45 17% 33%, .7 33% 50%, .86 50% 67%, .95 67% 83%, 1 83% 100%)" };
+const LEAVES = [{ opacity: 0.9, transform: "none" }, { opacity: 0, transform: "translateX(24px)" }];
+const ENTERS = [{ opacity: 0, transform: "translateX(-14px)" }, { opacity: 1, transform: "none" }];
 const label2 = (text, x, y, anchor) => draw("text", { x, y, "text-anchor": anchor }, text);
-
-function bumpPart(id) {
-  const part = { id, line: draw("path", { class: "line", "data-id": id }), dot: draw("circle", { r: 3.5 }), name: draw("text", { class: "name", "data-id": id }) };
-  for (const each of [part.line, part.dot]) each.style.setProperty("--c", colour(id));
-  return part;
-}
-
-function glide(element, from) {
-  element.animate([{ transform: `translateY(${from}px)` }, { transform: "none" }], { duration: 300, easing: "cubic-bezier(.2, .7, .2, 1)" });
-}
 
 function scale(values, low, high) {
   // Linear, or logarithmic where positive values span more than two decades.
@@ -698,17 +802,32 @@ function columns() {
 
 // Drawing all, once per frame -----------------------------------------------------------------------
 
-let waiting = false, drawn = 0;
+// Nobody reads more than a few rankings a second; those in between are in the charts. Where a
+// picture takes long, the next one waits longer, so that the page never takes all of a processor.
+let waiting = false, drawn = 0, cost = 0, charts = 0;
+const painted = new MessageChannel(); // its message comes when the frame is done
+painted.port1.onmessage = () => { cost = Math.min(200, performance.now() - drawn); };
+
 function refresh() {
   if (waiting) return;
   waiting = true;
-  // Nobody reads more than a few rankings a second; those in between are in the charts.
+  const now = performance.now(), pause = view.cards.some((card) => card.fast(now)) ? HASTE : PAUSE;
   setTimeout(() => requestAnimationFrame(() => {
     waiting = false;
     drawn = performance.now();
-    for (const card of view.cards) card.render();
+    charts = 2; // the other charts have their turn in the next pictures
+    painted.port2.postMessage(null);
+    for (const card of view.cards) card.render(drawn);
     travelBar();
-  }), Math.max(0, drawn + PAUSE - performance.now()));
+  }), Math.max(0, drawn + Math.max(pause, REST * cost) - now));
+}
+
+let alarm = 0, alarmAt = Infinity;
+function later(time) {
+  if (time >= alarmAt) return;
+  clearTimeout(alarm);
+  alarmAt = time;
+  alarm = setTimeout(() => { alarmAt = Infinity; refresh(); }, time - performance.now());
 }
 
 // Time travel ---------------------------------------------------------------------------------------
@@ -722,11 +841,11 @@ function timeline() {
 }
 
 // The list of all ends is long. While the newest answers are shown, it may be some moments old.
-let listed = [], listedAt = -Infinity, due = 0;
+let listed = [], listedAt = -Infinity;
 function someEnds() {
   const old = performance.now() - listedAt;
   if (view.end === null && old < LISTED) {
-    due ||= setTimeout(() => { due = 0; refresh(); }, LISTED - old);
+    later(listedAt + LISTED);
     return listed;
   }
   listedAt = performance.now();
@@ -739,12 +858,12 @@ function travelBar() {
   $("travel").hidden = !ends.length;
   $("travel").classList.toggle("past", past);
   const slider = $("slider");
-  slider.max = Math.max(0, ends.length - 1);
+  put(slider, "max", Math.max(0, ends.length - 1));
   const limit = past ? order(view.end) : Infinity;
   let at = ends.length - 1;
   while (at > 0 && order(ends[at]) > limit) at--;
-  slider.value = at;
-  slider.setAttribute("aria-valuetext", past ? `the past, ${clock(ends[at])}` : "now");
+  if (slider.value !== String(at)) slider.value = at;
+  put(slider, "aria-valuetext", past ? `the past, ${clock(ends[at])}` : "now");
   write($("pause"), past ? "Go on" : "Pause");
   const ago = ends.length - 1 - at;
   write($("when"), past ? `Showing the past: ${clock(ends[at], true)}${ago ? `, ${whole.format(ago)} window${ago > 1 ? "s" : ""} ago` : ""}` : `Showing now · ${whole.format(ends.length)} windows kept`);
@@ -754,7 +873,7 @@ function travelBar() {
 function liveSign() {
   const sign = $("live"), past = view.end !== null;
   sign.hidden = false;
-  sign.className = `live ${!view.connected ? "lost" : past ? "past" : ""}`;
+  put(sign, "class", `live ${!view.connected ? "lost" : past ? "past" : ""}`);
   write(sign, !view.connected ? "reconnecting" : past ? "the past" : "live");
 }
 
@@ -813,7 +932,12 @@ function tellStatus() {
     [number(status.late), "late"], [number(status.bad), "bad"], [bytes(status.state_bytes), "state"],
     [status.engine, "engine"], [number(status.subscribers), status.subscribers === 1 ? "viewer" : "viewers"],
   ];
-  $("status").replaceChildren(...parts.map(([value, what]) => make("span", {}, make("b", {}, value), ` ${what}`)));
+  const line = $("status");
+  if (line.children.length !== parts.length) line.replaceChildren(...parts.map(() => make("span", {}, make("b"), "")));
+  parts.forEach(([value, what], i) => {
+    write(line.children[i].firstChild, value);
+    if (line.children[i].lastChild.data !== ` ${what}`) line.children[i].lastChild.data = ` ${what}`;
+  });
   const wrong = [...(view.connected ? [] : ["The connection is lost; trying again."]), ...status.trouble];
   write($("trouble"), wrong.map((each) => each[0].toUpperCase() + each.slice(1)).join(" · "));
   $("trouble").hidden = !wrong.length;
@@ -905,6 +1029,7 @@ function listen() {
     const card = view.cards.find((each) => each.query.name === answer.name);
     if (!card) return;
     card.add(answer);
+    card.arrived();
     announce(card, answer);
   };
   events.addEventListener("open", () => { view.connected = true; liveSign(); tellStatus(); });
