@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 
 import skyband as sb
 from lab.bench import Progress, best_of, compared
+from lab.benchmarks.live import pushes, stdin
 
 ROWS = 10_000_000
 TEXT_ROWS = 2_000_000
@@ -69,7 +70,8 @@ def run(scale: float, progress: Progress) -> list[dict[str, Any]]:
             *parquet(table, Path(folder), progress),
             *memory_chunks(table, progress),
             *texts(table.slice(0, max(100_000, int(TEXT_ROWS * scale))), Path(folder), progress),
-            *pushes(progress),
+            stdin(Path(folder) / "flows.jsonl", progress),
+            *pushes(hour, progress),
             peak(Path(folder), max(64 << 20, int(LONG_BYTES * scale)), progress),
         ]
 
@@ -205,40 +207,6 @@ def texts(table: pa.Table, folder: Path, progress: Progress) -> list[dict[str, A
             | {"time ÷ pyarrow's reading": took["ours"] / took["read"], "target": 1.3}
         )
     return found
-
-
-# Pushes -------------------------------------------------------------------------------------------
-
-
-def pushes(progress: Progress) -> list[dict[str, Any]]:
-    found = []
-    for name in ("score top-k", "count top-k"):
-        for rows in (1, 100):
-            progress(f"pushes of {rows}, {name}")
-            inside, ending = _push_times(QUERIES[name], rows)
-            found.append(
-                {"group": "Pushes to a Monitor", "case": f"{name}, {rows} row{'s' * (rows > 1)}"}
-                | {"µs": inside * 1e6, "target": 80}
-                | {"µs where a window ends": ending * 1e6, "target at an end": 150}
-            )
-    return found
-
-
-def _push_times(query: sb.Query, rows: int) -> tuple[float, float]:
-    """The median times of a push that ends no window, and of one that does."""
-    monitor = sb.Monitor(query)
-    table = hour(200_000)
-    monitor.push(table)
-    start = START + 3_600_000_000
-    times: dict[bool, list[float]] = {True: [], False: []}
-    for i in range(600):
-        late = start + i * 2_000_000
-        ts = pa.array(late + np.arange(rows), pa.timestamp("us", "UTC"))
-        batch = table.slice(i * rows, rows).set_column(0, "ts", ts)
-        began = time.perf_counter()
-        ended = bool(monitor.push(batch))
-        times[ended].append(time.perf_counter() - began)
-    return float(np.median(times[False])), float(np.median(times[True]))
 
 
 # Memory -------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """A day of rows through ``skyband serve`` in some minutes: its memory must stay flat.
 
 Every request brings one minute of the day: new flows, hosts that come and go, groups that appear
-once. Windows, groups, kept answers, the journal and remembered keys are all bounded, so from the
-time when the kept answers are complete, memory and disk must not grow any more. Subscribers come
-and go meanwhile.
+once. Windows, groups, kept answers and remembered keys are all bounded, so from the time when the
+kept answers are complete, memory must not grow any more. The journal grows until a snapshot
+replaces it, at 256 MB. Subscribers come and go meanwhile.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ window = { size = "5 minutes", slide = "1 minute" }
 
 
 def run(scale: float, progress: Progress) -> list[dict[str, Any]]:
-    rows = max(200, int(2_000 * scale))
+    rows = max(200, int(5_000 * scale))
     found: list[dict[str, Any]] = []
     with (
         tempfile.TemporaryDirectory(prefix="skyband-") as name,

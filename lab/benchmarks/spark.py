@@ -5,7 +5,7 @@ compiling. Files are read by the workers (``skyband.spark.files``), in batches o
 two queries are measured through Spark's own reader too, in batches of 2 million. The baseline is a
 ``mapInArrow`` that only counts rows: what Python on Spark costs before any work is done. The native
 forms are ``groupBy(window, key)`` in append mode with ``row_number`` over the finished windows of
-each batch, and for scores also ``max_by`` with k. They read only the first 2 of 10 million rows, in
+each batch, and for scores ``max_by`` with k. They read only the first 2 of 10 million rows, in
 batches of a million, since all rows would take minutes. Bytes in are those of the columns that a
 query reads, as compressed in the files; bytes shuffled are what Spark reports as written.
 """
@@ -33,7 +33,6 @@ from lab.benchmarks.spark_cases import (
     flows,
     native_count,
     native_max_by,
-    native_score,
     numbered,
     queries,
     ranking,
@@ -160,7 +159,6 @@ class Benchmark:
 
         forms: list[tuple[str, str, Any, Any]] = [
             ("count top-k", "groupBy(window, key).count(), row_number", native_count, numbered),
-            ("score top-k", "groupBy(window, key).max(), row_number", native_score, numbered),
         ]
         if "k" in signature(F.max_by).parameters:
             form = "groupBy(window).max_by(row, score, 10)"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TEN = "Ten different queries over one stream of Parquet files"
 NEXMARK = "Nexmark on Spark"
-BOARD_FILES = 12
+BOARD_FILES = 8
 BIDS_SHARE = 2
 """Bids are this part of the other rows: Spark's own forms take long over all of them."""
 
@@ -63,7 +63,7 @@ def timed(bench: Benchmark, name: str, query: Any) -> tuple[float, int]:
     from skyband.spark import rank
 
     bench.progress(name)
-    source = bench.files(bench.folder / "flows", BOARD_FILES // 3, BOARD_FILES)
+    source = bench.files(bench.folder / "flows", BOARD_FILES // 2, BOARD_FILES)
     began = time.perf_counter()
     told = bench.told(rank(source, query))
     return time.perf_counter() - began, told.rows

@@ -94,13 +94,6 @@ def native_count(frame: Any) -> Any:
     return _by_key(frame).count().withColumnRenamed("count", "score")
 
 
-def native_score(frame: Any) -> Any:
-    """The best score of each key, because a streaming DataFrame cannot rank single rows."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return _by_key(frame).agg(F.max("bytes").alias("score"))
-
-
 def _by_key(frame: Any) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -37,7 +37,7 @@ def growth(bench: Benchmark) -> Iterator[dict[str, Any]]:
         ("1,000 groups", grouped(1_000), 1),
     ]
     for name, asked, shards in settings:
-        told = bench.measure(name, ("flows",), ranking(asked, shards=shards), files=2, upto=6)
+        told = bench.measure(name, ("flows",), ranking(asked, shards=shards), files=2, upto=4)
         yield {
             "group": GROWTH,
             "case": name,

@@ -90,7 +90,7 @@ def figure_5(run: Run) -> list[Times]:
 
 
 def _rooms(size: int, slide: int, plans: Sequence[Plan] = PLANS) -> Times:
-    return timed(Setting.sensors(size, slide, ROOMS), plans, repeat=1)
+    return timed(Setting.sensors(size, slide, ROOMS), plans)
 
 
 def figure_10(run: Run) -> list[Times]:

@@ -151,7 +151,6 @@ class Times:
     """Without what all algorithms do alike: storing the rows and writing the answer's columns."""
     local: dict[Plan, float] = field(default_factory=dict)
     """For local skylines, which are all that sharing can save; of the stepwise forms only."""
-    turns: int = 0
 
     def ratio(self, a: Plan, b: Plan, whole: bool = False) -> float:
         """The time of one plan as a share of the other's; their own, or from panes to answers."""
@@ -168,27 +167,24 @@ class Times:
         return 100 * self.local[plan] / self.own[plan]
 
 
-BUDGET = 2.0
-"""CPU seconds per setting; a setting that takes less is repeated, up to five times."""
-MOST = 5
+MOST, ENOUGH = 5, 0.4
+"""A setting is run up to five times, by each plan until it has run for so many CPU seconds."""
 
 
 def timed(setting: Setting, plans: Sequence[Plan], repeat: int | None = None) -> Times:
     """The times of plans; their answers must agree.
 
     The plans take turns with every push, so that a disturbance hits all of them. A window's time is
-    the median of its times in all repetitions. Naive runs once.
+    the median of its times in all repetitions.
     """
     pushes = setting.pushes()
     taken: dict[Plan, list[Any]] = {plan: [] for plan in plans}
-    began, turn, turns = time.process_time(), 0, repeat or 1
-    while turn < turns:
-        _one_turn(setting, pushes, [p for p in plans if p != NAIVE or not turn], taken)
-        turn += 1
-        if repeat is None and turn == 1:
-            fit = int(BUDGET / max(time.process_time() - began, 1e-9))
-            turns = min(MOST, fit | 1) if fit > 1 else 1
-    found = Times(turns=turns)
+    chosen = list(plans)
+    for _ in range(repeat or MOST):
+        _one_turn(setting, pushes, chosen, taken)
+        if repeat is None:
+            chosen = [p for p in chosen if np.array(taken[p])[..., 0].sum() < ENOUGH]
+    found = Times()
     for plan, each in taken.items():
         found.fold[plan], found.own[plan], found.local[plan] = (
             np.median(np.array(each), axis=0).sum(axis=0).tolist()

@@ -258,3 +258,25 @@ def test_spec_round_trip_and_old_fingerprints() -> None:
     }
     query = topk("90 s", "1 minute")
     assert sb.query.from_spec(query.spec()) == query
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="the best k rows are kept, not those that would come up once these are gone; it takes "
+    "fewer than k rows in 1,000 half-lives",
+)
+def test_a_row_that_outlives_a_better_and_older_one() -> None:
+    """
+    rows    a 100        b 10             c 0
+    after   0            1 half-life      1,000.5 half-lives: a is gone, b is not
+    """
+    times = [0, SECOND, 1_000 * SECOND + SECOND // 2]
+    rows = table(times, x=[100.0, 10.0, 0.0], id=["a", "b", "c"])
+    assert sb.rank(rows, topk(id="id"))["id"].to_pylist() == ["a", "a", "b"]
+
+
+def test_rows_that_came_since_are_enough() -> None:
+    """As before, but the stream goes on: what is kept is then right after 1,000 half-lives, too."""
+    times = [0, SECOND, *(i * SECOND for i in range(100, 1_000, 100)), 1_000 * SECOND + SECOND // 2]
+    rows = table(times, x=[100.0, 10.0, *[1.0] * 9, 0.0], id=list("abcdefghijkl"))
+    assert sb.rank(rows, topk(id="id"))["id"].to_pylist() == list("aacdefghijkk")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from skyband.jobs import problems_of
@@ -240,3 +241,29 @@ def test_a_first_job_takes_a_minute(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     answers = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
     assert {row["query"] for row in answers} == {"best", "frequent"}
+
+
+def test_columns_that_the_files_lack(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": [1], "id": ["a"]}), tmp_path / "rows.parquet")
+    job = tmp_path / "job.toml"
+    text = """\
+name = "columns"
+engine = "local"
+checkpoint = "state"
+[source]
+kind = "files"
+path = "PATH"
+[queries.often]
+kind = "HeavyHitters"
+k = 1
+item = "id"
+time = "?"
+window = { size = 4 }
+sink = { kind = "console" }
+"""
+    job.write_text(text.replace("PATH", "rows.parquet"))
+    (found,) = problems_of(job)
+    assert (found.line, found.text) == (7, "column '?' is missing; the columns are: n, id")
+    assert problems_of(job, "spark") == []  # it may find more columns
+    job.write_text(text.replace("PATH", "later/*.parquet"))
+    assert problems_of(job) == []  # there is nothing to look at yet

@@ -1,4 +1,7 @@
-"""The Kafka source of local jobs, with a client of our own in place of a broker."""
+"""The Kafka source when a client returns nothing for a while, which a broker cannot be told to do.
+
+The tests of local jobs over Kafka run against a real broker (``test_local_kafka.py``).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import pytest
 from skyband.errors import EngineError
 from skyband.jobs.local import messages
 
-SECTION: dict[str, Any] = {
+SECTION: Any = {
     "servers": "nowhere",
     "topic": "rows",
     "schema": "t bigint, id string",

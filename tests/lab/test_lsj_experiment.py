@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from lab.experiments import lsj, lsj_drawn, lsj_rooms, lsj_steps
 from lab.experiments.lsj_claims import CLAIMS
 from lab.experiments.lsj_common import explained
 from lab.experiments.lsj_runs import (
@@ -107,3 +109,35 @@ def test_remarks_follow_from_what_was_measured() -> None:
     assert "LSJ saves 40 %" in " ".join(gain.split())
     assert "ours: local skylines, which sharing saves, are 30 %" in " ".join(gain.split())
     assert "LSJ changes nothing beyond the noise" in " ".join(none.split())
+
+
+@pytest.mark.parametrize("with_rooms", [True, False])
+def test_the_report_of_made_up_times(
+    with_rooms: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs that come out otherwise give two reports with other words."""
+    pytest.importorskip("matplotlib")
+    place = tmp_path if with_rooms else None
+    small = Setting.drawn(20, 2, windows=1)
+    monkeypatch.setattr(Setting, "drawn", staticmethod(lambda *_, **__: small))
+    monkeypatch.setattr(Setting, "sensors", staticmethod(lambda *_, **__: small))
+    monkeypatch.setattr(lsj_rooms, "data_folder", lambda: place)
+    monkeypatch.setattr(lsj_rooms, "layers_of", lambda *_: [3, 5])
+    monkeypatch.setattr(lsj_rooms, "overlaps", lambda *_: [[80.0, 70.0, 60.0, 50.0]])
+    monkeypatch.setattr(lsj_drawn, "local_comparisons", lambda *_: 100)
+    monkeypatch.setattr(lsj_steps, "settled_share", lambda *_: 40.0)
+    reports = []
+    for lsj_takes in (0.5, 1.5):
+
+        def timed(_: Setting, plans: Any, takes: float = lsj_takes, **__: int) -> Times:
+            own = {p: takes if p.algorithm == "lsj" else 1.0 for p in plans}
+            return Times(own, own, dict.fromkeys(own, 0.3))
+
+        for module in (lsj, lsj_rooms, lsj_drawn, lsj_steps):
+            monkeypatch.setattr(module, "timed", timed)
+        lsj.reproduce(0.1, tmp_path, lambda _: None)
+        reports.append((tmp_path / "lsj.md").read_text())
+    assert "LSJ saves 50 %" in reports[0]
+    assert "LSJ costs 50 %" in reports[1]
+    assert all(claim.says in report for claim in CLAIMS for report in reports)
+    assert all(("not measured" in report) != with_rooms for report in reports)

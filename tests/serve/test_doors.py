@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import random
 import re
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from skyband.errors import QueryError
+from skyband.serve import doors
 from skyband.serve.doors import Doors, check_host
 from skyband.serve.service import Limits
 from support import command_line, served
@@ -83,6 +85,21 @@ def test_a_token_is_asked_for(guarded: served.Client) -> None:
     assert guarded.post(served.rows(0, 1)).status == 401
     assert guarded.post(served.rows(0, 1), authorization=f"Bearer {TOKEN}").status == 200
     assert guarded.get("/").status == guarded.get("/healthz").status == 200
+
+
+def test_tokens_are_compared_in_constant_time(
+    guarded: served.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, compare = [], hmac.compare_digest
+
+    def watched(left: bytes, right: bytes) -> bool:
+        seen.append((len(left), len(right)))
+        return compare(left, right)
+
+    monkeypatch.setattr(doors.hmac, "compare_digest", watched)
+    assert guarded.get("/api/board", authorization="Bearer short").status == 401
+    assert guarded.get("/api/board", authorization=f"Bearer {TOKEN}").status == 200
+    assert seen == [(32, 32)] * 2  # digests, so that not even the length is told
 
 
 def test_a_session_is_a_cookie_that_scripts_cannot_read(guarded: served.Client) -> None:
@@ -190,6 +207,21 @@ def test_slow_headers_and_bodies_are_cut_off(tmp_path: Path) -> None:
             reply = client.get("/api/events")
             assert reply.status == 503
             assert "retry-after" in reply.headers
+
+
+def test_more_connections_than_allowed_are_sent_away(tmp_path: Path) -> None:
+    limits = Limits(connections=3)
+    with served.serving(served.new_service(tmp_path, limits=limits)) as client:
+        assert client.get("/healthz").status == 200
+        lines = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(4)]
+        replies = [client.get(path).status for path in ("/healthz", "/api/board", "/api/events")]
+        assert replies == [503] * 3
+        for line in lines:
+            line.close()
+        until = time.monotonic() + 20
+        while client.get("/healthz").status == 503 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert client.get("/healthz").status == 200
 
 
 def test_random_requests_never_break_it(client: served.Client) -> None:

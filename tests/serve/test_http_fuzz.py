@@ -3,6 +3,10 @@
 Whatever comes, a reply has a status that the page lists and a body of the form that it describes.
 It is never a 500, says nothing about traces or versions, and what was not acknowledged was not
 applied.
+
+The requests are drawn by hypothesis alone. schemathesis would do the same for the listed paths, but
+brings a dozen packages (GraphQL among them), does not speak Arrow streams, and cannot see what was
+applied.
 """
 
 from __future__ import annotations

@@ -58,12 +58,13 @@ class TestKills:
     @pytest.mark.parametrize(
         ("times", "batches"), [(2, 7), pytest.param(24, 120, marks=pytest.mark.slow)]
     )
-    def test_kills_of_the_driver(
+    def test_kills_of_the_driver_and_of_workers(
         self, spark: Any, tmp_path: Path, times: int, batches: int
     ) -> None:
         """One shard and several, tables and changes, one source and a mapping: side by side.
 
-        They take turns in starting first and in deciding when to kill.
+        They take turns in starting first and in deciding when to kill. After the last kill of the
+        driver, a worker is killed.
         """
         shapes = ["sharded-changes", "join"] if times == 2 else list(faulty.SHAPES)
         faulty.write_inputs(tmp_path, shapes, batches)
@@ -71,6 +72,7 @@ class TestKills:
         rng = random.Random(times)
         turns = [shapes[n % len(shapes)] for n in range(times)]
         hit = dict.fromkeys(shapes, 0)
+        lost: list[int] = []
 
         def start(kill: int) -> Any:
             first = turns[kill % times]
@@ -80,33 +82,45 @@ class TestKills:
             for name, path in checkpoints.items():
                 hit[name] += 0 < kills.commits(path) < batches
 
+        def then_workers() -> kills.Ready:
+            return lambda process: not goes_on(process, checkpoints[turns[0]], lost, 1)
+
         ready = [kills.after_commit(checkpoints[name], rng) for name in turns]
-        assert kills.run_with_kills(tmp_path / "log", start, ready, note) == times
+        ready.append(then_workers)
+        kills.run_with_kills(tmp_path / "log", start, ready, note)
+        assert len(lost) == 1
         assert min(hit.values()) >= times // len(shapes), hit
         for name in shapes:
             check_output(spark, tmp_path, name, batches)
 
-    def test_killed_workers(self, spark: Any, tmp_path: Path) -> None:
-        shapes, checkpoint = ["shards"], tmp_path / "checkpoint" / "shards"
-        faulty.write_inputs(tmp_path, shapes, 5)
-        process = launch(tmp_path, shapes)
-        killed = 0
-        try:
-            while killed < 2:
-                known = kills.commits(checkpoint)
-                if not kills.wait_until(process, lambda: kills.commits(checkpoint) > known):  # noqa: B023
-                    break
-                for pid in workers_of(process.pid)[:1]:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                        killed += 1
-            process.wait()
-        finally:
-            kills.kill(process)
-        assert killed > 0
-        if process.returncode:
-            kills.run_with_kills(tmp_path / "log", lambda _: launch(tmp_path, shapes), [])
-        check_output(spark, tmp_path, "shards", 5)
+    @pytest.mark.slow
+    def test_many_killed_workers(self, spark: Any, tmp_path: Path) -> None:
+        batches, name, lost = 40, "shards", list[int]()
+        faulty.write_inputs(tmp_path, [name], batches)
+        checkpoint = tmp_path / "checkpoint" / name
+
+        def workers() -> kills.Ready:
+            return lambda process: not goes_on(process, checkpoint, lost, 20)
+
+        kills.run_with_kills(tmp_path / "log", lambda _: launch(tmp_path, [name]), [workers] * 20)
+        assert len(lost) >= 10
+        check_output(spark, tmp_path, name, batches)
+
+
+def goes_on(process: Any, checkpoint: Path, lost: list[int], times: int) -> bool:
+    """Kill a worker after each of the next batches; whether the job ends well all the same.
+
+    Spark starts the task again on another worker, and gives up if that happens too often.
+    """
+    while len(lost) < times:
+        known = kills.commits(checkpoint)
+        if not kills.wait_until(process, lambda: kills.commits(checkpoint) > known):  # noqa: B023
+            break
+        for pid in workers_of(process.pid)[:1]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                lost.append(pid)
+    return bool(process.wait() == 0)
 
 
 def test_stopped_and_started_again_then_changed_and_damaged(

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import skyband as sb
+from skyband.kernels.topk import pabf_filter
 from skyband.topk.pabf.filters import FILTERS
 
 Scores = npt.NDArray[np.float64]
@@ -204,6 +205,26 @@ def test_real_trades(filter_name: str) -> None:
             values, epsilon, 10_000, 500, 50, delta=0.99, options={"filter": filter_name}
         )
         assert share == 1.0
+
+
+def test_integers_of_all_widths_are_one_type_to_the_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be compiled for each width, seconds each time."""
+    seen, run = set(), pabf_filter.filter_runs
+
+    def recorded(score: Any, *rest: Any) -> Any:
+        seen.add(str(score.dtype))
+        return run(score, *rest)
+
+    monkeypatch.setattr(pabf_filter, "filter_runs", recorded)
+    window = sb.CountWindow(100, slide=20)
+    query = sb.TopK(k=2, score="x", window=window, algorithm="pabf", epsilon=1.0)
+    values = np.random.default_rng(1).integers(0, 100, 400)
+    want = sb.rank(pa.table({"x": values}), query)["x"].to_pylist()
+    for kind in ("int8", "uint8", "int16", "uint16", "int32", "uint32"):
+        table = sb.rank(pa.table({"x": values.astype(kind)}), query)
+        assert table["x"].to_pylist() == want
+        assert table.schema.field("x").type == kind
+    assert seen == {"int64"}
 
 
 def test_filters_stop_most_rows_and_rescan_as_often_as_delta_says() -> None:

@@ -9,6 +9,8 @@ import pyarrow as pa
 from rich import box
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -30,9 +32,16 @@ def telling(job: Job) -> Iterator[Tell]:
     if not console.is_terminal or talks:
         yield lambda report: console.print(Text(report_line(report)), soft_wrap=True)
         return
-    waiting = Text(f"{job.name}: starting", style="dim")
-    with Live(waiting, console=console, auto_refresh=False) as live:
+    with Live(_waiting(job), console=console, refresh_per_second=4) as live:
         yield lambda report: live.update(job_frame(job, report, console.height), refresh=True)
+
+
+def _waiting(job: Job) -> Progress:
+    """What is shown until the first batch has ended: that something happens, and for how long."""
+    first = "the first batch" if job.engine == "local" else "Spark and its first batch, about 20 s"
+    shown = Progress(SpinnerColumn(), TextColumn("[dim]{task.description}"), TimeElapsedColumn())
+    shown.add_task(f"{escape(job.name)}: waiting for {first}", total=None)
+    return shown
 
 
 def job_frame(job: Job, report: Report, height: int) -> Group:
@@ -47,13 +56,17 @@ def job_frame(job: Job, report: Report, height: int) -> Group:
     return Group(head, told, Text(), *tables)
 
 
-def _answer(name: str, answer: pa.Table, rows: int) -> Table:
+def _answer(name: str, answer: pa.Table, rows: int) -> Group:
+    """The title stands by itself: that of a table would be broken at the table's width."""
     first = answer.slice(0, 1).to_pylist()[0]
     title = f"{name}  {span(first['window_start'], first['window_end'])}"
     drawn = Table(
-        title=title, title_justify="left", title_style="bold", header_style="dim",
-        border_style="dim", box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left",
-    )  # fmt: skip
+        header_style="dim",
+        border_style="dim",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        caption_justify="left",
+    )
     names = [column for column in answer.column_names if column not in _EDGES]
     for column in names:
         kind = answer.schema.field(column).type
@@ -64,4 +77,4 @@ def _answer(name: str, answer: pa.Table, rows: int) -> Table:
     hidden = answer.num_rows - rows
     if hidden > 0:
         drawn.caption = Text(f"{hidden} more not shown", style="dim")
-    return drawn
+    return Group(Text(title, style="bold", no_wrap=True), drawn)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
-from skyband.answers.later import Later, now
+from skyband.answers.later import Later
 from skyband.answers.tables import Shape, answer_schema, answers_of
 from skyband.arrays import Ints
 from skyband.contract.rows import Faults, Windows
@@ -88,7 +88,10 @@ class Fold:
     @property
     def before(self) -> dict[int, pa.Table]:
         """The last table of each group (key 0 if all groups share windows)."""
-        self._before = {group: now(table) for group, table in self._before.items()}
+        self._before = {
+            group: made.table if isinstance(made, Later) else made
+            for group, made in self._before.items()
+        }
         return self._before
 
     @before.setter

@@ -11,16 +11,16 @@ that is all; they are summarised together, as soon as anything reads the open pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Array, Codes, Ints, Mask
+from skyband.arrays import Array, Ints, Mask
 from skyband.contract.checks import QuickTests
-from skyband.contract.rows import Rows
+from skyband.contract.rows import HeldRows, Rows
 from skyband.data.columns import (
     OFFSETS_32,
     OFFSETS_64,
@@ -151,40 +151,6 @@ def _batch_of(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-class _HeldRows(Rows):
-    """One run of rows, most columns of which are arrays already; a batch is made if needed."""
-
-    def __init__(
-        self,
-        source: str,
-        make: Callable[[], pa.RecordBatch],
-        values: Mapping[str, Array],
-        kinds: Mapping[str, pa.DataType],
-        runs: tuple[Ints, Codes, Ints],
-        times: Ints | None,
-        arrival: Ints | None,
-    ) -> None:
-        pane, group, offsets = runs
-        self.__dict__.update(
-            source=source, pane=pane, group=group, offsets=offsets, index=None, times=times,
-            arrival=arrival, _make=make, _values=values, _kinds=kinds,
-        )  # fmt: skip
-
-    @cached_property
-    def batch(self) -> pa.RecordBatch:
-        return self.__dict__["_make"]()
-
-    def numpy(self, name: str) -> Array:
-        found: Array | None = self.__dict__["_values"].get(name)
-        return super().numpy(name) if found is None else found
-
-    def take(self, name: str, positions: Ints) -> pa.Array:
-        found: Array | None = self.__dict__["_values"].get(name)
-        if found is None:
-            return super().take(name, positions)
-        return from_numpy(found.take(positions), self.__dict__["_kinds"][name])
-
-
 class Waiting:
     """Good rows of open panes, in order of arrival, all of one schema."""
 
@@ -269,7 +235,7 @@ class Waiting:
         times = None if axis is None else axis.native_of_values(values[axis.name])
         arrival = np.array([self._first]) if axis is None else None
         make = partial(_batch_of, self._plan.read_as, self._stores, self._held, self.rows)
-        return _HeldRows(self.source, make, values, self._plan.kinds, runs, times, arrival)
+        return HeldRows(self.source, make, values, self._plan.kinds, runs, times, arrival)
 
     def _batch(self) -> pa.RecordBatch:
         assert self._plan is not None

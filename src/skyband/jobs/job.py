@@ -142,11 +142,14 @@ def _explain_query(job: Job, name: str, shards: str) -> list[str]:
 
 
 def _told(section: Section) -> str:
-    hidden = ("dsn",)  # may hold a password
-    shown = (
-        f"{name}={'...' if name in hidden else value}" for name, value in section.settings.items()
-    )
+    shown = (f"{name}={_shown(name, value)}" for name, value in section.settings.items())
     return f"{section.kind} {' '.join(shown)}"
+
+
+def _shown(name: str, value: Any) -> str:
+    if name == "dsn":
+        return "..."  # may hold a password
+    return ",".join(value) if name == "columns" else str(value)
 
 
 def _when(trigger: Mapping[str, Any]) -> str:

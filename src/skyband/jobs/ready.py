@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from skyband.errors import QueryError
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skyband.errors import QueryError, SkybandError
 from skyband.jobs.checks import Check, read_by_workers, sink_table
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Job, Section
@@ -27,6 +30,8 @@ def ready_checks(job: Job) -> list[Check]:
     for name, query in job.queries.items():
         table = "query" if job.alone else f"queries.{name}"
         checks.append((table, partial(_check_algorithm, query)))
+        if job.engine == "local":  # Spark may find more columns, in the names of folders
+            checks.append((table, partial(_check_columns, job, query)))
     sinks = {sink_table(job, name): sink for name, sink in job.sinks.items()}
     if job.dead_letters is not None:
         sinks["dead_letters"] = job.dead_letters
@@ -39,6 +44,32 @@ def _check_algorithm(query: Query) -> None:
     from skyband.engine.session import make_synopsis
 
     make_synopsis(query)
+
+
+def _check_columns(job: Job, query: Query) -> None:
+    """Raise SchemaError if a query cannot read the columns of Parquet files that are there."""
+    from skyband.engine.intake import Intake
+    from skyband.engine.session import make_synopsis
+
+    for name, source in job.sources.items():
+        schema = _parquet_schema(source)
+        if schema is not None and (not name or name in query.sources):
+            Intake(query, make_synopsis(query)).bind(name, schema)
+
+
+def _parquet_schema(source: Section) -> pa.Schema | None:
+    """The columns of the first of a source's files; None if only reading the source can tell."""
+    from skyband.embedded.sources import paths_of
+
+    if source.kind != "files" or source["columns"] or "://" in source["path"]:
+        return None
+    if source["format"] not in (None, "parquet"):
+        return None
+    try:
+        first = paths_of(source["path"])[0]
+        return pq.read_schema(first) if first.suffix.lower() == ".parquet" else None
+    except (SkybandError, OSError, pa.ArrowException, IndexError):
+        return None  # files may come later
 
 
 def _check_writable(where: str, sink: Section) -> None:

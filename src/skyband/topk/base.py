@@ -7,8 +7,8 @@ sorted by id, then by the hash of the kept columns, so that kernels can break ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,25 +42,6 @@ __all__ = ["ALL", "TopKSynopsis"]
 _BY_POSITION = np.zeros(0, np.int64)
 ALL = 1 << 31
 """The limit of a summary that holds every row."""
-
-
-class _Shown(Mapping[str, pa.Array]):
-    """The columns of an answer, each made when it is read: see ``answers.later``."""
-
-    def __init__(self, schema: pa.Schema, make: Callable[[pa.Field], pa.Array]) -> None:
-        self._schema = schema
-        self._make = make
-
-    def __getitem__(self, name: str) -> pa.Array:
-        if self._schema.get_field_index(name) < 0:
-            raise KeyError(name)
-        return self._make(self._schema.field(name))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._schema.names)
-
-    def __len__(self) -> int:
-        return len(self._schema)
 
 
 class TopKSynopsis(Synopsis[TopK]):
@@ -165,7 +146,7 @@ class TopKSynopsis(Synopsis[TopK]):
             part = runs.parts["rows"].resorted(np.arange(len(runs)), self._order)
             runs = runs.with_parts(rows=part.first_rows(self.query.k))
         part = runs.parts["rows"]
-        columns = _Shown(self.output(), partial(self._shown, part))
+        columns = {field.name: self._shown(part, field) for field in self.output()}
         return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)})
 
     def _shown(self, part: Part, field: pa.Field) -> pa.Array:

@@ -178,7 +178,7 @@ class Skyband:
 
     def _plan(self, run_group: Codes, units: Codes, low: Ints | int, high: Ints | int) -> Plan:
         """The groups in ``units`` with their windows, then the others that have runs."""
-        highest = max(_highest(run_group), _highest(units))
+        highest = max(int(run_group.max(initial=-1)), int(units.max(initial=-1)))
         self._reserve_groups(max(highest, 0) + 1)
         if highest > 0:
             order, n_units, starts, index = index_runs(
@@ -344,7 +344,3 @@ class Skyband:
                 for i, row in enumerate(ahead):
                     assert row[PANE] >= first
                     assert sum(other[PANE] >= row[PANE] for other in ahead[:i]) < self.k
-
-
-def _highest(groups: Codes) -> int:
-    return int(groups[0]) if len(groups) == 1 else int(groups.max(initial=-1))

@@ -67,8 +67,10 @@ class Filter:
         if groups > len(self.learned):
             more = kernel.new_learned(max(groups, 2 * len(self.learned)) - len(self.learned))
             self.learned = np.concatenate([self.learned, more])
-        score = frozen(score)
         latest = not len(tie) and score.dtype.kind == "f"  # integers may be equal only as floats
+        # The kernel computes with floats; it is compiled for one width of integers.
+        narrow = score.dtype.kind in "iu" and score.dtype.itemsize < 8
+        score = frozen(score.astype(np.int64) if narrow else score)
         found, offsets = kernel.filter_runs(
             score, 1.0 if largest else -1.0, rows.offsets, rows.pane, rows.group, self.k, latest,
             self.kind, self.zeta, self.quantile, self.learned, self.counts,

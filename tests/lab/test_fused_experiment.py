@@ -1,0 +1,39 @@
+"""The report on streams of one attribute each, written from made-up results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.experiments import fused, fused_figures, fused_open
+from lab.experiments.fused_claims import CLAIMS
+from lab.experiments.fused_runs import ALGORITHMS, HALF, Bytes, Measured, Recurring
+
+
+def test_the_report_of_made_up_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs that come out otherwise give two reports with other words."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(fused_figures, "undominated", lambda n, width, _: 5 + n * width)
+    monkeypatch.setattr(fused_open, "data_folder", lambda: None)
+    monkeypatch.setattr(fused_open, "correlated_reports", lambda *_, **__: None)
+    monkeypatch.setattr(fused_open, "recurring", lambda *_: Recurring(6, 2.5, 3, 36.0, 1.0))
+    held = {name: Bytes(1000 - 200 * at, 100, 50) for at, name in enumerate(ALGORITHMS)}
+    monkeypatch.setattr(fused_open, "state_bytes", lambda *_, **__: held)
+    reports = []
+    for slope in (0.0, 0.5):
+
+        def synthetic(window: int, _: int, slope: float = slope, **how: Any) -> Measured:
+            off = slope * how.get("recent", 0) / 1000
+            kept = {n: window / (at + 2) for at, n in enumerate((*ALGORITHMS, HALF))}
+            return Measured(kept, dict.fromkeys(kept, 1.0 - off), 0.01)
+
+        for module in (fused_figures, fused_open):
+            monkeypatch.setattr(module, "synthetic", synthetic)
+        fused.reproduce(0.01, tmp_path, lambda _: None)
+        reports.append((tmp_path / "fused.md").read_text())
+    assert "precision stays at" in reports[0]
+    assert "precision falls from" in reports[1]
+    assert all(claim.says in report for claim in CLAIMS for report in reports)
+    assert all("6.0 times the maximum" in report for report in reports)
