@@ -12,7 +12,7 @@ import pytest
 from skyband.errors import EngineError
 from skyband.jobs.local import messages
 
-SECTION: dict[str, Any] = {
+SECTION: Any = {
     "servers": "nowhere",
     "topic": "rows",
     "schema": "t bigint, id string",
