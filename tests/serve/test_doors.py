@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from skyband.errors import QueryError
-from skyband.serve import doors
 from skyband.serve.doors import Doors, check_host
 from skyband.serve.service import Limits
 from support import command_line, served
@@ -96,7 +95,7 @@ def test_tokens_are_compared_in_constant_time(
         seen.append((len(left), len(right)))
         return compare(left, right)
 
-    monkeypatch.setattr(doors.hmac, "compare_digest", watched)
+    monkeypatch.setattr(hmac, "compare_digest", watched)
     assert guarded.get("/api/board", authorization="Bearer short").status == 401
     assert guarded.get("/api/board", authorization=f"Bearer {TOKEN}").status == 200
     assert seen == [(32, 32)] * 2  # digests, so that not even the length is told
