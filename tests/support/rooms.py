@@ -3,8 +3,8 @@
 Every call of a function of Skyband is a step. A change of room is a step in another folder of
 ``skyband`` than the step before. Not counted as steps are properties, functions without a name or
 with double underscores, and what every room uses: ``data/``, ``query/``, ``kernels/core/``,
-``window.py`` with ``panes.py`` and ``durations.py``, ``registry.py``, and the values of
-``contract/rows.py`` and ``contract/runs.py``.
+``window.py`` with ``panes.py`` and ``durations.py``, ``registry.py``, ``arrays.py``, and the values
+of ``contract/rows.py`` and ``contract/runs.py``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import skyband
 _ROOT = Path(skyband.__file__).parent
 _SHARED = (
     "data/", "query/", "kernels/core/", "window.py", "panes.py", "durations.py", "registry.py",
-    "contract/r",
+    "contract/r", "arrays.py",
 )  # fmt: skip
 
 
