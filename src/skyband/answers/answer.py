@@ -76,7 +76,7 @@ class Answers:
     @property
     def table(self) -> pa.Table:
         """The rows of all answers."""
-        return now(self.made)
+        return self.made.table if isinstance(self.made, Later) else self.made
 
     @property
     def edge(self) -> pa.DataType:

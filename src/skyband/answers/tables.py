@@ -67,8 +67,12 @@ def answers_of(
     edges: tuple[Ints, Ints],
     totals: npt.NDArray[Any],
     before: Mapping[int, pa.Table | Later],
+    later: bool = False,
 ) -> Answers:
-    """The answers of windows, from finished runs in the order of the windows."""
+    """The answers of windows, from finished runs in the order of the windows.
+
+    With ``later``, the table is built when it is read.
+    """
     first, last = _runs_of(finished, windows)
     starts, ends = edges
     query, synopsis, schema = shape.query, shape.synopsis, answer_schema(shape)
@@ -82,7 +86,8 @@ def answers_of(
         rows = finished.parts["rows"]
         one = first is _FIRST and len(rows.offsets) == 2
         offsets = rows.offsets if one else np.append(rows.offsets[first], len(rows))
-        if shape.groups.names:  # a group that expires now may give its code to another
+        # A group that expires now may give its code to another, so it is looked up at once.
+        if shape.groups.names or not later:
             made = _table(shape, finished, schema, edges, offsets)
         else:
             made = Later(schema, partial(_table, shape, finished, schema, edges, offsets))

@@ -252,7 +252,8 @@ class Fold:
         edges = (np.maximum(starts, 0) if self.counting else starts), ends
         totals = self.totals.of(windows)
         self.totals.expire(windows, self.count.counts)
-        answers = answers_of(self.shape, runs, windows, edges, totals, self._before)
+        later = self.open.waiting is not None  # small pushes, of whose answers few may be read
+        answers = answers_of(self.shape, runs, windows, edges, totals, self._before, later)
         self._before = self._before | answers.last() if self.counting else answers.last()
         self.windows_out += len(answers)
         self.forget(windows)
