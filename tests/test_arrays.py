@@ -11,11 +11,13 @@ from skyband.arrays import copied, pooled
 
 def test_large_arrays_are_pooled_and_small_ones_are_not() -> None:
     before = pa.total_allocated_bytes()
-    small = pooled(10, np.dtype(np.int32))
-    assert (small.shape, small.dtype) == ((10,), np.dtype(np.int32))
+    small = pooled(10, np.int32)
+    assert small.shape == (10,)
+    assert small.dtype == np.int32
     assert pa.total_allocated_bytes() == before
-    large = pooled((3, 100_000), np.dtype(np.int64))
-    assert (large.shape, large.dtype) == ((3, 100_000), np.dtype(np.int64))
+    large = pooled((3, 100_000), np.int64)
+    assert large.shape == (3, 100_000)
+    assert large.dtype == np.int64
     assert pa.total_allocated_bytes() >= before + large.nbytes
     large[:] = 7
     other = copied(large, np.int16)
