@@ -112,7 +112,7 @@ def _cases() -> dict[str, tuple[Any, list[tuple[Any, ...]]]]:
                 )
             ],
         ),
-        "gather": (scan.gather, [(keys, np.array([3, 3, 0], np.int32))]),
+        "gather": (scan.gather, [(keys, np.array([3, 3, 0], np.int32), np.empty(3, keys.dtype))]),
         "sort_runs": (
             sorting.sort_runs,
             [
