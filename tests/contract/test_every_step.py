@@ -46,9 +46,11 @@ def test_count_windows(kind: str, algorithm: str, number: int, data: st.DataObje
 @pytest.mark.parametrize("pattern", streams.PATTERNS)
 @pytest.mark.parametrize(("kind", "algorithm", "number"), cases())
 def test_longer_streams(kind: str, algorithm: str, number: int, pattern: str) -> None:
+    """All patterns in windows of time and of rows; further settings in one kind per pattern."""
     chosen = settings_of(kind, algorithm, number)
-    for window in (oracle.TimeWindow(30, 7, lateness=5), oracle.CountWindow(40, 9)):
-        if conformance.fits(chosen, window):
-            stream = conformance.long_stream(kind, chosen, window, pattern)
-            peeks = streams.PATTERNS.index(pattern) % 2 == 1
-            conformance.compare(kind, window, chosen, stream, peeks=peeks)
+    windows = [oracle.TimeWindow(30, 7, lateness=5), oracle.CountWindow(40, 9)]
+    fitting = [window for window in windows if conformance.fits(chosen, window)]
+    turn = streams.PATTERNS.index(pattern)
+    for window in fitting if number == 0 else [fitting[(turn // 2 + number) % len(fitting)]]:
+        stream = conformance.long_stream(kind, chosen, window, pattern)
+        conformance.compare(kind, window, chosen, stream, peeks=turn % 2 == 1)
