@@ -19,6 +19,8 @@ NEXMARK = "Nexmark on Spark"
 BOARD_FILES = 8
 BIDS_SHARE = 2
 """Bids are this part of the other rows: Spark's own forms take long over all of them."""
+LEAST_BIDS = 1_000_000
+"""With fewer, Spark's own query reads less than a window."""
 
 
 def board() -> dict[str, sb.Query]:
@@ -75,7 +77,7 @@ def timed(bench: Benchmark, name: str, query: Any) -> tuple[float, int]:
 def nexmark(bench: Benchmark) -> Iterator[dict[str, Any]]:
     """Queries 5 and 7, ours and Spark's own; windows that both answered must agree."""
     bench.progress("writing bids")
-    bench.write("bids", bids(bench.rows // BIDS_SHARE))
+    bench.write("bids", bids(max(LEAST_BIDS, bench.rows // BIDS_SHARE)))
     for case, query, shown, native in (
         ("query 5, hot items", HOT, "count", hot_items),
         ("query 7, highest bid", HIGHEST, "price", highest_bid),
