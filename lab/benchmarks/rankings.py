@@ -56,8 +56,8 @@ def once(rows: int, progress: Progress) -> list[dict[str, Any]]:
     common: dict[str, Any] = {"k": 10, "score": "score", "id": "id"}
     timed = common | {"time": "ts", "window": WINDOW}
     table, live = _table(rows, max(10, rows // 60)), _table(rows, LIVE)
-    few = live.slice(0, SLIDING)
-    sliding = common | {"window": sb.CountWindow(SLIDING // 2, slide=1)}
+    few = live.slice(0, min(SLIDING, rows // 10))
+    sliding = common | {"window": sb.CountWindow(len(few) // 2, slide=1)}
     plain = sb.TopK(**timed)
     found = []
     for distinct, ids, data, targets in (
