@@ -95,8 +95,9 @@ class Exact(FrequencySynopsis):
             each.counts = view
 
     def part(self) -> None:
-        if isinstance(self.counts, OwnView):
-            self.counts = self.counts.alone()
+        counts = vars(self).get("counts")  # not there before the first rows
+        if isinstance(counts, OwnView):
+            self.counts = counts.alone()
 
     def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         return self.counts.fold(panes, windows)
