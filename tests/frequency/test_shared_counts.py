@@ -180,3 +180,15 @@ def test_only_whole_numbers_are_counted_together(weight: str, shared: bool) -> N
     together = rank_in_parts(stream(5, 2_000, 30, 2.0), queries)
     assert all(isinstance(state, OwnView) is shared for state in states(together))
     assert "if weights are whole numbers" in sb.explain(queries)
+
+
+def test_a_first_push_without_rows() -> None:
+    kinds = {
+        str(size): sb.HeavyHitters(k=3, item="x", time="t", window=sb.TimeWindow(size, slide=10))
+        for size in (60, 30)
+    }
+    monitor = sb.Monitor(kinds)
+    rows = pa.table({"t": [1, 2, 15], "x": ["a", "b", "a"]})
+    assert list(monitor.push(rows.slice(0, 0))) == []
+    monitor.push(rows)
+    assert [answer.table["x"].to_pylist() for answer in monitor.flush()] == [["a", "b"]] * 2
