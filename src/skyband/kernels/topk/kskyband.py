@@ -291,10 +291,9 @@ class Skyband:
         return other
 
     def arrays(self) -> dict[str, Ints | Codes]:
-        """All of the state except k, compacted."""
-        self._compact()
-        used = self.used
-        return {"rows": self.rows[:used], "order": self.order[:used], "groups": self.groups}
+        """All of the state except k; the groups in order, so that equal states look alike."""
+        held = self.copy()
+        return {"rows": held.rows, "order": held.order, "groups": held.groups}
 
     @classmethod
     def from_arrays(cls, k: int, rows: Ints, order: Codes, groups: Ints) -> Self:
