@@ -103,7 +103,9 @@ class Fsp(SketchSynopsis):
         self.gap_key, self.gap = key[order], gap[order]
 
     def _drop_gaps(self, windows: Windows) -> None:
-        owner = self.gap_key >> _PANE_BITS
+        # Without groups a key is the number of a pane, which may have more bits.
+        grouped = bool(self.query.groups)
+        owner = self.gap_key >> _PANE_BITS if grouped else np.zeros_like(self.gap_key)
         if self.own_windows:
             assert windows.group is not None
             needed = np.zeros(int(max(owner.max(), windows.group.max())) + 1, np.int64)
