@@ -6,12 +6,18 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from numba.core import types
 from test_conformance import pushes, query_of
 
+import skyband as sb
 from skyband import registry
+from skyband.frequency import tumbling
+from skyband.fused.scores import scorer
 from skyband.kernels.core import patient
+from skyband.kernels.frequency.best_codes import best_of_runs
 from support import conformance
 from support.shards import sharded
 from support.suites import settings_of
@@ -66,3 +72,33 @@ def plain(kind: Any) -> Any:
     if isinstance(kind, (tuple, types.BaseTuple)):
         return tuple(plain(each) for each in parts)
     return kind
+
+
+def test_windows_of_one_pane_read_one_kind_of_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def noted(*args: Any) -> Any:
+        given.extend(args[:3])
+        return best_of_runs(*args)
+
+    monkeypatch.setattr(tumbling, "best_of_runs", noted)
+    query = sb.HeavyHitters(k=1, item="item", time="t", window=sb.TimeWindow(2))
+    monitor = sb.Monitor(query)
+    for start in (0, 2, 4):
+        monitor.push(pa.table({"t": [start, start + 1], "item": ["a", "b"]}))
+        if start:
+            monitor = sb.Monitor.restore(monitor.snapshot())
+    monitor.flush()
+    assert len(given) == 9
+    assert not any(array.flags.writeable for array in given)
+
+
+def test_scores_of_a_users_function_are_contiguous() -> None:
+    """A function may return a column of its argument."""
+    query = sb.FusedTopK(
+        k=1, id="o", stream="s", value="v", streams=("a", "b"), combine=lambda v: v[..., 1],
+        time="t", window=sb.TimeWindow(2), bounds=(0.0, 1.0),
+    )  # fmt: skip
+    scores = scorer(query)(np.arange(6.0).reshape(3, 2))
+    assert scores.tolist() == [1.0, 3.0, 5.0]
+    assert scores.flags.c_contiguous

@@ -92,7 +92,7 @@ def light_streams(draw: st.DrawFn, lateness: int) -> streams.Stream:
 @pytest.mark.nojit
 @pytest.mark.parametrize("algorithm", SKETCHES)
 @given(data=st.data())
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_exact_answers_are_the_definitions_own(algorithm: str, data: st.DataObject) -> None:
     window = data.draw(streams.time_windows(3) | streams.count_windows())
     stream = data.draw(light_streams(getattr(window, "lateness", 0)))

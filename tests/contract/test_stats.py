@@ -13,18 +13,10 @@ import skyband as sb
 from skyband import registry
 from skyband.fused.eaa import Eaa
 from support import conformance, make_snapshots
+from support.results import COUNTED
 
 CASES = [pytest.param(*case[1:], id=case[0]) for case in make_snapshots.cases()]
 NAMES = [(kind, name) for kind in registry.kinds() for name in registry.algorithms(kind)]
-ALWAYS = {
-    "rows_in",
-    "rows_late",
-    "rows_bad",
-    "rows_unused",
-    "rows_filtered",
-    "windows_out",
-    "retained",
-}
 
 
 def test_every_algorithm_has_a_case() -> None:
@@ -40,7 +32,7 @@ def test_statistics_survive_a_restore(query: sb.Query, batches: list[Any]) -> No
     before = monitor.stats()
     again = sb.Monitor.restore(monitor.snapshot())
     assert known(again) == known_of(before) == known(monitor)
-    counts = {n: v for n, v in before.items() if n not in ALWAYS | {"state_bytes"}}
+    counts = {n: v for n, v in before.items() if n not in (*COUNTED, "state_bytes")}
     if query.algorithm not in ("skyband", "skyband-distinct", "latest"):  # these have no counters
         assert any(counts.values()), counts
     for batch in batches[-2:]:

@@ -24,7 +24,7 @@ def decay_windows(draw: st.DrawFn) -> oracle.DecayWindow:
 @pytest.mark.nojit
 @pytest.mark.parametrize(("kind", "algorithm", "number"), cases("decay"))
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_decay(kind: str, algorithm: str, number: int, data: st.DataObject) -> None:
     window = data.draw(decay_windows())
     lateness = window.lateness * data.draw(st.integers(1, 2))
@@ -57,7 +57,7 @@ def landmark_windows(draw: st.DrawFn) -> oracle.LandmarkWindow:
 @pytest.mark.nojit
 @pytest.mark.parametrize(("kind", "algorithm", "number"), cases("landmark"))
 @given(data=st.data())
-@settings(max_examples=15, phases=(Phase.generate,))
+@settings(max_examples=8, phases=(Phase.generate,))
 def test_landmark(kind: str, algorithm: str, number: int, data: st.DataObject) -> None:
     window = data.draw(landmark_windows())
     lateness = window.lateness * data.draw(st.integers(1, 2))

@@ -124,6 +124,30 @@ def test_a_long_json_file_is_read_in_blocks(
         sb.rank(path, query, on_bad="skip")
 
 
+def test_names_in_a_json_file_that_are_no_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_files, "_FIRST_BLOCK", 64)
+    path = tmp_path / "bytes.jsonl"
+    path.write_bytes(b'{"x": 1, "\xc4": 2}\n' * 50)
+    query = sb.TopK(k=1, score="x + 1", window=sb.CountWindow(5))
+    with pytest.raises(sb.SchemaError, match=r"bytes\.jsonl.*could not be read as json"):
+        sb.rank(path, query)
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda kind: kind, pa.list_, lambda kind: pa.struct([("a", kind)])]
+)
+def test_a_union_of_no_types_in_an_arrow_file(tmp_path: Path, wrap: Any) -> None:
+    """Arrow's arrays of such a type end the process."""
+    path = tmp_path / "damaged.arrows"
+    schema = pa.schema([("t", pa.int64()), ("x", wrap(pa.dense_union([])))])
+    path.write_bytes(schema.serialize().to_pybytes())
+    query = sb.TopK(k=1, score="t", window=sb.CountWindow(5))
+    with pytest.raises(sb.SchemaError, match=r"'damaged\.arrows' could not .* union of no types"):
+        sb.rank(path, query)
+
+
 def test_a_csv_file_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_files, "_FIRST_BLOCK", 256)
     monkeypatch.setattr(text_files, "_BLOCK", 512)

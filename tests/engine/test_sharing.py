@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import skyband as sb
 from skyband.data import memo
-from skyband.engine import sharing
+from skyband.engine import chunks, sharing, who_shares
 from skyband.window import Panes
 
 
@@ -68,17 +68,25 @@ def shown(answers: list[sb.Answer]) -> list[Any]:
     ]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     board=st.lists(queries(), min_size=2, max_size=6),
     seed=st.integers(0, 1000),
     late=st.integers(0, 6),
     bad=st.booleans(),
     cut=st.integers(1, 59),
+    chunk=st.sampled_from([7, 1 << 20]),
 )
 def test_boards_answer_as_their_queries_do(
-    board: list[sb.Query], seed: int, late: int, bad: bool, cut: int
+    board: list[sb.Query], seed: int, late: int, bad: bool, cut: int, chunk: int
 ) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "CHUNK_ROWS", chunk)
+        patch.setattr(chunks, "_SMALL_CHUNK", 1)
+        check_board(board, seed, late, bad, cut)
+
+
+def check_board(board: list[sb.Query], seed: int, late: int, bad: bool, cut: int) -> None:
     named = {f"q{i}": query for i, query in enumerate(board)}
     alone = {name: sb.Monitor(query, on_bad="skip") for name, query in named.items()}
     together = sb.Monitor(named, on_bad="skip")
@@ -109,10 +117,25 @@ def test_many_rows_of_many_panes(slides: tuple[int, int]) -> None:
         )
         for k, size, slide in [(2, 3_600, slides[0]), (9, 720, 60), (5, 1_800, slides[1])]
     }
-    assert len(sharing.families(board)) == 1
+    assert len(who_shares.families(board)) == 1
     found = sb.rank([table.slice(0, 30_000), table.slice(30_000)], board)
     for name, query in board.items():
         assert found[name].equals(sb.rank(table, query)), name
+
+
+def test_a_query_with_long_panes_can_be_read_over_its_last_one() -> None:
+    """Rows after its last sealed pane must not have dropped any row of that pane."""
+    board = {
+        "often": sb.TopK(k=1, score="x", time="t", window=sb.TimeWindow(8, slide=1)),
+        "rarely": sb.TopK(k=1, score="x", time="t", window=sb.TimeWindow(40, slide=4)),
+    }
+    for seed in range(10):
+        made = np.random.default_rng(seed)
+        table = pa.table({"t": np.repeat(np.arange(36), 100), "x": made.random(3_600)})
+        together, alone = sb.Monitor(board), sb.Monitor(board["rarely"])
+        for monitor in (together, alone):
+            monitor.push(table)
+        assert shown([together.peek("rarely", last=4)]) == shown([alone.peek(last=4)])
 
 
 def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[int]:
@@ -139,6 +162,26 @@ def test_a_family_reads_a_batch_once(monkeypatch: pytest.MonkeyPatch) -> None:
     summarised = counting(monkeypatch, TopKSynopsis, "summarise")
     sb.Monitor(board).push(table)
     assert (len(validated), len(summarised)) == (1, 1)
+
+
+def test_a_query_works_once_on_small_summaries_of_many_chunks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 20)
+    monkeypatch.setattr(chunks, "_LONG_CHUNK", 1)
+    monkeypatch.setattr(chunks, "_SMALL_CHUNK", 1)
+    board = {
+        f"q{k}": sb.TopK(k=k, score="x", time="t", window=sb.TimeWindow(10 * k, slide=10))
+        for k in (1, 2, 3)
+    }
+    given = counting(monkeypatch, sharing.Shared, "_of")
+    table = rows(1, 60, 0, bad=False)
+    sb.Monitor(board).push(table)
+    assert len(given) == 3
+    monkeypatch.setattr(sharing, "_FEW_ROWS", 1)
+    given.clear()
+    sb.Monitor(board).push(table)
+    assert len(given) == 9
 
 
 def test_columns_are_looked_at_once_by_queries_that_do_not_share(
@@ -211,11 +254,11 @@ WINDOW = sb.TimeWindow(10)
 def test_which_queries_share(changed: dict[str, Any], shares: bool) -> None:
     common: Any = {"k": 1, "score": "x", "time": "t", "window": WINDOW}
     board = {"a": sb.TopK(**common), "b": sb.TopK(**(common | changed))}
-    assert sharing.families(board) == ([["a", "b"]] if shares else [])
+    assert who_shares.families(board) == ([["a", "b"]] if shares else [])
 
 
 def test_panes_that_have_the_cuts_of_all() -> None:
-    assert sharing.finest([Panes(60, 10), Panes(30, 5), Panes(45, 15)]) == 1
-    assert sharing.finest([Panes(60, 10), Panes(30, 4)]) is None
-    assert sharing.finest([Panes(60, 10), Panes(30, 10, 5)]) is None
-    assert sharing.finest([Panes(65, 10), Panes(30, 10)]) is None
+    assert who_shares.finest([Panes(60, 10), Panes(30, 5), Panes(45, 15)]) == 1
+    assert who_shares.finest([Panes(60, 10), Panes(30, 4)]) is None
+    assert who_shares.finest([Panes(60, 10), Panes(30, 10, 5)]) is None
+    assert who_shares.finest([Panes(65, 10), Panes(30, 10)]) is None

@@ -138,9 +138,11 @@ def test_restore_takes_threads() -> None:
     )
 
 
-@pytest.mark.parametrize(("slide", "longest"), [(20, 4_000), (400, 1_000)])
-def test_top_k_over_many_panes_gets_longer_chunks(
-    slide: int, longest: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("slide", "by", "longest"), [(20, (), 4_000), (400, (), 4_000), (20, ("g",), 1_000)]
+)
+def test_top_k_without_groups_gets_longer_chunks(
+    slide: int, by: tuple[str, ...], longest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows near an edge of a chunk cannot be left out early, so a chunk holds several windows."""
     monkeypatch.setattr("skyband.engine.chunks.CHUNK_ROWS", 1_000)
@@ -157,10 +159,10 @@ def test_top_k_over_many_panes_gets_longer_chunks(
 
     monkeypatch.setattr(SkybandTopK, "summarise", spy)
     score = np.random.default_rng(4).random(8_000)
-    query = sb.TopK(k=2, score="x", window=sb.CountWindow(800, slide=slide))
-    answers = sb.rank(pa.table({"x": score}), query)
+    query = sb.TopK(k=2, score="x", window=sb.CountWindow(800, slide=slide), by=by)
+    answers = sb.rank(pa.table({"x": score, "g": np.zeros(8_000, np.int64)}), query)
     assert max(sizes) == longest
-    if slide == 20:
+    if slide == 20 and not by:
         assert sum(kept) < 8_000 // slide  # below k per pane: half of it, at least, was left out
     for end in range(800, 8_001, 800):
         rows = answers.filter(pc.equal(answers["window_end"], end))

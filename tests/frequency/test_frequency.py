@@ -111,7 +111,7 @@ def check_what_is_left_out(
 @pytest.mark.nojit
 @pytest.mark.parametrize("algorithm", SKETCHES)
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_bounds_hold_over_time_windows(algorithm: str, data: st.DataObject) -> None:
     window = data.draw(streams.time_windows())
     stream = data.draw(streams.streams(max_rows=20, lateness=window.lateness))
@@ -132,7 +132,7 @@ def test_bounds_hold_over_time_windows(algorithm: str, data: st.DataObject) -> N
 @pytest.mark.nojit
 @pytest.mark.parametrize("algorithm", SKETCHES)
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_bounds_hold_over_count_windows(algorithm: str, data: st.DataObject) -> None:
     window = data.draw(streams.count_windows())
     stream = data.draw(streams.streams(max_rows=20))

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skyband as sb
-from skyband.engine import sharing
+from skyband.engine import who_shares
 from skyband.frequency.pane_sums import PaneSums
+from skyband.frequency.recut_counts import RecutView
 from skyband.frequency.shared_counts import OwnView, SharedLists
 
 
@@ -91,6 +92,11 @@ def test_boards_answer_as_their_queries_do(
         together._check()
         if seed % 2:
             together = sb.Monitor.restore(together.snapshot())
+    end_alike(together, alone)
+
+
+def end_alike(together: sb.Monitor, alone: dict[str, sb.Monitor]) -> None:
+    """Assert that the last answers of a board are those of its queries alone."""
     found = together.flush()
     for name, monitor in alone.items():
         assert shown([a for a in found if a.name == name]) == shown(monitor.flush()), name
@@ -166,11 +172,24 @@ def test_who_keeps_one_state() -> None:
         "gaps": sb.HeavyHitters(k=9, window=window(5, slide=10), **common),
         "groups": sb.HeavyHitters(k=9, window=window(60, slide=10), by=("w",), **common),
     }
-    (family,) = sharing.families(queries)
-    assert sharing.unions(queries, family) == [["a", "b"]]
+    (family,) = who_shares.families(queries)
+    assert who_shares.unions(queries, family) == [["a", "b", "finer"]]
     told = sb.explain(queries).split("\n")
-    assert told[3].endswith("; keeps one set of pane counts with b")
-    assert sum("keeps its own counts: no other has the same panes" in line for line in told) == 2
+    cut = ", cut wherever a window of any of them begins or ends"
+    assert told[3].endswith(f"; keeps one set of pane counts with b, finer{cut}")
+    assert sum("keeps its own counts: no other has the same lateness" in line for line in told) == 1
+    del queries["finer"]
+    assert sb.explain(queries).split("\n")[3].endswith("; keeps one set of pane counts with b")
+
+
+def test_a_long_window_is_not_cut_very_often() -> None:
+    common: Any = {"k": 1, "item": "n", "time": "t"}
+    queries = {
+        "day": sb.HeavyHitters(window=sb.TimeWindow("1 day", slide="1 hour"), **common),
+        "week": sb.HeavyHitters(window=sb.TimeWindow("7 days", slide="1 hour"), **common),
+        "minute": sb.HeavyHitters(window=sb.TimeWindow("1 minute", slide="1 second"), **common),
+    }
+    assert who_shares.unions(queries, list(queries)) == [["day", "week"]]
 
 
 @pytest.mark.parametrize(("weight", "shared"), [("w", True), ("f", False)])
@@ -192,3 +211,104 @@ def test_a_first_push_without_rows() -> None:
     assert list(monitor.push(rows.slice(0, 0))) == []
     monitor.push(rows)
     assert [answer.table["x"].to_pylist() for answer in monitor.flush()] == [["a", "b"]] * 2
+
+
+@st.composite
+def differing_windows(draw: st.DrawFn) -> sb.TimeWindow:
+    slide = draw(st.sampled_from([2, 3, 4, 6]))
+    size = draw(st.integers(slide + 1, 20))
+    return sb.TimeWindow(size, slide=slide, lateness=2, offset=draw(st.sampled_from([0, 0, 1])))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    windows=st.lists(differing_windows(), min_size=2, max_size=4),
+    item=st.sampled_from(["n", "id"]),
+    weight=st.sampled_from([None, "w"]),
+    late=st.sampled_from([0, 2, 2, 9]),
+    seed=st.integers(0, 1000),
+    cuts=st.lists(st.integers(0, 300), max_size=4),
+)
+def test_boards_whose_slides_differ_answer_as_their_queries_do(
+    windows: list[sb.TimeWindow], item: str, weight: str | None, late: int, seed: int,
+    cuts: list[int],
+) -> None:  # fmt: skip
+    """With rows that are late for some queries and not for others, they part, and go on alone."""
+    named = {
+        f"q{i}": sb.HeavyHitters(k=1 + i, item=item, weight=weight, time="t", window=window)
+        for i, window in enumerate(windows)
+    }
+    alone = {name: sb.Monitor(query) for name, query in named.items()}
+    together = sb.Monitor(named)
+    table = stream(seed, 300, 9, 2.0)
+    early = np.random.default_rng(seed).integers(0, late + 1, 300)
+    table = table.set_column(0, "t", pa.array(table["t"].to_numpy() - early))
+    edges = sorted({0, *cuts, 300})
+    for low, high in pairwise(edges):
+        batch = table.slice(low, high - low)
+        found = together.push(batch)
+        for name, monitor in alone.items():
+            own = monitor.push(batch)
+            assert shown([a for a in found if a.name == name]) == shown(own), name
+            counts, mine = together.stats()[name], monitor.stats()
+            for count in ("retained", "rows_late", "rows_unused", "windows_out"):
+                assert counts[count] == mine[count], (name, count)
+            id_ = table[item][low].as_py()
+            assert together.position(id_, name=name) == monitor.position(id_)
+            assert shown([together.peek(name)]) == shown([monitor.peek()])
+        together._check()
+        if seed % 2:
+            together = sb.Monitor.restore(together.snapshot())
+    end_alike(together, alone)
+
+
+MIXED = {
+    f"{size} every {slide}": sb.HeavyHitters(
+        k=3, item="n", time="t", window=sb.TimeWindow(size, slide=slide)
+    )
+    for size, slide in [(60, 10), (300, 15), (45, 10), (200, 25)]
+}
+
+
+def test_slides_that_differ_keep_one_state_and_go_on_with_it() -> None:
+    table = stream(6, 3_000, 40, 2.0).select(["t", "n"])
+    together = rank_in_parts(table.slice(0, 2_000), MIXED)
+    lists = {id(state.lists) for state in states(together)}
+    assert all(isinstance(state, RecutView) for state in states(together))
+    assert len(lists) == 1
+    (kept,) = together.board.kept_together()
+    assert kept[0] == list(MIXED)
+    again = sb.Monitor.restore(together.snapshot())
+    alone = {name: sb.Monitor(query) for name, query in MIXED.items()}
+    for monitor in alone.values():
+        monitor.push(table.slice(0, 2_000))
+    for low in range(2_000, 3_000, 250):
+        found = again.push(table.slice(low, 250))
+        for name, monitor in alone.items():
+            own = monitor.push(table.slice(low, 250))
+            assert shown([a for a in found if a.name == name]) == shown(own), name
+    again._check()
+    assert len({id(state.lists) for state in states(again)}) == 1
+
+
+def test_rows_that_are_late_for_one_query_only_make_them_part() -> None:
+    table = stream(7, 1_000, 40, 2.0).select(["t", "n"])
+    together = rank_in_parts(table, MIXED)
+    assert all(isinstance(state, RecutView) for state in states(together))
+    alone = {name: sb.Monitor(query) for name, query in MIXED.items()}
+    newest = int(table["t"].to_numpy().max())
+    later = pa.table({"t": [newest + 60 - (newest % 50)] * 3, "n": [1, 2, 3]})
+    for monitor in alone.values():
+        monitor.push(table)
+        monitor.push(later)
+    together.push(later)
+    at = newest + 60 - (newest % 50)
+    late = pa.table({"t": [at - 4, at + 1], "n": [1, 2]})
+    found = together.push(late)
+    for name, monitor in alone.items():
+        own = monitor.push(late)
+        assert shown([a for a in found if a.name == name]) == shown(own), name
+        assert together.stats()[name]["rows_late"] == monitor.stats()["rows_late"]
+    lates = {together.stats()[name]["rows_late"] for name in MIXED}
+    assert len(lates) == 2
+    assert not any(isinstance(state, RecutView) for state in states(together))

@@ -48,7 +48,9 @@ def test_every_function(algorithm: str, number: int, recurrences: int) -> None:
 
 @pytest.mark.parametrize("algorithm", EXACT)
 @pytest.mark.parametrize("combine", ["sum", "min", "max", "product"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
+)
 def test_objects_that_report_once_ever(algorithm: str, combine: str, seed: int) -> None:
     settings = conformance.FUSED | {
         "k": 2,

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.core.hashing import mix
 from skyband.kernels.frequency.counting import count_runs, grouped_keys, sum_runs
 from skyband.kernels.frequency.fsw import best
@@ -32,6 +33,7 @@ from skyband.kernels.frequency.spacesaving import (
     REMOVALS,
     list_panes,
 )
+from support.uncompiled import PARTS
 
 pytestmark = pytest.mark.nojit
 
@@ -44,8 +46,8 @@ NO_WEIGHTS = np.zeros(0, np.int64)
 
 
 def check_counts(runs: list[list[int]], raw: bool, weighted: bool) -> None:
-    hashes = np.array([h for run in runs for h in run], np.uint64)
-    weights = 1 + np.arange(len(hashes)) % 5 if weighted else NO_WEIGHTS
+    hashes = frozen(np.array([h for run in runs for h in run], np.uint64))
+    weights = frozen(1 + np.arange(len(hashes)) % 5 if weighted else NO_WEIGHTS)
     offsets = np.cumsum([0, *map(len, runs)])
     first, sums, ends = count_runs(hashes, raw, weights, offsets)
     want_first: list[int] = []
@@ -120,6 +122,7 @@ def test_a_table_is_at_most_a_quarter_full(capacity: int) -> None:
     assert places == 8 or places < 8 * capacity
 
 
+@PARTS
 @example([(0, True), (1, True), (2, True), (3, True), (0, False), (2, False)])
 @given(st.lists(st.tuples(st.sampled_from(EDGES), st.booleans()), max_size=60))
 def test_a_table_finds_what_is_in_it(steps: list[tuple[int, bool]]) -> None:
@@ -139,6 +142,7 @@ def test_a_table_finds_what_is_in_it(steps: list[tuple[int, bool]]) -> None:
     assert np.count_nonzero(table[1::2]) == len(known)
 
 
+@PARTS
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_whatever_is_removed_the_others_are_found(count: int) -> None:
     """Keys of every choice of homes at the end of a table of eight places, and at its beginning."""
@@ -158,6 +162,7 @@ def test_whatever_is_removed_the_others_are_found(count: int) -> None:
 COUNTED = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=12)
 
 
+@PARTS
 @given(COUNTED, st.randoms(use_true_random=False))
 def test_the_least_count_is_on_top(counted: list[tuple[int, int]], rng: random.Random) -> None:
     n = len(counted)
@@ -186,12 +191,14 @@ def check_heap(heap: Any, n: int, low: Any, slack: Any) -> None:
     assert all(keys[(i - 1) // 2] <= keys[i] for i in range(1, n))
 
 
+@PARTS
 def test_equal_keys_stay_where_they_are() -> None:
     heap, low, slack = np.arange(3, dtype=np.int32), np.ones(3), np.ones(3)
     sift(heap, 3, 0, low, slack)
     assert heap.tolist() == [0, 1, 2]
 
 
+@PARTS
 @given(COUNTED, st.integers(1, 5), st.booleans())
 def test_the_best_slots_and_what_ties_with_them(
     counted: list[tuple[int, int]], k: int, every: bool
@@ -253,7 +260,7 @@ def test_a_list_of_each_pane(
     stamp = np.arange(len(missing))
     pushed = Pushed(stamp, hashes, weights, offsets, known, counts, errors, known_offsets, missing)
     found, row, value, absent, lacks, ends = list_panes(
-        pushed, capacity, cells, words, shift, total
+        Pushed(*map(frozen, pushed)), capacity, cells, words, shift, total
     )
     for number, (each, _, pane) in enumerate(panes):
         lost = int(missing[number])

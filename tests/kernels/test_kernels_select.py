@@ -17,6 +17,7 @@ from skyband.arrays import Ints
 from skyband.kernels.core.sorting import kth_greatest
 from skyband.kernels.topk.select import select_runs
 from support.key_patterns import PATTERNS
+from support.uncompiled import PARTS
 
 DTYPES = ("f8", "f4", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1")
 NO_TIE = np.empty(0, np.int64)
@@ -137,6 +138,7 @@ def test_a_cut_at_zero_takes_both_zeros(dtype: str) -> None:
                 check_selection(score, NO_TIE, [0, 200, 400, 600], k, largest)
 
 
+@PARTS
 @pytest.mark.nojit
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.data())
 def test_the_kth_greatest(numbers: list[int], data: st.DataObject) -> None:

@@ -11,23 +11,11 @@ from hypothesis import strategies as st
 
 from skyband.kernels.core.patient import patient
 from skyband.kernels.skyline.local_sky import local_update as compiled
+from support.skyline_cases import SMALL, Point, array, beats
 
 pytestmark = pytest.mark.nojit
 
 local_update = patient(compiled)
-
-Point = tuple[int, ...]
-SMALL = st.tuples(*[st.integers(0, 2)] * 3)
-
-
-def beats(a: Point, b: Point) -> bool:
-    return a != b and all(x >= y for x, y in zip(a, b, strict=True))
-
-
-def array(
-    points: list[Point], dimensions: int = 2
-) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    return np.array(points, np.int64).reshape(len(points), dimensions)
 
 
 @given(

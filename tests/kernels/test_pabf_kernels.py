@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,8 +26,9 @@ from skyband.kernels.topk.pabf_merge import (
     local_merge,
     reserve,
 )
+from support.uncompiled import UNCOMPILED
 
-pytestmark = pytest.mark.nojit
+pytestmark = UNCOMPILED
 
 WHOLE = 3
 """Keys that one level holds."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.core.hashing import mix
 from skyband.kernels.frequency.item_heap import table_size
 from skyband.kernels.frequency.pushed import Pushed
@@ -55,7 +56,9 @@ def listed(panes: list[str], capacity: int) -> tuple[Any, ...]:
     )  # fmt: skip
     words, shift = table_size(capacity)
     total = np.zeros(COUNTS, np.int64)
-    found, row, value, absent, lacks, ends = list_panes(pushed, capacity, 1, words, shift, total)
+    found, row, value, absent, lacks, ends = list_panes(
+        Pushed(*map(frozen, pushed)), capacity, 1, words, shift, total
+    )
     item_of = {hash_: item for item, hash_ in hash_of.items()}
     lists = [
         sorted((item_of[int(found[i])], int(row[i]), *value[i].tolist()) for i in range(a, b))
@@ -98,7 +101,9 @@ def test_items_that_were_counted_before_are_not_raised() -> None:
     )  # fmt: skip
     words, shift = table_size(3)
     total = np.zeros(COUNTS, np.int64)
-    found, row, value, absent, lacks, _ = list_panes(pushed, 3, 1, words, shift, total)
+    found, row, value, absent, lacks, _ = list_panes(
+        Pushed(*map(frozen, pushed)), 3, 1, words, shift, total
+    )
     assert found.tolist() == keys
     assert row.tolist() == [0, 1, 2]
     assert value.tolist() == [[5, 1], [4, 0], [3, 2]]

@@ -21,6 +21,8 @@ from skyband.kernels.skyline.dominance import (
     sort_keys,
 )
 from skyband.kernels.skyline.stabsky import ALWAYS, Members, stab_fold, stab_follow, stab_read
+from support.skyline_cases import SMALL, Point, array, beats
+from support.uncompiled import PARTS
 
 pytestmark = pytest.mark.nojit
 
@@ -28,22 +30,9 @@ FAR = 1 << 60  # neighbours this far out are one and the same float
 POINTS = st.lists(
     st.tuples(*[st.sampled_from([0, 1, 2, 3, FAR, FAR + 1, FAR + 2])] * 2), max_size=10
 )
-Point = tuple[int, ...]
 
 
-def beats(a: Point, b: Point) -> bool:
-    return a != b and all(x >= y for x, y in zip(a, b, strict=True))
-
-
-def array(
-    points: list[Point], dimensions: int = 2
-) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    return np.array(points, np.int64).reshape(len(points), dimensions)
-
-
-SMALL = st.tuples(*[st.integers(0, 2)] * 3)
-
-
+@PARTS
 @given(SMALL, SMALL)
 def test_dominance_of_two_points(a: Point, b: Point) -> None:
     pair = array([a, b], 3)
@@ -52,6 +41,7 @@ def test_dominance_of_two_points(a: Point, b: Point) -> None:
     assert dominates(pair, 0, pair, 1) == beats(a, b)
 
 
+@PARTS
 def test_keys_that_sort_points() -> None:
     points = array([(9, 9), (0, 10), (5, 0), (10, 5), (9, 9)])
     keys = np.full(5, 7.0)
@@ -61,12 +51,14 @@ def test_keys_that_sort_points() -> None:
     assert keys.tolist() == [0.0, 1.0, 0.5, 1.5, 7.0]
 
 
+@PARTS
 def test_segments_of_both_sides_differ() -> None:
     both = {int(mixed(np.int64(a), np.int64(b))) for a in range(4) for b in range(4)}
     assert len(both) == 16
     assert mixed(0, 3) == 3
 
 
+@PARTS
 @given(st.lists(POINTS, max_size=4))
 def test_the_skyline_of_each_run(runs: list[list[Point]]) -> None:
     points = array([point for run in runs for point in run])
@@ -86,6 +78,7 @@ def test_the_skyline_of_each_run(runs: list[list[Point]]) -> None:
     assert ends[0] == 0
 
 
+@PARTS
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_dominated_point_with_an_equal_key_goes(place: int) -> None:
     # As floats the first and the last one are equal, so that their keys are.
@@ -98,6 +91,7 @@ def test_a_dominated_point_with_an_equal_key_goes(place: int) -> None:
     assert ends.tolist() == [0, 3]
 
 
+@PARTS
 def test_comparisons_are_counted() -> None:
     counts = np.zeros(1, np.int64)
     # The best of the first four dominates all; of the other three none dominates another.
@@ -154,7 +148,9 @@ def test_windows_of_stabsky(stream: list[tuple[int, int, Point]], size: int, tur
         stamps = np.array([pane for pane, _ in mine], np.int64)
         ends = np.arange(low + 1, high + 1)[: None if turn == turns - 1 else -1]
         before = len(m.pane) - len(new)
-        kept, found, cuts = stab_fold(m, before, offsets, stamps, ends - size, ends, counts)
+        kept, found, cuts = stab_fold(
+            m, before, offsets, stamps, ends - size, ends, ends - size, counts
+        )
         for number, end in enumerate(ends.tolist()):
             read = found[cuts[number] : cuts[number + 1]].tolist()
             assert sorted(read) == definition(rows, end - size, end), (end - size, end)
@@ -235,6 +231,7 @@ def test_the_first_rows_have_been_there_always() -> None:
         np.array([0, 1]),
         np.zeros(0, np.int64),
         np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
         counts,
     )
     assert kept == 2
@@ -252,10 +249,10 @@ def test_an_edge_is_counted_for_each_of_equal_rows() -> None:
     ]
     counts = np.zeros(4, np.int64)
     m, none = joined(empty_members(), rows, [*range(6)]), np.zeros(0, np.int64)
-    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, counts)
+    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, none, counts)
     assert m.parent.tolist() == [-1, 0, 0, 0, -1, -1]
     assert counts.tolist() == [1, 0, 0, 3], "only the first of equal rows is compared"
     m = joined(empty_members(), [(0, 1, (1, 1, 1)), *rows[1:]], [*range(6)])
-    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, counts := 0 * counts)
+    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, none, counts := 0 * counts)
     assert m.parent.tolist() == [-1, -1, -1, -1, 0, 0]
     assert counts.tolist() == [1, 0, 0, 2]

@@ -33,8 +33,9 @@ from skyband.kernels.uncertain.queue import (
     used,
 )
 from skyband.kernels.uncertain.types import KEEP, Readings, Rule
+from support.uncompiled import UNCOMPILED
 
-pytestmark = pytest.mark.nojit
+pytestmark = UNCOMPILED
 
 CHANCES = st.lists(st.sampled_from([0.125, 0.25, 0.5, 0.75, 1.0]), max_size=9)
 

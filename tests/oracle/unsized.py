@@ -19,38 +19,35 @@ GONE = 1000
 FORGOTTEN = 20
 
 
+class CutAtEnds:
+    """Panes are cut at the ends, as those of a tumbling window."""
+
+    slide: int
+
+    @property
+    def size(self) -> int:
+        return self.slide
+
+    @property
+    def step(self) -> int:
+        return self.slide
+
+
 @dataclass(frozen=True)
-class DecayWindow:
+class DecayWindow(CutAtEnds):
     half_life: int
     slide: int
     lateness: int = 0
     offset: int = 0
     since = None
 
-    @property
-    def size(self) -> int:
-        """Panes are cut at the ends, as those of a tumbling window."""
-        return self.slide
-
-    @property
-    def step(self) -> int:
-        return self.slide
-
 
 @dataclass(frozen=True)
-class LandmarkWindow:
+class LandmarkWindow(CutAtEnds):
     slide: int
     since: int | None = None
     lateness: int = 0
     offset: int = 0
-
-    @property
-    def size(self) -> int:
-        return self.slide
-
-    @property
-    def step(self) -> int:
-        return self.slide
 
 
 def live_rows(events: Iterable[Row], window: Any, end: int) -> list[Row]:

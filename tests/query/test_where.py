@@ -42,7 +42,7 @@ def chosen(kind: str, number: int, where: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("kind", "number", "where"), CASES)
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_time_windows(kind: str, number: int, where: dict[str, Any], data: st.DataObject) -> None:
     window = data.draw(streams.time_windows())
     asked = chosen(kind, number, where)
@@ -54,7 +54,7 @@ def test_time_windows(kind: str, number: int, where: dict[str, Any], data: st.Da
 
 @pytest.mark.parametrize(("kind", "number", "where"), CASES)
 @given(data=st.data())
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_count_windows(kind: str, number: int, where: dict[str, Any], data: st.DataObject) -> None:
     window = data.draw(streams.count_windows())
     asked = chosen(kind, number, where)

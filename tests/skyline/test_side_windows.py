@@ -45,7 +45,7 @@ def side_windows(draw: st.DrawFn) -> oracle.SideWindows:
 @pytest.mark.nojit
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_every_answer_and_every_peek(algorithm: str, data: st.DataObject) -> None:
     window = data.draw(side_windows())
     own = {"algorithm": algorithm, "options": conformance.OPTIONS.get(algorithm, {})}

@@ -66,7 +66,7 @@ def keeps(window: Any, query: dict[str, Any], stream: streams.Stream, restarts: 
 @pytest.mark.nojit
 @pytest.mark.parametrize("number", SECTIONS)
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_time_windows(number: int, data: st.DataObject) -> None:
     window = data.draw(streams.time_windows())
     stream = data.draw(streams.streams(max_rows=16, lateness=window.lateness))
@@ -76,7 +76,7 @@ def test_time_windows(number: int, data: st.DataObject) -> None:
 @pytest.mark.nojit
 @pytest.mark.parametrize("number", SECTIONS)
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_count_windows(number: int, data: st.DataObject) -> None:
     window = data.draw(streams.count_windows())
     stream = data.draw(streams.streams(max_rows=16))
@@ -85,13 +85,15 @@ def test_count_windows(number: int, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("pattern", streams.PATTERNS)
 @pytest.mark.parametrize("score_type", list(streams.SCORE_TYPES))
-def test_streams_of_many_panes(pattern: str, score_type: str) -> None:
+@pytest.mark.parametrize("shift", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
+def test_streams_of_many_panes(pattern: str, score_type: str, shift: int) -> None:
+    """Settings take turns; with all shifts, every stream is read with each of them."""
     stream = streams.stream(
         5, 300, pattern=pattern, score_type=score_type, lateness=5, step=2, gap=40, batches=9
     )
-    for query in SETTINGS[:3]:
-        keeps(oracle.TimeWindow(30, 7, lateness=5), query, stream, restarts=True)
-        keeps(oracle.CountWindow(60, 4), query, stream, restarts=False)
+    turn = streams.PATTERNS.index(pattern) + list(streams.SCORE_TYPES).index(score_type) + shift
+    keeps(oracle.TimeWindow(30, 7, lateness=5), SETTINGS[turn % 3], stream, restarts=True)
+    keeps(oracle.CountWindow(60, 4), SETTINGS[(turn + 1) % 3], stream, restarts=False)
 
 
 @pytest.mark.parametrize("number", SECTIONS)

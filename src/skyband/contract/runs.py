@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,17 @@ from skyband.data.columns import plain, take
 from skyband.data.ipc import column_from, column_to_array
 from skyband.data.packing import pack, unpack
 
-__all__ = ["Column", "Part", "Runs", "expand", "offsets_of", "pick", "places", "run_starts"]
+__all__ = [
+    "Column",
+    "PaneFeed",
+    "Part",
+    "Runs",
+    "expand",
+    "offsets_of",
+    "pick",
+    "places",
+    "run_starts",
+]
 
 Column = Any
 """A numpy array or an Arrow array; ``Any`` because pyarrow has no type hints."""
@@ -273,3 +283,14 @@ class Runs:
         header, arrays = unpack(blob)
         names: Any = header["extra"]
         return Runs.from_flat(header, arrays), {n: arrays[f"extra/{n}"] for n in names}
+
+
+class PaneFeed(Protocol):
+    """Sealed panes of several queries, between the cuts of all of them."""
+
+    def upto(self, time: int) -> Runs | None:
+        """Hand over the panes that begin before ``time``, stamped with that; each only once."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what it holds."""

@@ -33,6 +33,7 @@ from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.contract.checks import QuickTests, check_names
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Runs
+from skyband.contract.together import Together
 from skyband.data.arrow_store import check_keepable
 from skyband.data.flat_state import Parts, bytes_of, load, save
 from skyband.data.time_axis import TimeAxis
@@ -44,7 +45,7 @@ __all__ = ["Synopsis"]
 Q = TypeVar("Q", bound=Query)
 
 
-class Synopsis(ABC, Generic[Q]):
+class Synopsis(Together, ABC, Generic[Q]):
     """The state of one algorithm for one query; the table above lists what it must implement."""
 
     # Capabilities: what only some algorithms can do. Each class declares its own.
@@ -203,24 +204,6 @@ class Synopsis(ABC, Generic[Q]):
     def narrowed(self, runs: Runs) -> Runs:
         """Summaries for this query's k, from those made for a greater k; by default, the same."""
         return runs
-
-    @classmethod
-    def unites(cls, query: Any) -> bool:
-        """Whether queries that also have the same panes and lateness as this one keep one state.
-
-        Only if the class declares ``shares_summaries``; by default, each has its own.
-        """
-        return False
-
-    def unite(self, others: Sequence[Any]) -> None:
-        """Keep one state with others of this class, which see the same panes from now on.
-
-        Each still answers, and saves, only what is its own. It may leave all as they are, if their
-        columns or their states do not allow it.
-        """
-
-    def part(self) -> None:
-        """Undo ``unite`` for this synopsis: it may see other panes than the others from now on."""
 
     @abstractmethod
     def combine(self, runs: Runs) -> Runs:

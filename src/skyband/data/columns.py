@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from skyband.arrays import Array
 from skyband.errors import SchemaError
+from skyband.kernels.core.borrow import frozen
 
 Positions = NDArray[np.signedinteger[Any]]
 
@@ -50,6 +51,12 @@ _VIEW_IDS = {kind.id for kind in _VIEWS}
 def native_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
     """The numpy dtype in which a number, bool or time is stored; None for other types."""
     return _BY_ID.get(kind.id)
+
+
+def is_number_type(kind: pa.DataType) -> bool:
+    """Whether values are numbers: integers, floats or decimals."""
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
 
 
 def is_bare(kind: pa.DataType) -> bool:
@@ -119,8 +126,20 @@ def to_arrow(values: Array) -> pa.Array:
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """A batch without rows."""
+    """A batch without rows; ValueError if a type is damaged."""
+    for field in schema:
+        _refuse_union_of_nothing(field.name, field.type)
     return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
+
+
+def _refuse_union_of_nothing(name: str, kind: pa.DataType) -> None:
+    """Arrays of such a type end the process."""
+    if not pa.types.is_nested(kind):
+        return
+    if pa.types.is_union(kind) and not kind.num_fields:
+        raise ValueError(f"column {name!r} is a union of no types")
+    for i in range(kind.num_fields):
+        _refuse_union_of_nothing(name, kind.field(i).type)
 
 
 def empty_table(schema: pa.Schema) -> pa.Table:
@@ -187,14 +206,11 @@ def _view(buffer: pa.Buffer | None, dtype: np.dtype[Any], offset: int, count: in
         view = np.zeros(0, dtype)
     else:
         view = np.frombuffer(buffer, dtype, count, offset * dtype.itemsize)
-    view.flags.writeable = False  # always, so that kernels are compiled only once
-    return view
+    return frozen(view)
 
 
 def _bits(buffer: pa.Buffer | None, offset: int, count: int) -> NDArray[np.uint8]:
     first = offset // 8
     octets = _view(buffer, np.dtype(np.uint8), first, (offset + count + 7) // 8 - first)
     skip = offset % 8
-    bits = np.unpackbits(octets, bitorder="little", count=skip + count)[skip:]
-    bits.flags.writeable = False
-    return bits
+    return frozen(np.unpackbits(octets, bitorder="little", count=skip + count)[skip:])

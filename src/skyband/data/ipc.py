@@ -9,7 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["column_from", "column_to_array", "table_from", "table_to_array", "table_to_bytes"]
+__all__ = [
+    "column_from",
+    "column_to_array",
+    "schema_from",
+    "table_from",
+    "table_to_array",
+    "table_to_bytes",
+]
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -24,10 +31,15 @@ def table_to_array(table: pa.Table) -> Bytes:
     return np.frombuffer(_written(table.schema, table.to_batches()), np.uint8)
 
 
-def table_from(data: bytes | Bytes) -> pa.Table:
+def table_from(data: bytes | memoryview | Bytes) -> pa.Table:
     """Read a table from an Arrow stream."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
+
+
+def schema_from(data: bytes | Bytes) -> pa.Schema:
+    """Read a schema from what ``Schema.serialize`` wrote."""
+    return pa.ipc.read_schema(pa.py_buffer(data))
 
 
 def column_to_array(values: pa.Array) -> Bytes:

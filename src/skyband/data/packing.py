@@ -27,6 +27,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skyband.arrays import Saved, State
+from skyband.data.ipc import schema_from
 from skyband.errors import EngineError
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
@@ -125,7 +126,7 @@ def schema_to_array(schema: pa.Schema) -> NDArray[np.uint8]:
 def schema_from_array(array: NDArray[np.uint8]) -> pa.Schema:
     """The inverse of `schema_to_array`."""
     try:
-        return pa.ipc.read_schema(pa.py_buffer(np.ascontiguousarray(array)))
+        return schema_from(np.ascontiguousarray(array))
     except (pa.ArrowException, OSError) as error:
         raise EngineError(
             f"the schema in the snapshot cannot be read ({error}); take a new snapshot"

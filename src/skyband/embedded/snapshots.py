@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from skyband.contract.runs import Runs
 from skyband.data.packing import pack, prefixed, schema_from_array, schema_to_array, under, unpack
 from skyband.data.time_axis import window_value
 from skyband.engine.board import BoardSession
@@ -33,7 +34,20 @@ def snapshot_of(board: BoardSession) -> bytes:
         headers[str(name)], own = _parts(session)
         arrays |= prefixed(f"{i}/", own)
     header: dict[str, Any] = {"snapshot": BOARD_VERSION, "rows_in": board.rows_in, "board": headers}
+    for i, (names, runs) in enumerate(board.kept_together()):
+        told, own = runs.flat()
+        header.setdefault("together", []).append({"queries": names, "panes": told})
+        arrays |= prefixed(f"together{i}/", own)
     return pack(header, arrays)
+
+
+def _restore_together(
+    board: BoardSession, header: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> None:
+    """What queries keep together is saved beside the state of each, which is complete, too."""
+    for i, each in enumerate(header.get("together", ())):
+        runs = Runs.from_flat(each["panes"], under(arrays, f"together{i}/"))
+        board.keep_together(each["queries"], runs)
 
 
 def _parts(session: Session) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -78,6 +92,7 @@ def restored(
     board = make(queries, first["on_bad"], first["idle"], apart=apart)
     for i, (name, each) in enumerate(header["board"].items()):
         _restore(board.sessions[name], each, under(arrays, f"{i}/"))
+    _restore_together(board, header, arrays)
     board.rows_in = header["rows_in"]
     return board
 
@@ -117,6 +132,7 @@ def resumed(
     for i, (name, each) in enumerate(told.items()):
         if name in kept:
             _restore(board.sessions[name], each, under(arrays, f"{i}/"))
+    _restore_together(board, header, arrays)
     board.rows_in = header["rows_in"]
     firsts = {name: _edge(board.sessions[name], board.join(name)) for name in added}
     return board, Changed(firsts, [name for name in told if name not in kept])

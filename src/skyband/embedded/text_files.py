@@ -155,8 +155,8 @@ class JsonFile:
             )
             if typed:
                 return sound(_parsed(text, _projection(seen.schema, names)))
-        except (pa.ArrowException, SchemaError):
-            pass  # a later line may have more columns or other types
+        except (pa.ArrowException, SchemaError, UnicodeDecodeError):
+            pass  # a later line may have more columns or other types; names may be no text
         return self._checked(lambda: _parsed(text, None))
 
     def _checked(self, read: Callable[[], pa.Table]) -> pa.Table:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
+from skyband.contract.runs import Runs
 from skyband.data.memo import one_batch
 from skyband.engine.chunks import as_table, chunks_of
 from skyband.engine.clocks import TimeClock
@@ -110,8 +111,9 @@ class BoardSession:
 
     def push(self, data: Any) -> list[Answers]:
         """Take a batch, or a mapping from source to batch; return the answers, query by query."""
-        short = [session.small for session in self.sessions.values()]
-        if all(short) and not isinstance(data, Mapping):
+        ready = all(family.ready for family in self._families.values())
+        short = [session.small for session in self.sessions.values()] if ready else []
+        if short and all(short) and not isinstance(data, Mapping):
             if not isinstance(data, (pa.Table, pa.RecordBatch)):
                 data = as_table(data)
             found = self._push_small(data, [each for each in short if each is not None])
@@ -194,6 +196,8 @@ class BoardSession:
 
     def flush(self) -> list[Answers]:
         """End the stream: answer all windows up to the first window end after the last row."""
+        for family in self._families.values():
+            family.settle()
         return self._moved(lambda: ((name, s.flushing()) for name, s in self.sessions.items()))
 
     def refuse_bad(self, table: pa.Table) -> None:
@@ -255,6 +259,8 @@ class BoardSession:
         """Forget all rows and columns, to read the sources again from their beginning."""
         for session in self.sessions.values():
             session.restart()
+        for first, family in self._families.items():  # its queries may have parted
+            self._families[first] = Family(family.sessions)
         self.rows_in = 0
 
     # State -------------------------------------------------------------------------------------
@@ -267,6 +273,23 @@ class BoardSession:
         added = ("windows_out", "retained", "state_bytes")
         common = {name: sum(stats[name] for stats in each.values()) for name in added}
         return {"rows_in": self.rows_in, **common, **{str(n): stats for n, stats in each.items()}}
+
+    def kept_together(self) -> list[tuple[list[str], Runs]]:
+        """What queries keep together whose state takes a feed, and their names, for a snapshot."""
+        return [
+            ([str(each.sessions[i].name) for i in names], found[names[0]])
+            for each in self._families.values()
+            if (found := each.kept_together())
+            for names in each.fed
+            if names[0] in found
+        ]
+
+    def keep_together(self, names: Collection[str], runs: Runs) -> None:
+        """Let queries go on with what they kept together, if those that are left still do."""
+        for each in self._families.values():
+            for places in each.fed:
+                if {each.sessions[i].name for i in places} <= set(names):
+                    each.saved[places[0]] = runs
 
     def check(self) -> None:
         """Assert every invariant; only tests call it."""

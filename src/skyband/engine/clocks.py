@@ -14,11 +14,14 @@ import numpy as np
 
 from skyband.arrays import Ints
 from skyband.contract.runs import expand
+from skyband.errors import EngineError
 from skyband.window import Panes
 
 __all__ = ["CountClock", "TimeClock", "windows_due"]
 
 NEVER = np.iinfo(np.int64).min
+_MOST_WINDOWS = 1 << 28
+"""How many windows one push may answer; their numbers alone take 2 GB."""
 
 
 def windows_due(
@@ -56,6 +59,11 @@ def windows_due(
     if pending is not None:
         first[0] += 1
     lengths = np.maximum(last - first + 1, 0)
+    if lengths.sum(dtype=np.float64) > _MOST_WINDOWS:
+        raise EngineError(
+            f"{int(lengths.sum(dtype=np.float64)):,} windows end at once, more than fit into "
+            "memory; use a longer slide, or look for rows whose times are wrong"
+        )
     return expand(first, lengths)
 
 

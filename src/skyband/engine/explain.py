@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from skyband import registry
-from skyband.engine.sharing import families, finest, sharing_key, unions
+from skyband.engine.who_shares import (
+    can_unite,
+    cuts_of,
+    families,
+    finest,
+    model_of,
+    sharing_key,
+    unions,
+)
 from skyband.query.base import Query
 from skyband.query.board import Board, board_of
 from skyband.window import CountWindow
@@ -37,7 +45,7 @@ def explain(query_or_board: Query | Board) -> str:
 
 def _lines(query: Query) -> list[str]:
     algorithm = registry.choose(query)
-    model = registry.load(query.kind, algorithm)
+    model = model_of(query)
     hidden = ("kind", "window", "algorithm", "options")
     given = {n: v for n, v in query.spec().items() if n not in hidden and v not in (None, [], {})}
     plain = {name: value for name, value in given.items() if not _is_default(query, name)}
@@ -83,14 +91,26 @@ def _text(value: Any) -> str:
 def _state_of(name: Any, queries: Mapping[Any, Query], family: list[Any]) -> str:
     """With which queries of its family one keeps its state, for algorithms that can do that."""
     query = queries[name]
+    state = model_of(query).state_name
     union = next((names for names in unions(queries, family) if name in names), None)
     if union is not None:
         others = ", ".join(each for each in union if each != name)
         whole = ", if weights are whole numbers" if getattr(query, "weight", None) else ""
-        return f"; keeps one set of pane counts with {others}{whole}"
-    if registry.load(query.kind, registry.choose(query)).unites(query):
-        return "; keeps its own counts: no other has the same panes and lateness"
-    return ""
+        mixed = len({cuts_of(queries[each]) for each in union}) > 1
+        cut = ", cut wherever a window of any of them begins or ends" if mixed else ""
+        return f"; keeps one {state} with {others}{cut}{whole}"
+    own = state.split()[-1]
+    if can_unite(query):
+        return f"; keeps its own {own}: no other has the same lateness and panes that fit"
+    if state == "state":
+        return f"; keeps its own state, as each query by {registry.choose(query)} does"
+    if query.groups:
+        return f"; keeps its own {own}, as each query with groups does"
+    return f"; keeps its own {own}, as its window has {_odd(query)}"
+
+
+def _odd(query: Query) -> str:
+    return "gaps between its slides" if query.window.panes.gaps else "a single pane"
 
 
 def sharing_of(name: Any, queries: Mapping[Any, Query]) -> str:
@@ -112,7 +132,7 @@ def sharing_of(name: Any, queries: Mapping[Any, Query]) -> str:
         return "reads by itself: no other query differs from it only in k and window"
     if isinstance(queries[name].window, CountWindow):
         return "reads by itself: only queries over time windows share"
-    algorithm = registry.choose(queries[name])
-    if not registry.load(queries[name].kind, algorithm).shares_summaries:
+    if not model_of(queries[name]).shares_summaries:
+        algorithm = registry.choose(queries[name])
         return f"reads by itself: {algorithm} does not share its summaries"
     return "reads by itself: this kind of window does not share"

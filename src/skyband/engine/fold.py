@@ -141,7 +141,29 @@ class Fold:
 
     def begin_counts(self, groups: Ints, before: Ints) -> Step | None:
         """Seal the panes that these groups have filled since their counts were ``before``."""
-        return self._count_step(groups, before)
+        upto = self.panes.pane_of(self.count.counts)
+        if not self.groups.names and self.open.least >= int(upto[0]):
+            slide, now = self.panes.slide, int(self.count.counts[0])
+            if not len(before) or int(before[0]) // slide == now // slide:
+                return None
+        _, whole, rest = self.open.split(lambda runs: runs.stamp < upto[runs.group])
+        sealed, _ = self._admitted(whole)
+        self.open.keep(rest)
+        numbers, owners = self.count.due(groups, before)
+        if sealed is None and not len(numbers):
+            return None
+        self.totals.add(sealed)
+        ranks = self.groups.ranks
+        order = np.lexsort((ranks[owners], numbers))
+        numbers, owners = numbers[order], owners[order]
+        windows = Windows(
+            numbers,
+            np.maximum(self.panes.first_pane(numbers), 0),
+            self.panes.end_pane(numbers),
+            ranks,
+            owners.astype(np.int32) if self.groups.names else None,
+        )
+        return Step(windows, self.open.blank if sealed is None else sealed)
 
     def folded(self, step: Step | None) -> Runs | None:
         """Fold the sealed panes of a step; return the finished rows of the windows that it ends."""
@@ -202,31 +224,6 @@ class Fold:
         folded = self.open.blank if admitted is None else admitted
         return Step(windows, folded, ahead, mended, faults)
 
-    def _count_step(self, groups: Ints, before: Ints) -> Step | None:
-        upto = self.panes.pane_of(self.count.counts)
-        if not self.groups.names and self.open.least >= int(upto[0]):
-            slide, now = self.panes.slide, int(self.count.counts[0])
-            if not len(before) or int(before[0]) // slide == now // slide:
-                return None
-        _, whole, rest = self.open.split(lambda runs: runs.stamp < upto[runs.group])
-        sealed, _ = self._admitted(whole)
-        self.open.keep(rest)
-        numbers, owners = self.count.due(groups, before)
-        if sealed is None and not len(numbers):
-            return None
-        self.totals.add(sealed)
-        ranks = self.groups.ranks
-        order = np.lexsort((ranks[owners], numbers))
-        numbers, owners = numbers[order], owners[order]
-        windows = Windows(
-            numbers,
-            np.maximum(self.panes.first_pane(numbers), 0),
-            self.panes.end_pane(numbers),
-            ranks,
-            owners.astype(np.int32) if self.groups.names else None,
-        )
-        return Step(windows, self.open.blank if sealed is None else sealed)
-
     def windows(self, numbers: Ints) -> Windows:
         """The time windows with these numbers."""
         first, end = self.panes.first_pane(numbers), self.panes.end_pane(numbers)
@@ -251,7 +248,6 @@ class Fold:
         ends, starts = self.panes.end_of(windows.number), self.panes.start_of(windows.number)
         edges = (np.maximum(starts, 0) if self.counting else starts), ends
         totals = self.totals.of(windows)
-        self.totals.expire(windows, self.count.counts)
         later = self.open.waiting is not None  # small pushes, of whose answers few may be read
         answers = answers_of(self.shape, runs, windows, edges, totals, self._before, later)
         self._before = self._before | answers.last() if self.counting else answers.last()
@@ -271,7 +267,11 @@ class Fold:
         return answer_schema(self.shape)
 
     def forget(self, windows: Windows) -> None:
-        """Free the groups without live rows, if the groups have doubled since the last time."""
+        """Drop what only these windows needed.
+
+        Groups without live rows are freed if the groups have doubled since the last time.
+        """
+        self.totals.expire(windows, self.count.counts)
         if self.counting:
             return  # groups of a count window are never forgotten
         gone = self.live.expired(int(windows.first[-1]))

@@ -52,6 +52,9 @@ def make_moves(moves: Sequence[Move]) -> list[Answers | None]:
         for move in moves:
             with move.session.named():
                 steps.append(move.begin(move.fold))
+        for move, step in zip(moves, steps, strict=True):
+            if step is not None and len(moves) > 1:
+                move.fold.synopsis.expect(marks, step.windows)
         finished: list[Any] = [None] * len(moves)
         for i in order:
             with moves[i].session.named():

@@ -68,6 +68,8 @@ class OpenPanes:
         """A summary without panes, kept for its columns; None until the first summary."""
         self.waiting: Unsettled | None = None
         """Rows that are summarised as soon as the pieces are read."""
+        self.fed: Callable[[Any], None] | None = None
+        """Called with the rows that waited, as read by the intake, when they are summarised."""
         self.together: Combined | None = None
         """Shared with queries that combine the same summaries in the same way, if there are any."""
         self._settled = 0
@@ -204,7 +206,16 @@ class OpenPanes:
 
     def _merged(self, many: Sequence[Runs]) -> Runs:
         runs = Runs.concat(many).ordered()
-        return self._combine(runs) if len(runs) > 1 and runs.repeats.any() else runs
+        repeats = np.flatnonzero(runs.repeats)
+        if not len(repeats):
+            return runs
+        # Chunks of one batch usually share one pane, which is then all there is to combine.
+        first, last = int(repeats[0]) - 1, int(repeats[-1]) + 1
+        shared = runs.slice(first, last)
+        if 2 * _rows(shared) > _rows(runs):
+            return self._combine(runs)
+        around = runs.slice(0, first), self._combine(shared), runs.slice(last, len(runs))
+        return Runs.concat([part for part in around if len(part)])
 
     def _settle(self) -> None:
         self.pieces = [self._combined(self.pieces)]

@@ -103,5 +103,5 @@ class SummarySession(Session):
         return self._fold.answer(partials, self._fold.windows(numbers))
 
     def forget(self, windows: Windows) -> None:
-        """Free the groups without live rows, once these windows have been answered elsewhere."""
+        """Drop what only these windows needed, once they have been answered elsewhere."""
         self._fold.forget(windows)

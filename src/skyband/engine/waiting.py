@@ -35,6 +35,7 @@ from skyband.data.time_axis import TimeAxis
 from skyband.engine.clocks import NEVER
 from skyband.engine.intake import Taken, place_rows
 from skyband.engine.placement import Arrivals, place_in_order
+from skyband.kernels.core.borrow import frozen
 
 if TYPE_CHECKING:
     from skyband.engine.fold import Fold
@@ -201,6 +202,8 @@ class Waiting:
         """Summarise the rows and hand them to the open panes."""
         if not self.rows:
             return
+        if self.fold.open.fed is not None:
+            self.fold.open.fed(self._taken(self.fold.synopsis.axes[self.source]))
         runs = self.fold.synopsis.summarise(self._placed())
         self.rows, self._pushes, self.least = 0, 0, _BEYOND
         self._plan = None  # the next rows get stores of their own: a mark may refer to these
@@ -211,17 +214,20 @@ class Waiting:
         axis = None if fold.counting else fold.synopsis.axes[source]
         if self.least == self._most and not fold.groups.names:
             return self._one_run(axis)
-        batch = self._batch()
         if axis is None:
-            arrivals = Arrivals(self._first, self.rows)
+            arrivals, batch = Arrivals(self._first, self.rows), self._batch()
             placed = place_in_order(source, batch, arrivals, None, fold.panes, fold.groups, NEVER)
         else:
-            ticks = axis.ticks(batch.column(axis.name))
-            in_order = bool((ticks[1:] >= ticks[:-1]).all())
-            taken = Taken(source, batch, ticks, self.rows, None, None, in_order)
-            placed = place_rows(taken, axis, fold.panes, fold.groups, NEVER)
+            placed = place_rows(self._taken(axis), axis, fold.panes, fold.groups, NEVER)
         assert placed.rows is not None
         return placed.rows
+
+    def _taken(self, axis: TimeAxis) -> Taken:
+        """The rows with their times."""
+        batch = self._batch()
+        ticks = axis.ticks(batch.column(axis.name))
+        in_order = bool((ticks[1:] >= ticks[:-1]).all())
+        return Taken(self.source, batch, ticks, self.rows, None, None, in_order)
 
     def _one_run(self, axis: TimeAxis | None) -> Rows:
         """All rows, which belong to one pane and one group."""
@@ -229,8 +235,7 @@ class Waiting:
         values: dict[str, Array] = {}
         for name, store in zip(self._plan.names, self._stores, strict=True):
             if store is not None:
-                values[name] = view = store[: self.rows]
-                view.flags.writeable = False  # as all columns, so that kernels are compiled once
+                values[name] = frozen(store[: self.rows])
         runs = np.array([self.least]), np.zeros(1, np.int32), np.array([0, self.rows])
         times = None if axis is None else axis.native_of_values(values[axis.name])
         arrival = np.array([self._first]) if axis is None else None

@@ -45,7 +45,7 @@ from skyband.window import CountWindow
 
 __all__ = ["ONE_EACH", "FrequencySynopsis"]
 
-ONE_EACH = np.zeros(0, np.int64)
+ONE_EACH = frozen(np.zeros(0, np.int64))
 """Stands for the weights of rows that count one each."""
 
 
@@ -136,7 +136,10 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         return hashes if rows.index is None else hashes[rows.index]
 
     def weighed(self, rows: Rows) -> tuple[Array, Array | None]:
-        """Weights in run order, and the total of each run; None if rows have no weights."""
+        """Weights in run order, and the total of each run; None if rows have no weights.
+
+        Weights that decay are those at the end of the row's pane.
+        """
         if self.query.weight is None:
             return ONE_EACH, None
         weights = frozen(rows.numpy(self.query.weight).astype(self.dtype, copy=False))

@@ -65,7 +65,7 @@ class DecayedCounts(RunningCounts):
 
     # Summaries --------------------------------------------------------------------------------
 
-    def weights_of(self, rows: Rows) -> tuple[Array, Array | None]:
+    def weighed(self, rows: Rows) -> tuple[Array, Array | None]:
         ends = np.repeat(self.decay.panes.pane_end(rows.pane), rows.lengths)
         weights = self.decay.weights(rows.tie, ends)
         if self.query.weight is not None:
@@ -175,7 +175,7 @@ class DecayedCounts(RunningCounts):
         # Of those, only the items that are not in the state.
         live = _key(np.repeat(np.arange(len(known)), items.lengths), items["hash"])
         asked = _key(place[owner[hit]], part["hash"][hit])
-        hit = hit[~np.isin(asked, live)]
+        hit = hit[~np.isin(asked, live, kind="sort")]
         slack = np.zeros(len(part))
         slack[hit] = cells["weight"][at[hit]] * factor[owner[hit]]
         columns = {**part.columns, "count": part["count"] + slack, "error": part["error"] + slack}

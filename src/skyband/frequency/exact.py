@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.contract.rows import Rows, Windows
-from skyband.contract.runs import Part, Runs, pick
+from skyband.contract.runs import PaneFeed, Part, Runs, pick
 from skyband.data.keys import hash_columns
 from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
+from skyband.frequency.recut_counts import RecutView, share_recut
 from skyband.frequency.shared_counts import OwnView, share
 from skyband.frequency.tumbling import Tumbling
 from skyband.frequency.window_counts import WindowCounts
@@ -32,8 +33,8 @@ class Exact(FrequencySynopsis):
     one entry per distinct item of each live pane. Guarantee: counts are the true counts; errors are
     0. Floating-point weights are only added, never subtracted, so a huge weight leaves no rounding
     error behind when it expires. Windows of one pane, and integer counts of groups, use other
-    states: see docs/decisions/0011. Queries of a board that differ only in k and in the size of
-    their windows keep one set of pane counts.
+    states: see docs/decisions/0011. Queries of a board that differ only in k, window and slide keep
+    one set of pane counts.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
@@ -46,6 +47,7 @@ class Exact(FrequencySynopsis):
     shortens = True
     positions = True
     shares_summaries = True
+    state_name = "set of pane counts"
     saved_parts = (("", "counts"),)
     counts: WindowCounts
 
@@ -93,6 +95,24 @@ class Exact(FrequencySynopsis):
             states.append(each.counts)
         for each, view in zip(members, share(states), strict=False):
             each.counts = view
+
+    @classmethod
+    def recuts(cls, query: HeavyHitters) -> bool:
+        return cls.unites(query) and not query.keep
+
+    def recut(self, others: Sequence[Exact], feed: PaneFeed, sealed: Sequence[int]) -> bool:
+        members, states = [self, *others], []
+        for each in members:
+            if type(each.counts) is not PaneSums or each.dtype.kind != "i":
+                return False
+            states.append(each.counts)
+        panes = [each.query.window.panes for each in members]
+        for each, view in zip(members, share_recut(states, panes, feed, sealed), strict=True):
+            each.counts = view
+        return True
+
+    def kept_together(self) -> Runs | None:
+        return self.counts.lists.panes() if isinstance(self.counts, RecutView) else None
 
     def part(self) -> None:
         counts = vars(self).get("counts")  # not there before the first rows

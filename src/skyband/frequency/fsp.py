@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array, Hashes
+from skyband.arrays import Array, Hashes, Saved
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
 from skyband.data.keys import hash_columns
@@ -24,8 +24,7 @@ from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Fsp"]
 
-_PANE_BITS = 40
-_NONE = np.zeros(0, np.int64)
+_OLD_PANE_BITS = 40
 
 
 class Fsp(SketchSynopsis):
@@ -51,7 +50,7 @@ class Fsp(SketchSynopsis):
 
     many_groups = True
     shortens = True
-    saved_arrays = ("total", "gap_key", "gap")
+    saved_arrays = ("total", "gap_group", "gap_stamp", "gap")
     saved_parts = (("", "lists"),)
 
     def __init__(self, query: HeavyHitters) -> None:
@@ -65,7 +64,8 @@ class Fsp(SketchSynopsis):
             values=("count", "error", "absent"), answer=self._lifted,
         )  # fmt: skip
         self.total = np.zeros(COUNTS, np.int64)
-        self.gap_key, self.gap = _NONE, np.zeros(0, self.dtype)
+        self.gap_group, self.gap_stamp = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        self.gap = np.zeros(0, self.dtype)
 
     # Panes ------------------------------------------------------------------------------------
 
@@ -92,28 +92,36 @@ class Fsp(SketchSynopsis):
         hashes = hash_columns(list(self.lists.store.gather(codes).values()))
         return self.latest.keys(hashes, self.lists.group[codes], np.arange(len(codes) + 1))
 
-    def _key(self, group: Array, stamp: Array) -> Array:
-        return np.asarray((group.astype(np.int64) << _PANE_BITS) + stamp)
-
     def _add_gaps(self, group: Array, stamp: Array, absent: Array) -> None:
         """Record panes whose lists lack items, and the most that such an item may count."""
-        key = np.concatenate([self.gap_key, self._key(group, stamp)])
+        group = np.concatenate([self.gap_group, group.astype(np.int32, copy=False)])
+        stamp = np.concatenate([self.gap_stamp, stamp])
         gap = np.concatenate([self.gap, absent])
-        order = np.argsort(key, kind="stable")
-        self.gap_key, self.gap = key[order], gap[order]
+        self._set_gaps(group, stamp, gap, np.lexsort((stamp, group)))
+
+    def _set_gaps(self, group: Array, stamp: Array, gap: Array, chosen: Array) -> None:
+        """Keep the chosen ones of some gaps, which are in the order of their groups and panes."""
+        self.gap_group, self.gap_stamp, self.gap = group[chosen], stamp[chosen], gap[chosen]
 
     def _drop_gaps(self, windows: Windows) -> None:
-        # Without groups a key is the number of a pane, which may have more bits.
-        grouped = bool(self.query.groups)
-        owner = self.gap_key >> _PANE_BITS if grouped else np.zeros_like(self.gap_key)
+        group, needed = self.gap_group, windows.first[-1]
         if self.own_windows:
             assert windows.group is not None
-            needed = np.zeros(int(max(owner.max(), windows.group.max())) + 1, np.int64)
-            np.maximum.at(needed, windows.group, windows.first)
-            live = self.gap_key >= self._key(owner, needed[owner])
-        else:
-            live = self.gap_key >= self._key(owner, windows.first[-1])
-        self.gap_key, self.gap = self.gap_key[live], self.gap[live]
+            firsts = np.zeros(int(max(group.max(), windows.group.max())) + 1, np.int64)
+            np.maximum.at(firsts, windows.group, windows.first)
+            needed = firsts[group]
+        self._set_gaps(group, self.gap_stamp, self.gap, self.gap_stamp >= needed)
+
+    def _places(self, group: Array, stamps: list[Array]) -> list[Array]:
+        """For each array of panes: how many gaps are before them, in order of group and pane.
+
+        Panes are replaced by their ranks, so that a group and a pane fit into one integer.
+        """
+        known, ranks = np.unique(self.gap_stamp, return_inverse=True)
+        many = len(known) + 1
+        keys = self.gap_group.astype(np.int64) * many + ranks
+        first = group.astype(np.int64) * many
+        return [np.searchsorted(keys, first + np.searchsorted(known, each)) for each in stamps]
 
     # Answers ----------------------------------------------------------------------------------
 
@@ -126,8 +134,7 @@ class Fsp(SketchSynopsis):
         The same is added to what is left out: ``rest`` is the greatest count minus ``absent``.
         """
         assert asked.group is not None
-        low = np.searchsorted(self.gap_key, self._key(asked.group, asked.first))
-        high = np.searchsorted(self.gap_key, self._key(asked.group, asked.end))
+        low, high = self._places(asked.group, [asked.first, asked.end])
         lost = np.zeros(len(asked), self.dtype)
         some = high > low
         if some.any():
@@ -159,5 +166,35 @@ class Fsp(SketchSynopsis):
             "counters_most": 2 * lists + self.cells,
         }
 
+    def restore(self, arrays: Saved) -> None:
+        super().restore(_with_split_gaps(arrays) if "gap_key" in arrays else arrays)
+
     def _check(self) -> None:
         self.lists._check()
+        group, stamp = self.gap_group, self.gap_stamp
+        assert len(group) == len(stamp) == len(self.gap)
+        step = np.diff(group)
+        assert ((step > 0) | ((step == 0) & (np.diff(stamp) > 0))).all()
+
+
+def _with_split_gaps(arrays: Saved) -> Saved:
+    """The state of an earlier version, which kept a gap's group and pane in one integer.
+
+    That was the pane's number plus 2^40 times the group, whatever the pane's number. The panes
+    are known from their lists; a gap that fits none of them belongs to a pane that has expired.
+    """
+    key, panes = arrays["gap_key"], np.unique(arrays["pane"])
+    low = (1 << _OLD_PANE_BITS) - 1
+    panes = panes[np.argsort(panes & low)]
+    place = np.searchsorted(panes & low, key & low)
+    live = np.flatnonzero(place < len(panes))
+    live = live[panes[place[live]] & low == key[live] & low]
+    stamp = panes[place[live]]
+    group = (key[live] - stamp) >> _OLD_PANE_BITS
+    order = np.lexsort((stamp, group))
+    return {
+        **arrays,
+        "gap_group": group[order].astype(np.int32),
+        "gap_stamp": stamp[order],
+        "gap": arrays["gap"][live][order],
+    }

@@ -20,7 +20,18 @@ from skyband.frequency.tape import Tape
 from skyband.frequency.window_counts import CodedCounts
 from skyband.kernels.core.arrange import counting_order
 from skyband.kernels.frequency.counting import grouped_keys
-from skyband.kernels.frequency.pane_sums import FLIP, HEAD, TAIL, dead_codes, fold_lists, recount
+from skyband.kernels.frequency.pane_sums import (
+    FLIP,
+    HEAD,
+    TAIL,
+    Best,
+    Groups,
+    Lists,
+    Sums,
+    dead_codes,
+    fold_lists,
+    recount,
+)
 
 __all__ = ["OwnWindows", "PaneSums"]
 
@@ -112,11 +123,14 @@ class PaneSums(CodedCounts):
         members, groups = self._members()
         known, many = self.index.bound, len(groups) - 1
         code, value, ended, end, per_window, rest = fold_lists(
-            self.tape["code"], self.tape["value"], self.tape["rest"], self.pane, self.starts, place,
-            self.old[:known], self.fresh[:known], self.refs[:known], windows.first, windows.end,
-            members, groups, self._sequence(many, windows.ranks), self.order_key[:known],
-            self.k, self.item_type.decided,
-        )  # fmt: skip
+            Lists(self.tape["code"], self.tape["value"], self.tape["rest"], self.pane, self.starts),
+            place,
+            Sums(self.old[:known], self.fresh[:known], self.refs[:known]),
+            windows.first,
+            windows.end,
+            Groups(members, groups, self._sequence(many, windows.ranks)),
+            Best(self.order_key[:known], self.k, self.item_type.decided),
+        )
         which = np.repeat(np.arange(len(windows)), per_window)
         asked = Windows(
             windows.number[which], windows.first[which], windows.end[which], windows.ranks, ended

@@ -119,7 +119,9 @@ class SketchSynopsis(FrequencySynopsis):
             hashes = [self._hashes(rows, int(rows.offsets[run]), int(rows.offsets[run + 1]))]
             if len(known):
                 hashes.append(known["hash"][known.offsets[run] : known.offsets[run + 1]])
-            mine = np.flatnonzero(np.isin(kept["hash"][low:high], np.concatenate(hashes)))
+            mine = np.flatnonzero(
+                np.isin(kept["hash"][low:high], np.concatenate(hashes), kind="sort")
+            )
             chosen.append(low + mine)
             lengths.append(len(mine))
         return runs.with_parts(

@@ -58,7 +58,7 @@ class RunningCounts(Accumulated, FrequencySynopsis):
     # Summaries --------------------------------------------------------------------------------
 
     def summarise(self, rows: Rows) -> Runs:
-        weights, total = self.weights_of(rows)
+        weights, total = self.weighed(rows)
         hashes, order = self.hashed(rows), np.arange(len(rows))
         if self.timed:
             kept = [rows.arrow(name) for name in self.query.keep]
@@ -73,10 +73,6 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         runs = rows.runs({"items": Part(offsets, columns)}, total)
         runs = runs.with_scalars(base=rows.pane, floor=np.zeros(len(runs), self.dtype))
         return self._bounded(runs, _OPEN)
-
-    def weights_of(self, rows: Rows) -> tuple[Array, Array | None]:
-        """The weight of each row at the end of its pane, and of each run; none if all are one."""
-        return self.weighed(rows)
 
     def more_of(self, rows: Rows, first: Ints) -> dict[str, Any]:
         """Further columns of items, from their latest rows."""

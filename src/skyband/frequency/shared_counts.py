@@ -23,25 +23,15 @@ from skyband.data.packing import prefixed
 from skyband.frequency.pane_sums import PaneSums
 from skyband.frequency.tape import Tape
 from skyband.frequency.window_counts import WindowCounts
+from skyband.kernels.frequency import shared_counts as kernel
 from skyband.kernels.frequency.pane_sums import recount
-from skyband.kernels.frequency.shared_counts import (
-    FIRST_PAUSE,
-    HIGH,
-    LOW,
-    PAUSE,
-    PLACES,
-    PRUNED,
-    WINDOW,
-    link,
-    read_windows,
-    unlink,
-)
+from skyband.kernels.frequency.shared_counts import HIGH, LOW, PAUSE, PRUNED, WINDOW, Heavy, Room
 
-__all__ = ["OwnView", "SharedLists", "share"]
+__all__ = ["NEVER", "OwnView", "SharedLists", "share"]
 
 _HEAVY = 2048
 """How many of the most frequent items are listed."""
-_NEVER = np.iinfo(np.int64).min
+NEVER = int(np.iinfo(np.int64).min)
 
 
 def share(counts: Sequence[PaneSums]) -> list[OwnView]:
@@ -75,7 +65,7 @@ class SharedLists(PaneSums):
         self.views: list[OwnView] = []
         self.base = 0
         """The number of the first entry on the tape."""
-        self.newest = int(counts.pane[-1]) if len(counts.pane) else _NEVER
+        self.newest = int(counts.pane[-1]) if len(counts.pane) else NEVER
         self.pane, self.starts = counts.pane, counts.starts
         self.index, self.store = counts.index, counts.store
         self.order_key, self.group = counts.order_key, counts.group
@@ -83,8 +73,8 @@ class SharedLists(PaneSums):
         self.refs = np.zeros(len(self.order_key), np.int32)
         self.last = np.zeros(len(self.order_key), np.int64)
         self.total = np.zeros(len(self.order_key), self.dtype)
-        self._room: tuple[Array, ...] | None = None
-        self._heavy: tuple[Ints, Array, int] | None = None
+        self._room: Room | None = None
+        self._heavy: Heavy | None = None
         self.tape = self._new_tape()
         self._link(counts.tape["code"], counts.tape["value"])
 
@@ -95,7 +85,7 @@ class SharedLists(PaneSums):
     def _link(self, codes: Array, values: Array) -> None:
         known, start = self.index.bound, len(self.tape)
         self.tape.append(code=codes, value=values, prev=np.full(len(codes), -1))
-        link(
+        kernel.link(
             self.tape["code"], self.tape["value"], self.tape["prev"], start, self.base,
             self.last[:known], self.refs[:known], self.total[:known],
         )  # fmt: skip
@@ -122,7 +112,7 @@ class SharedLists(PaneSums):
         entries, known = int(self.starts[gone]), self.index.bound
         for view in self.views:
             view.forget(self.base + entries)
-        dead = unlink(
+        dead = kernel.unlink(
             self.tape["code"], self.tape["value"], entries, self.refs[:known], self.total[:known]
         )
         self.index.release(dead)
@@ -131,16 +121,25 @@ class SharedLists(PaneSums):
         self.base += entries
         self.pane, self.starts = self.pane[gone:], self.starts[gone:] - entries
 
-    def room(self) -> tuple[Array, ...]:
+    def entries(self) -> tuple[kernel.Entries, kernel.Known, Heavy]:
+        """What ``read_windows`` reads, the same for all queries."""
+        known, tape = self.index.bound, self.tape
+        entries = kernel.Entries(tape["code"], tape["value"], tape["prev"], self.base)
+        last, refs, total = self.last[:known], self.refs[:known], self.total[:known]
+        return entries, kernel.Known(last, refs, total, self.order_key[:known]), self.heavy()
+
+    def room(self) -> Room:
         """Arrays for ``read_windows`` to work in, the same for all queries."""
         known = self.index.bound
-        if self._room is None or len(self._room[1]) < known:
+        if self._room is None or len(self._room.seen) < known:
             many = known + known // 4
             sums, seen = np.empty((many, 1), self.dtype), np.zeros(many, np.int32)
-            self._room = sums, seen, np.empty(many + 1, np.int64), np.empty(many + 1, np.int64)
+            self._room = Room(
+                sums, seen, np.empty(many + 1, np.int64), np.empty(many + 1, np.int64)
+            )
         return self._room
 
-    def heavy(self) -> tuple[Ints, Array, int]:
+    def heavy(self) -> Heavy:
         """Codes with the greatest sums over all panes, descending; and the most of any other."""
         if self._heavy is None:
             total = self.total[: self.index.bound]
@@ -151,7 +150,7 @@ class SharedLists(PaneSums):
                 codes = np.argpartition(total, at)
                 floor, codes = int(total[codes[:at]].max()), codes[at:]
             codes = codes[np.argsort(-total[codes])]
-            self._heavy = codes, total[codes], floor
+            self._heavy = Heavy(codes, total[codes], floor)
         return self._heavy
 
     def between(self, first: Any, end: Any) -> tuple[Ints, Ints]:
@@ -190,13 +189,17 @@ class OwnView(WindowCounts):
         lists.views.append(self)
         self.needed = int(counts.pane[0]) if len(counts.pane) else lists.newest + 1
         """The first pane that this query may still read."""
-        if lists.newest == _NEVER:
-            self.needed = _NEVER
-        self.place = np.zeros(PLACES, np.int64)
-        self.place[[LOW, HIGH, PAUSE]] = -1, -1, FIRST_PAUSE
+        if lists.newest == NEVER:
+            self.needed = NEVER
+        self.place = np.zeros(kernel.PLACES, np.int64)
+        self.place[[LOW, HIGH, PAUSE]] = -1, -1, kernel.FIRST_PAUSE
         self.winners = np.zeros(self.k, np.int64)
         self.sums = np.zeros((0, 1), lists.dtype)
         self.there = np.zeros(0, np.int32)
+
+    def on_tape(self, pane: Any) -> Any:
+        """A pane of this query as the lists number it."""
+        return pane
 
     def __len__(self) -> int:
         known = self.lists.index.codes()
@@ -219,28 +222,31 @@ class OwnView(WindowCounts):
             self.place[LOW] = self.place[HIGH] = -1
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        self.lists.take(panes)
+        self._take(panes, windows)
         if not len(windows):
             return None
         answers = self._answers(windows)
-        self.needed = int(windows.first[-1])
+        self.needed = int(self.on_tape(windows.first[-1]))
         self.lists.expire()
         return answers
 
+    def _take(self, panes: Runs, windows: Windows) -> None:
+        """Let the lists have all panes up to the end of these."""
+        self.lists.take(panes)
+
     def _answers(self, windows: Windows) -> Runs:
-        lists = self.lists
-        known, tape = lists.index.bound, lists.tape
-        low, high = lists.between(windows.first, windows.end)
+        lists, known = self.lists, self.lists.index.bound
+        low, high = lists.between(self.on_tape(windows.first), self.on_tape(windows.end))
         low, high = low + lists.base, high + lists.base
         found = []
         while len(low):
             self.place[WINDOW] = 0
-            code, value, ends = read_windows(
-                tape["code"], tape["value"], tape["prev"], lists.base, lists.last[:known],
-                lists.refs[:known], lists.total[:known], *lists.heavy(), low, high,
-                lists.order_key[:known], self.k, self.item_type.decided, self.place, self.winners,
-                self.sums[:known], self.there[:known], *lists.room(),
-            )  # fmt: skip
+            code, value, ends = kernel.read_windows(
+                *lists.entries(),
+                kernel.Asked(low, high, self.k, self.item_type.decided),
+                kernel.Reader(self.place, self.winners, self.sums[:known], self.there[:known]),
+                lists.room(),
+            )
             found.append((code, value, np.diff(ends, prepend=0)))
             low, high = low[len(ends) :], high[len(ends) :]
             if len(low):  # it stopped, as most items can win; now their sums are kept
@@ -258,7 +264,7 @@ class OwnView(WindowCounts):
     def partial(self, first: int, end: int, group: int | None) -> Runs:
         lists = self.lists
         known, tape = lists.index.bound, lists.tape
-        low, high = lists.between(np.array([first]), np.array([end]))
+        low, high = lists.between(*self.on_tape(np.array([[first], [end]])))
         keys = lists.order_key[:known]
         code, value, ends, _ = recount(
             tape["code"], tape["value"], low, high, known, keys, self.k, self.item_type.decided
@@ -266,7 +272,7 @@ class OwnView(WindowCounts):
         return self._ranked(np.zeros(1, np.int64), code, value, np.diff(ends, prepend=0))
 
     def totals(self, first: int, end: int, group: int) -> Part:
-        return self.lists.totals(first, end, group)
+        return self.lists.totals(int(self.on_tape(first)), int(self.on_tape(end)), group)
 
     # State ------------------------------------------------------------------------------------
 
@@ -277,10 +283,8 @@ class OwnView(WindowCounts):
 
     def state(self) -> State:
         """That of a ``PaneSums`` with the panes that this query needs."""
-        lists = self.lists
-        from_ = int(np.searchsorted(lists.pane, self.needed))
-        entries, known = int(lists.starts[from_]), lists.index.bound
-        code, value = lists.tape["code"][entries:].copy(), lists.tape["value"][entries:].copy()
+        lists, known = self.lists, self.lists.index.bound
+        code, value, pane, starts = self._own_lists()
         refs = np.bincount(code, minlength=known).astype(np.int32)
         fresh = np.zeros((known, 1), lists.dtype)
         np.add.at(fresh, code, value)
@@ -295,10 +299,18 @@ class OwnView(WindowCounts):
             "refs": refs,
             "old": np.zeros_like(fresh),
             "fresh": fresh,
-            "pane": lists.pane[from_:].copy(),
-            "starts": lists.starts[from_:] - entries,
+            "pane": pane,
+            "starts": starts,
             "counts": np.array(counts, np.int64),
         }  # fmt: skip
+
+    def _own_lists(self) -> tuple[Array, Array, Ints, Ints]:
+        """Codes and values of the panes that this query needs, the panes, and where they begin."""
+        lists = self.lists
+        from_ = int(np.searchsorted(lists.pane, self.needed))
+        entries = int(lists.starts[from_])
+        code, value = lists.tape["code"][entries:].copy(), lists.tape["value"][entries:].copy()
+        return code, value, lists.pane[from_:].copy(), lists.starts[from_:] - entries
 
     def alone(self) -> PaneSums:
         """A state of its own, which shares nothing."""

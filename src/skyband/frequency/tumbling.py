@@ -12,6 +12,7 @@ from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.columns import take
 from skyband.frequency.items import ItemColumns, order_keys
 from skyband.frequency.window_counts import WindowCounts
+from skyband.kernels.core.borrow import frozen
 from skyband.kernels.frequency.best_codes import best_of_runs
 
 __all__ = ["Tumbling"]
@@ -72,9 +73,9 @@ class Tumbling(WindowCounts):
     def _answers(self, panes: Runs, number: Array, runs: Array) -> Runs:
         """The best items of some runs, in this order, under these window numbers."""
         part, decided = panes.parts["items"], self.item_type.decided
-        counts = np.ascontiguousarray(part["count"])
-        keys = order_keys([part[name] for name in self.item_type.columns])
-        position, lengths = best_of_runs(counts, keys, part.offsets, runs, self.k, decided)
+        counts, offsets = frozen(part["count"]), frozen(part.offsets)
+        keys = frozen(order_keys([part[name] for name in self.item_type.columns]))
+        position, lengths = best_of_runs(counts, keys, offsets, runs, self.k, decided)
         columns: dict[str, Any] = {"count": counts[position]}
         columns |= {name: take(part[name], position) for name in self.item_type.columns}
         best = self.item_type.ranked(Part(offsets_of(lengths), columns), self.k)

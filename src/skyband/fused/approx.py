@@ -14,7 +14,7 @@ from skyband.data.flat_state import load, save
 from skyband.errors import QueryError
 from skyband.fused.eaa import Eaa
 from skyband.fused.log import Reports
-from skyband.fused.sketches import LEVELS, Appearances, levels_for
+from skyband.fused.sketches import LEVELS, Appearances, bitmaps_for, levels_for
 from skyband.kernels.fused.sweep import live_streams
 from skyband.query.checks import number
 from skyband.query.fused import FusedTopK
@@ -41,10 +41,10 @@ class EaaApprox(Eaa):
 
     Section 4 of the paper. We depart from it in three points: reports are dropped during a sweep,
     never at each arrival; all cardinalities are estimated with the same sketches, whose errors
-    then partly cancel; and P is conditioned on at most six streams. Options: ``bitmaps`` (64)
-    and ``sketch`` ("fm" or "hll"); ``caution`` (1, as in the paper) multiplies P: with 0.5 a
-    missing report is expected to be an average one, and a third less is kept; ``slack`` and
-    ``kmax`` as in EAA.
+    then partly cancel; and P is conditioned on at most six streams. Options: ``bitmaps`` (64,
+    fewer over a small count window) and ``sketch`` ("fm" or "hll"); ``caution`` (1, as in the
+    paper) multiplies P: with 0.5 a missing report is expected to be an average one, and a third
+    less is kept; ``slack`` and ``kmax`` as in EAA.
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "s"], "v": [0.5, 0.7, 0.4]})
@@ -67,11 +67,11 @@ class EaaApprox(Eaa):
         estimator = query.options.get("sketch", "fm")
         if estimator not in ("fm", "hll"):
             raise QueryError(f"option 'sketch' must be 'fm' or 'hll', not {estimator!r}")
-        bitmaps = integer_option(query.options, "bitmaps", _BITMAPS, 16)
         # A count window tells how many objects there may be, so small ones get smaller sketches.
-        levels = LEVELS
-        if isinstance(query.window, CountWindow):
-            levels = levels_for(query.window.size, bitmaps)
+        size = query.window.size if isinstance(query.window, CountWindow) else None
+        usual = _BITMAPS if size is None else bitmaps_for(size, _BITMAPS)
+        bitmaps = integer_option(query.options, "bitmaps", usual, 16)
+        levels = LEVELS if size is None else levels_for(size, bitmaps)
         self.sketch = Appearances(len(query.streams), bitmaps, estimator, levels)
         self.caution = query.options.get("caution", 1.0)
         number("option 'caution'", self.caution, 0.0, 1.0)

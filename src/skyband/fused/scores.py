@@ -66,4 +66,4 @@ def _own(combine: Callable[[Floats], Any], values: Floats) -> Floats:
         )
     if np.isnan(scores).any():
         raise QueryError("combine= returned a score that is not a number (NaN)")
-    return scores
+    return np.ascontiguousarray(scores)  # kernels would be compiled again for others

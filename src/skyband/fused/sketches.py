@@ -9,7 +9,7 @@ from skyband.data.flat_state import FlatState
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.fused.sketch import bits_since, count_reports, stamp_bits
 
-__all__ = ["Appearances", "SelfJoin", "levels_for"]
+__all__ = ["Appearances", "SelfJoin", "bitmaps_for", "levels_for"]
 
 
 NEVER = int(np.iinfo(np.int64).min)
@@ -20,6 +20,15 @@ _FEW = 8
 _PHI = 0.77351
 _SMALL = 1.75
 """The exponent of Scheuermann and Mauve's correction for few objects per bitmap."""
+
+
+def bitmaps_for(objects: int, most: int) -> int:
+    """Bitmaps that are worth their memory for so many objects: about one per eight of them.
+
+    >>> [bitmaps_for(objects, 64) for objects in (50, 200, 400, 1_000)]
+    [16, 32, 64, 64]
+    """
+    return min(most, max(16, 1 << (objects // 8 - 1).bit_length()))
 
 
 def levels_for(objects: int, bitmaps: int) -> int:

@@ -56,8 +56,13 @@ class DominanceGraph(FlatState):
         stamps: Ints,
         first: Ints,
         end: Ints,
+        expired: Ints | None = None,
     ) -> tuple[Ints, Ints]:
-        """Push the skylines of panes and read windows; returns slots per window, and offsets."""
+        """Push the skylines of panes and read windows; returns slots per window, and offsets.
+
+        ``expired`` says for each window which panes no later one needs: those before its entry. By
+        default these are the panes before the window itself.
+        """
         blank = np.zeros(len(slots), np.int64)
         members = Members(
             np.concatenate([self.points, points]),
@@ -68,10 +73,21 @@ class DominanceGraph(FlatState):
             np.concatenate([self.slot, slots]),
         )
         cuts, stamps = frozen(offsets), frozen(stamps)
-        size, found, ends = stab_fold(members, len(self), cuts, stamps, first, end, self.counts)
+        size, found, ends = stab_fold(
+            members, len(self), cuts, stamps, first, end, first if expired is None else expired,
+            self.counts,
+        )  # fmt: skip
         for name, array in zip(_FIELDS, members, strict=True):
             setattr(self, name, array[:size])
         return found, ends
+
+    def copy(self) -> DominanceGraph:
+        """Another graph with the same rows; ``fold`` replaces arrays and does not change them."""
+        other = DominanceGraph(self.points.shape[1])
+        for name in _FIELDS:
+            setattr(other, name, getattr(self, name))
+        other.counts = self.counts.copy()
+        return other
 
     def follow(
         self, rows: tuple[Ints, Ints, Ints], start: int, shift: int, first: int, counts: Ints

@@ -54,7 +54,7 @@ class Isj(LiveSynopsis):
         self.kept = [_EMPTY, _EMPTY]
         """The live rows of both sides by cell. It follows from the rows, so it is not saved."""
         self.rebuilds = np.zeros(1, np.int64)
-        """How often such an index was built anew instead of being moved on."""
+        """How often such an index was rebuilt instead of being moved on."""
         self.local_counts = np.zeros(1, np.int64)
         """Comparisons for local skylines: the only ones that sharing can save."""
 
@@ -83,7 +83,7 @@ class Isj(LiveSynopsis):
             self.forget_index()
 
     def forget_index(self) -> None:
-        """The next window builds the indexes of both sides anew."""
+        """The next window builds the indexes of both sides from scratch."""
         self.kept = [_EMPTY, _EMPTY]
 
     def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
@@ -98,7 +98,7 @@ class Isj(LiveSynopsis):
             left, right, (one, two), (self.kept[0], self.kept[1]), fabric, sharing, self.counts,
             self.local_counts, shares, self.rebuilds,
         )  # fmt: skip
-        # With several segments, cells are numbered anew in every window.
+        # With several segments, cells get new numbers in every window.
         self.kept = [
             each if side.segments == 1 else _EMPTY
             for each, side in zip(kept, (left, right), strict=True)

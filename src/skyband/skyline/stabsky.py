@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, State
+from skyband.contract.one_state import Reader
 from skyband.contract.rows import Windows
-from skyband.contract.runs import Runs
+from skyband.contract.runs import PaneFeed, Runs
+from skyband.contract.uniting import Uniting
 from skyband.query.skyline import Skyline
 from skyband.skyline.graph import DominanceGraph
+from skyband.skyline.one_graph import OneGraph
 from skyband.skyline.rows import row_store
 from skyband.skyline.single import SkylineSynopsis
 
@@ -18,7 +23,7 @@ _SPARE = 1024
 """Up to this many slots may be unused before a store is compacted."""
 
 
-class StabSky(SkylineSynopsis):
+class StabSky(Uniting[Skyline], SkylineSynopsis):
     """The rows that can still be in an answer, each with the window starts for which it is.
 
     A row is redundant once it is dominated by a row that expires as late or later. Every other row
@@ -33,7 +38,8 @@ class StabSky(SkylineSynopsis):
 
     Lin et al., as in the paper's section IV.A and Algorithm 1, by panes instead of rows. Intervals
     are kept in one flat array that is scanned, not in an interval tree: see
-    docs/decisions/0014-stabsky-by-panes.md.
+    docs/decisions/0014-stabsky-by-panes.md. Queries of a board that differ only in window and slide
+    keep one graph: see one_graph.py.
 
     >>> import pyarrow as pa, skyband as sb
     >>> rows = pa.table({"price": [3, 2, 4, 1], "volume": [5, 1, 9, 1]})
@@ -45,6 +51,8 @@ class StabSky(SkylineSynopsis):
     [1, 4]
     """
 
+    state_name = "dominance graph"
+    one: OneGraph | None = None
     saved_parts = (("graph/", "graph"), ("rows/", "store"))
 
     def __init__(self, query: Skyline) -> None:
@@ -52,9 +60,17 @@ class StabSky(SkylineSynopsis):
         self.graph = DominanceGraph(self.shown_prefer.dimensions)
 
     def start(self) -> None:
+        self.graph = DominanceGraph(self.shown_prefer.dimensions)
         self.store = row_store(self.output())
 
+    def one_state(self, readers: Sequence[Reader], feed: PaneFeed) -> OneGraph:
+        graph, store = DominanceGraph(self.shown_prefer.dimensions), row_store(self.output())
+        graph.counts = self.graph.counts.copy()
+        return OneGraph(readers, feed, graph, store, self.points_of, self.answer)
+
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+        if self.one is not None:
+            return self.one.fold(self.place, panes, windows)
         slots, offsets = self._fold(panes, windows.first, windows.end)
         store = self.store
         found = self.answer(store, slots, offsets, windows.number) if len(windows) else None
@@ -70,17 +86,32 @@ class StabSky(SkylineSynopsis):
         return self.graph.fold(points, segment, slots, part.offsets, panes.stamp, first, end)
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        if self.one is not None:
+            return self.one.peek(self.place, first, end)
         slots = self.graph.read(first)
         offsets = np.array([0, len(slots)])
         return self.answer(self.store, slots, offsets, np.zeros(1, np.int64))
 
     # State ------------------------------------------------------------------------------------
 
+    def alone(self) -> StabSky:
+        own = super().alone()
+        assert self.one is not None
+        own.graph.counts = self.one.graph.counts.copy()
+        return own
+
+    def snapshot(self) -> State:
+        return super().snapshot() if self.one is None else self.alone().snapshot()
+
     def stats(self) -> dict[str, int | float]:
+        if self.one is not None:
+            return self.one.share(self.place) | self.one.graph.stats()
         size = {"retained": len(self.graph), "state_bytes": self.nbytes}
         return size | self.graph.stats()
 
     def _check(self) -> None:
+        if self.one is not None:
+            self.one._check()
         self.graph._check()
         assert (np.diff(self.graph.slot) > 0).all()
         rows = self.store.gather(self.graph.slot)

@@ -139,6 +139,10 @@ class DecayedRows(Accumulated, TopKSynopsis):
     # Answers ----------------------------------------------------------------------------------
 
     def read(self, kept: Runs, end: int) -> Runs:
+        return self._live(kept, end)
+
+    def _live(self, kept: Runs, end: int) -> Runs:
+        """Without the rows that are gone before pane ``end``."""
         part = kept.parts["rows"]
         if not len(part):
             return kept.slice(0, 0)
@@ -152,13 +156,13 @@ class DecayedRows(Accumulated, TopKSynopsis):
 
     def _take(self, panes: Runs) -> None:
         if self.kept is not None and len(panes):  # rows that are gone must keep no others out
-            self.kept = self.read(self.kept, int(panes.stamp[-1]) + 1)
+            self.kept = self._live(self.kept, int(panes.stamp[-1]) + 1)
         super()._take(panes)
 
     def fold(self, panes: Runs, windows: Any, final: bool = False) -> Runs | None:
         found = super().fold(panes, windows, final)
         if len(windows) and self.kept is not None:
-            self.kept = self.read(self.kept, int(windows.end[-1]))
+            self.kept = self._live(self.kept, int(windows.end[-1]))
         return found
 
     def finish(self, partials: Sequence[Runs]) -> Runs:

@@ -13,8 +13,9 @@ such score, over all windows that touch a block, is the block's *bar*:
                              ├─···─┼──3──┼─···─┤      bar of 2 = least k-th best of {1}, {2}, {3}
 
 If a block's bar is above its own k-th best score, as it usually is for random scores, then its rows
-that reach the bar are among the k found, and the block is done. The other blocks, such as those at
-the edges of a batch or under falling scores, are searched pane by pane. Later rows can only raise
+that reach the bar are among the k found, and the block is done. So is a block of a single pane,
+which needs no more than its best k. The other blocks, such as those at the edges of a batch or
+under falling scores, are searched pane by pane. Later rows can only raise
 the bar, so no dropped row is ever needed again. Shorter windows that end now (n-of-N) lose nothing
 either, because panes that may still be open do not raise a bar.
 """
@@ -58,12 +59,15 @@ class Lasting:
         self.k = max(each.k for each in queries)
         self.largest = query.largest
         self.counting = isinstance(query.window, CountWindow)
-        self.lateness = max(getattr(each.window, "lateness_ticks", 0) for each in queries)
+        # A query with longer panes seals them later than the first one.
+        behind = [each.window.panes.slide - self.panes.slide for each in queries]
+        lateness = [getattr(each.window, "lateness_ticks", 0) for each in queries]
+        self.lateness = max(sum(pair) for pair in zip(lateness, behind, strict=True))
         self.span = self.panes.per_window
         if others:
             self.span = min(each.window.panes.size // self.panes.slide for each in queries)
         self.per_block = max(1, self.span // _BLOCKS)
-        self.long_chunks = self.per_block > 1 and not query.groups
+        self.long_chunks = not query.groups
         """Whether batches should be long: blocks within a window of an edge have low bars."""
         self._pause = 0
 
@@ -102,7 +106,7 @@ class Lasting:
         lengths = np.diff(ends)
         own = np.repeat(np.arange(blocks), lengths)
         bars, kth = self._bars(keys, own, ends, (closed - int(pane[0])) // self.per_block)
-        done = (bars > kth) | (lengths == np.diff(cuts))
+        done = (bars > kth) | (lengths == np.diff(cuts)) | (self.per_block == 1)
         kept = best[done[own] & (keys >= bars[own])]
         left = int(np.diff(cuts)[~done].sum())
         if left > rows // 2:

@@ -11,7 +11,7 @@ walk back over the fresh ones makes them old:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,43 @@ HEAD = 0  # the first live pane
 FLIP = 1  # the first fresh pane
 TAIL = 2  # the first pane that is not pushed yet
 _FEW = 48  # up to so many codes of a group are sorted by insertion
+
+
+class Lists(NamedTuple):
+    """The entries of all panes, and where those of each pane start."""
+
+    code: Codes
+    value: Array
+    rest: Array
+    pane: Ints
+    starts: Ints
+
+
+class Sums(NamedTuple):
+    """The sums of each code, and how many live entries it has."""
+
+    old: Array
+    fresh: Array
+    refs: Codes
+
+
+class Groups(NamedTuple):
+    """``members[starts[g]:starts[g + 1]]`` are the codes of group g; no members mean all codes.
+
+    Groups answer in ``sequence``.
+    """
+
+    members: Ints
+    starts: Ints
+    sequence: Ints
+
+
+class Best(NamedTuple):
+    """Which codes an answer has: the best k. If order keys do not decide, ties follow the last."""
+
+    order_key: Ints
+    k: int
+    decided: bool
 
 
 @piece
@@ -71,18 +108,19 @@ def _left_out(
 
 @kernel
 def fold_lists(
-    code: Codes, value: Array, rest: Array, pane: Ints, starts: Ints, place: Ints, old: Array,
-    fresh: Array, refs: Codes, first: Ints, end: Ints, members: Ints, groups: Ints, sequence: Ints,
-    order_key: Ints, k: int, decided: bool,
-) -> tuple[Codes, Array, Codes, Ints, Codes, Array]:  # fmt: skip
+    lists: Lists, place: Ints, sums: Sums, first: Ints, end: Ints, groups: Groups, wanted: Best
+) -> tuple[Codes, Array, Codes, Ints, Codes, Array]:
     """Push panes and read windows.
 
     ``place`` holds the numbers of the first live, first fresh and first unpushed pane, and is
-    updated. ``members[groups[g]:groups[g + 1]]`` are the codes of group g; groups answer in
-    ``sequence``. Returns codes and sums of the answers, the group and the end of each answer, how
-    many answers each window has and, for lists with errors, ``_left_out`` of each answer. All panes
-    are pushed in the end, and codes without live entries have no refs.
+    updated. Returns codes and sums of the answers, the group and the end of each answer, how many
+    answers each window has and, for lists with errors, ``_left_out`` of each answer. All panes are
+    pushed in the end, and codes without live entries have no refs.
     """
+    code, value, rest, pane, starts = lists
+    old, fresh, refs = sums
+    members, bounds, sequence = groups
+    order_key, k, decided = wanted
     columns = value.shape[1]
     found = np.empty_like(old)
     best = np.empty(max(len(refs), 1), np.int64)
@@ -110,7 +148,7 @@ def fold_lists(
             for c in range(len(refs)):
                 found[c, v] = old[c, v] + fresh[c, v]
         for group in sequence:
-            start, stop = groups[group], groups[group + 1]
+            start, stop = bounds[group], bounds[group + 1]
             if start == stop:
                 continue
             if len(members) == 0 or columns > 1 or stop - start > _FEW:

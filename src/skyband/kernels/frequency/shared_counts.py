@@ -16,6 +16,8 @@ window, and each time the cheapest is taken:
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from skyband.arrays import Array, Codes, Ints
@@ -34,6 +36,65 @@ WINDOW = 6  # the next window to read
 PLACES = 7
 FIRST_PAUSE = 8
 _LONGEST_PAUSE = 1024
+
+
+class Entries(NamedTuple):
+    """The tape."""
+
+    code: Codes
+    value: Array
+    prev: Ints
+    base: int
+
+
+class Known(NamedTuple):
+    """What is known of each code: its newest entry, how many it has, their sum, its order key."""
+
+    last: Ints
+    refs: Codes
+    total: Array
+    order_key: Ints
+
+
+class Heavy(NamedTuple):
+    """Codes by their sums over the tape, greatest first.
+
+    The sums are at most ``total``, and those of all other codes at most ``floor``.
+    """
+
+    codes: Ints
+    total: Array
+    floor: int
+
+
+class Asked(NamedTuple):
+    """Windows, from their first entry to the end of their last, and how many codes to return.
+
+    If order keys do not decide, codes that tie with the last one follow it.
+    """
+
+    low: Ints
+    high: Ints
+    k: int
+    decided: bool
+
+
+class Reader(NamedTuple):
+    """What is kept for one query: counters, the last winners, the moving sums."""
+
+    place: Ints
+    winners: Ints
+    sums: Array
+    there: Codes
+
+
+class Room(NamedTuple):
+    """Arrays to work in; ``seen`` is all zero."""
+
+    found: Array
+    seen: Codes
+    members: Ints
+    heap: Ints
 
 
 @kernel
@@ -66,10 +127,9 @@ def unlink(code: Codes, value: Array, stop: int, refs: Codes, total: Array) -> C
 
 
 @piece
-def _walk(
-    c: int, value: Array, prev: Ints, base: int, last: Ints, low: int, high: int, found: Array
-) -> tuple[int, bool]:
+def _walk(c: int, tape: Entries, last: Ints, low: int, high: int, found: Array) -> tuple[int, bool]:
     """Add up a code over the entries from low to high; the steps taken, and whether it has any."""
+    value, prev, base = tape.value, tape.prev, tape.base
     at, steps, there = last[c], 0, False
     found[c, 0] = 0
     while at >= high:
@@ -85,29 +145,30 @@ def _walk(
 
 @piece
 def _prune(
-    value: Array, prev: Ints, base: int, last: Ints, refs: Codes, total: Array, heavy: Ints,
-    heavy_total: Array, floor: int, low: int, high: int, winners: Ints, known: int, found: Array,
-    members: Ints, most: int,
-) -> int:  # fmt: skip
+    tape: Entries, known: Known, heavy: Heavy, low: int, high: int, reader: Reader, room: Room
+) -> int:
     """Add up the codes that can win; returns how many, or -1 if they are too many."""
+    last, refs, total = known.last, known.refs, known.total
+    found, members = room.found, room.members
+    most = len(total) // 4 + 8192
     bound = total[0] * 0
-    for j in range(known):
-        c = winners[j]
+    for j in range(reader.place[KNOWN]):
+        c = reader.winners[j]
         if c >= len(refs) or refs[c] == 0:
             return -1
-        _, there = _walk(c, value, prev, base, last, low, high, found)
+        _, there = _walk(c, tape, last, low, high, found)
         if not there:
             return -1
         if j == 0 or found[c, 0] < bound:
             bound = found[c, 0]
     n = steps = 0
-    every = len(heavy) == 0 or bound <= floor
-    for i in range(len(total) if every else len(heavy)):
-        c = i if every else heavy[i]
-        if not every and heavy_total[i] < bound:
+    every = len(heavy.codes) == 0 or bound <= heavy.floor
+    for i in range(len(total) if every else len(heavy.codes)):
+        c = i if every else heavy.codes[i]
+        if not every and heavy.total[i] < bound:
             break
         if total[c] >= bound and refs[c] > 0:
-            taken, there = _walk(c, value, prev, base, last, low, high, found)
+            taken, there = _walk(c, tape, last, low, high, found)
             steps += taken
             if steps > most:
                 return -1
@@ -118,12 +179,12 @@ def _prune(
 
 
 @piece
-def _count(
-    code: Codes, value: Array, start: int, stop: int, seen: Codes, found: Array, members: Ints
-) -> int:
-    """Add up the entries from ``start`` to ``stop``; returns how many codes they have."""
+def _count(tape: Entries, low: int, high: int, room: Room) -> int:
+    """Add up the entries from low to high; returns how many codes they have."""
+    code, value, base = tape.code, tape.value, tape.base
+    found, seen, members = room.found, room.seen, room.members
     n = 0
-    for i in range(start, stop):
+    for i in range(low - base, high - base):
         c = code[i]
         if seen[c] == 0:
             seen[c] = 1
@@ -137,11 +198,10 @@ def _count(
 
 
 @piece
-def _move(
-    code: Codes, value: Array, base: int, place: Ints, low: int, high: int, sums: Array,
-    there: Codes,
-) -> None:  # fmt: skip
+def _move(tape: Entries, low: int, high: int, reader: Reader) -> None:
     """Make the moving sums cover the entries from low to high."""
+    code, value, base = tape.code, tape.value, tape.base
+    place, sums, there = reader.place, reader.sums, reader.there
     moved = low - place[LOW] + high - place[HIGH]
     if place[LOW] < base or place[HIGH] <= low or moved > high - low:
         sums[:] = 0
@@ -158,33 +218,27 @@ def _move(
 
 @kernel
 def read_windows(
-    code: Codes, value: Array, prev: Ints, base: int, last: Ints, refs: Codes, total: Array,
-    heavy: Ints, heavy_total: Array, floor: int, low: Ints, high: Ints, order_key: Ints, k: int,
-    decided: bool, place: Ints, winners: Ints, sums: Array, there: Codes, found: Array, seen: Codes,
-    members: Ints, heap: Ints,
-) -> tuple[Codes, Array, Ints]:  # fmt: skip
+    tape: Entries, known: Known, heavy: Heavy, asked: Asked, reader: Reader, room: Room
+) -> tuple[Codes, Array, Ints]:
     """The best k codes of each window and their sums; and where each window's answer ends.
 
-    If order keys do not decide, codes that tie with the last one follow it. Stops where moving sums
-    are needed but have no room yet. The sums of ``heavy`` over the tape are at most ``heavy_total``
-    (descending), and those of all other codes at most ``floor``. ``found``, ``seen`` (all zero),
-    ``members`` and ``heap`` are room to work in.
+    Stops where moving sums are needed but have no room yet.
     """
-    known = len(total)
+    low, high, k, decided = asked
+    place, winners, sums, there = reader
+    found, members, heap = room.found, room.members, room.heap
+    codes, keys = len(known.total), known.order_key
     everything, all_live = np.empty(0, np.int64), np.empty(0, np.int32)
-    out_code, out_value = np.empty(1024, np.int32), np.empty((1024, 1), value.dtype)
+    out_code, out_value = np.empty(1024, np.int32), np.empty((1024, 1), tape.value.dtype)
     ends = np.zeros(len(low), np.int64)
     n = 0
     while place[WINDOW] < len(low):
         window = place[WINDOW]
         entries = high[window] - low[window]
-        few = 4 * entries < known or place[KNOWN] < k
+        few = 4 * entries < codes or place[KNOWN] < k
         count = -1
         if not few and place[REST] == 0:
-            count = _prune(
-                value, prev, base, last, refs, total, heavy, heavy_total, floor, low[window],
-                high[window], winners, place[KNOWN], found, members, known // 4 + 8192,
-            )  # fmt: skip
+            count = _prune(tape, known, heavy, low[window], high[window], reader, room)
             if count < 0:
                 place[REST] = place[PAUSE]
                 place[PAUSE] = min(2 * place[PAUSE], _LONGEST_PAUSE)
@@ -194,15 +248,14 @@ def read_windows(
         elif place[REST] > 0:
             place[REST] -= 1
         if few:
-            start, stop = low[window] - base, high[window] - base
-            count = _count(code, value, start, stop, seen, found, members)
+            count = _count(tape, low[window], high[window], room)
         if count >= 0:
-            size = best_of(members, 0, count, all_live, found, order_key, k, decided, heap)
-        elif len(there) < known:
+            size = best_of(members, 0, count, all_live, found, keys, k, decided, heap)
+        elif len(there) < codes:
             break
         else:
-            _move(code, value, base, place, low[window], high[window], sums, there)
-            size = best_of(everything, 0, known, there, sums, order_key, k, decided, heap)
+            _move(tape, low[window], high[window], reader)
+            size = best_of(everything, 0, codes, there, sums, keys, k, decided, heap)
         if n + size > len(out_code):
             out_code = with_room(out_code, n, n + size)
             out_value = with_room(out_value, n, n + size)

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from skyband.arrays import Floats, Ints
-from skyband.kernels.core.jit import jit
+from skyband.kernels.core.jit import jit, piece
 from skyband.kernels.core.sorting import sort_best
 
 BETTER, WORSE, EQUAL, NEITHER = 1, -1, 2, 0
 _ODD = np.int64(-7046029254386353131)
 
 
-@jit
+@piece
 def relation(a: Ints, i: int, b: Ints, j: int) -> int:
     """Whether point i of ``a`` is better than point j of ``b``, worse, equal, or none of these."""
     better = False
@@ -38,7 +38,7 @@ def relation(a: Ints, i: int, b: Ints, j: int) -> int:
     return WORSE if worse else EQUAL
 
 
-@jit
+@piece
 def dominates(a: Ints, i: int, b: Ints, j: int) -> bool:
     """Whether point i of ``a`` is nowhere worse and somewhere better than point j of ``b``."""
     better = False

@@ -22,7 +22,7 @@ from skyband.kernels.skyline.cells import (
     thinned,
 )
 from skyband.kernels.skyline.dominance import dominates, joined, mixed, skyline_runs
-from skyband.kernels.skyline.fabric import Fabric, Sharing, local_sky, unshared
+from skyband.kernels.skyline.fabric import GRAPH, Fabric, Sharing, local_sky, unshared
 
 COMPARISONS, JOINED, PRUNED, LAYERS = 0, 1, 2, 3  # places in ``counts``
 _WORSE, _EQUAL, _BETTER = 0, 1, 2
@@ -75,22 +75,12 @@ def join_window(
         sizes = with_room(sizes, layer, layer + 1)
         sizes[layer, LEFT], sizes[layer, RIGHT] = len(left_active), len(right_active)
         layer += 1
-        if layer == 1 and one.served:
-            left_sky = one.sky
-            shares[0] += 1
-        else:
-            left_sky, made, stop = local_sky(
-                left, left_active, one.expired, layer, 0, fabric, made, sharing, stop,
-                local_counts, shares,
-            )  # fmt: skip
-        if layer == 1 and two.served:
-            right_sky = two.sky
-            shares[0] += 1
-        else:
-            right_sky, made, stop = local_sky(
-                right, right_active, two.expired, layer, 1, fabric, made, sharing, stop,
-                local_counts, shares,
-            )  # fmt: skip
+        left_sky, made, stop = _layer_sky(
+            left, one, left_active, layer, 0, fabric, made, sharing, stop, local_counts, shares
+        )
+        right_sky, made, stop = _layer_sky(
+            right, two, right_active, layer, 1, fabric, made, sharing, stop, local_counts, shares
+        )
         lefts, rights, results = join_layer(
             left, lefts, left_sky, left_gone, right, rights, right_sky, right_gone, results, counts
         )
@@ -99,6 +89,20 @@ def join_window(
         right_active = remaining(right_active, right_gone)
         counts[PRUNED] += before - len(left_active) - len(right_active)
     return results.pairs[: results.size], sizes[:layer], left_kept, right_kept, made
+
+
+@jit
+def _layer_sky(
+    side: Side, start: Start, active: Ints, layer: int, at: int, before: Fabric, made: Fabric,
+    sharing: Sharing, stop: int, counts: Ints, shares: Ints,
+) -> tuple[Ints, Fabric, int]:  # fmt: skip
+    """The local skyline of one side in one layer, as ``local_sky`` has it, unless it is known."""
+    if layer == 1 and start.served:
+        shares[GRAPH] += 1
+        return start.sky, made, stop
+    return local_sky(
+        side, active, start.expired, layer, at, before, made, sharing, stop, counts, shares
+    )
 
 
 @jit

@@ -45,12 +45,13 @@ class Members(NamedTuple):
 @kernel
 def stab_fold(
     m: Members, size: int, offsets: Ints, stamps: Ints, window_first: Ints, window_end: Ints,
-    counts: Ints,
+    expired: Ints, counts: Ints,
 ) -> tuple[int, Ints, Ints]:  # fmt: skip
     """Push panes and read windows; returns the number of members, slots read, their offsets.
 
     The first ``size`` rows of the arrays are members; behind them are the rows of the new panes,
-    split by ``offsets``, with pane and slot filled in. Members are compacted to the front.
+    split by ``offsets``, with pane and slot filled in. Members are compacted to the front. When a
+    window is read, panes before its entry of ``expired`` are needed by no later window.
     """
     found = np.empty(64, np.int64)
     found_offsets = np.zeros(len(window_first) + 1, np.int64)
@@ -67,7 +68,7 @@ def stab_fold(
             at += 1
         if over:
             break
-        size = _expire(m, size, window_first[w], dead, place, counts)
+        size = _expire(m, size, expired[w], dead, place, counts)
         found = with_room(found, read, read + size)
         read = _read(m, size, window_first[w], found, read)
         found_offsets[w + 1] = read

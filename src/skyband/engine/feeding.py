@@ -1,0 +1,95 @@
+"""One state for queries whose windows are cut differently: they read it pane by pane from a feed.
+
+    windows of a    ├─────────┼─────────┼─────────┤
+    windows of b    ├──────┼──────┼──────┼──────┼──
+    panes           ├──────┼──┼───┼─────┼┼──────┼─┤    as in ``sharing.py``
+
+Rows are summarised between the cuts of all windows anyway. The feed holds these summaries, stamped
+with the time at which each pane begins, until a query has sealed a pane of its own and asks for
+what is in it. From then on they are in the common state, from which every query reads its windows.
+
+This is right as long as every row is late for all of these queries or for none. A row that comes
+late may be in a pane that one query has sealed and another has not; the queries part before it is
+taken, and each keeps its own state from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skyband.contract.runs import Runs
+from skyband.engine.clocks import NEVER
+from skyband.engine.fold import Fold
+from skyband.engine.intake import Taken
+from skyband.engine.moves import Move
+from skyband.engine.open_panes import OpenPanes
+
+__all__ = ["FedMove", "Feed", "disagree", "sealed_time"]
+
+
+class Feed:
+    """Summaries between the cuts of all windows that no query has asked for yet."""
+
+    def __init__(self, combine: Callable[[Runs], Runs]) -> None:
+        self._open = OpenPanes(combine)
+
+    def take(self, runs: Runs) -> None:
+        """Take summaries, stamped with the times at which their panes begin."""
+        self._open.take(Runs(runs.stamp, runs.group, runs.parts).ordered())
+
+    def upto(self, time: int) -> Runs | None:
+        """Hand over the panes that begin before ``time``, each once; None if there are none."""
+        _, found, rest = self._open.split(lambda runs: runs.stamp < time)
+        if found is not None:
+            self._open.keep(rest)
+        return found
+
+    def whole(self) -> Runs | None:
+        """All that it holds."""
+        return self._open.whole()
+
+    @property
+    def nbytes(self) -> int:
+        return self._open.nbytes
+
+    def mark(self) -> tuple[Any, ...]:
+        """What ``rewind`` goes back to."""
+        return self._open.mark()
+
+    def rewind(self, mark: tuple[Any, ...]) -> None:
+        """Go back to a mark."""
+        self._open.rewind(mark)
+
+
+@dataclass(frozen=True, eq=False)
+class FedMove(Move):
+    """A move that also gives rows to a feed."""
+
+    feed: Feed
+
+    def mark(self) -> tuple[Any, ...]:
+        return *super().mark(), self.feed.mark()
+
+    def rewind(self, mark: tuple[Any, ...]) -> None:
+        super().rewind(mark)
+        self.feed.rewind(mark[-1])
+
+
+def sealed_time(fold: Fold | None) -> int:
+    """The end of the last pane that a query has sealed."""
+    if fold is None or fold.time.watermark is None:
+        return NEVER
+    return int(fold.panes.pane_start(fold.time.sealed))
+
+
+def disagree(folds: Sequence[Fold | None], taken: Sequence[Taken]) -> bool:
+    """Whether a row is late for one of these queries but not for all."""
+    sealed = [sealed_time(fold) for fold in folds]
+    first, last = min(sealed), max(sealed)
+    return any(
+        bool(((each.ticks >= first) & (each.ticks < last)).any())
+        for each in taken
+        if each.ticks is not None and each.least is not None and each.least < last
+    )
