@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skyband.jobs import problems_of
+from skyband.jobs.draft import draft, look_at
 from skyband.jobs.lines import Lines
 from support import command_line
 from support.local_jobs import rows, written
@@ -241,6 +243,20 @@ def test_a_first_job_takes_a_minute(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     answers = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
     assert {row["query"] for row in answers} == {"best", "frequent"}
+
+
+def test_a_draft_of_text_files_with_awkward_names(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('when,"the ""host""",bytes\n2026-01-05T10:00:00,x,5\n')
+    (tmp_path / "b.csv").write_text('when,"the ""host""",bytes\n2026-01-05T11:00:00,y,7\n\n')
+    look = look_at(str(tmp_path))
+    assert look.rows == 2
+    told = tomllib.loads(draft(look, 'my "first" job'))
+    assert told["name"] == 'my "first" job'
+    assert told["queries"]["best"]["id"] == 'the "host"'
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines" / "a.jsonl").write_text('{"ts": 1, "id": "a", "n": 2}\n' * 3)
+    look = look_at(str(tmp_path / "lines"))
+    assert (look.rows, look.time, look.id, look.score) == (3, "ts", "id", "n")
 
 
 def test_columns_that_the_files_lack(tmp_path: Path) -> None:

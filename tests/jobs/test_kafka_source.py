@@ -1,140 +1,309 @@
-"""The Kafka source when a client returns nothing for a while, which a broker cannot be told to do.
-
-The tests of local jobs over Kafka run against a real broker (``test_local_kafka.py``).
-"""
+"""A topic of a real broker as the source of a local job, read with either client."""
 
 from __future__ import annotations
 
-import json
-from types import SimpleNamespace
+import time
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from skyband.errors import EngineError
-from skyband.jobs.local import messages
+import skyband as sb
+from skyband.jobs.local import librdkafka, messages
+from support import kafka_broker
+from support.kafka_topics import create, remove, rows, send, source
 
-SECTION: Any = {
-    "servers": "nowhere",
-    "topic": "rows",
-    "schema": "t bigint, id string",
-    "rows_per_batch": 2,
-    "columns": None,
-    "format": None,
-    "starting": None,
-    "options": None,
-}
-END = -191
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.xdist_group("kafka")]
+pytest.importorskip("confluent_kafka", reason="the kafka extra")
+
+CLIENTS = ("librdkafka", "confluent-kafka")
 
 
-class Message:
-    def __init__(self, offset: int, value: bytes | None, code: int | None = None) -> None:
-        self._offset, self._value, self._code = offset, value, code
-
-    def partition(self) -> int:
-        return 0
-
-    def offset(self) -> int:
-        return self._offset
-
-    def value(self) -> bytes | None:
-        return self._value
-
-    def error(self) -> Any:
-        if self._code is None:
-            return None
-        return SimpleNamespace(code=lambda: self._code, fatal=lambda: False)
+def use(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let sources read with this client from now on."""
+    reason = None if client == "librdkafka" else "this is a test"
+    monkeypatch.setattr(librdkafka, "why_not", lambda options: reason)
 
 
-class Client:
-    """Sends nothing every other time. The last offset belongs to no record, as after a commit."""
-
-    def __init__(self, records: int) -> None:
-        self.records, self.at, self.calls = records, 0, 0
-        self.assigned: list[int] = []
-
-    def assign(self, parts: list[Any]) -> None:
-        self.at = parts[0]
-        self.assigned.append(self.at)
-
-    def consume(self, most: int, wait: float) -> list[Message]:
-        self.calls += 1
-        if self.calls % 2:
-            return []
-        if self.at >= self.records:
-            return [Message(self.records + 1, None, END)]
-        upto = min(self.at + most, self.records)
-        found = [
-            Message(i, json.dumps({"t": i, "id": f"é{i}"}).encode()) for i in range(self.at, upto)
-        ]
-        self.at = upto
-        return found
-
-    def get_watermark_offsets(self, part: int, timeout: float) -> tuple[int, int]:
-        return 0, self.records + 1
-
-    def close(self) -> None:
-        pass
-
-
-def source(monkeypatch: pytest.MonkeyPatch, client: Any) -> messages.Kafka:
-    fake = SimpleNamespace(
-        Consumer=lambda settings: client,
-        KafkaException=ValueError,
-        KafkaError=SimpleNamespace(_PARTITION_EOF=END),
-        TopicPartition=lambda topic, part, at=0: at,
-    )
-    monkeypatch.setattr(messages, "require_kafka", lambda: fake)
-    return messages.Kafka("[source]", SECTION, "")
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    use(request.param, monkeypatch)
+    return str(request.param)
 
 
 def test_a_job_that_runs_once_waits_for_records_that_are_there(
-    monkeypatch: pytest.MonkeyPatch,
+    servers: str, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = Client(5)
-    reader = source(monkeypatch, client)
+    """The client returns nothing while it connects. The last offset belongs to no record."""
+    topic = f"once-{client}"
+    send(servers, topic, rows(5), **{"transactional.id": topic})
+    monkeypatch.setattr(messages, "_PATIENCE", 0.001)
+    reader = source(servers, topic)
     place, times = {"0": 0}, []
     while (found := reader.take(place, last=True)) is not None:
         table, place = found
-        times += table["t"].to_pylist()
+        times += table["ts"].to_pylist()
+    assert reader.ends(place) == {"0": 6}  # the end of a transaction has an offset
     reader.close()
-    assert times == [0, 1, 2, 3, 4]
-    assert place == {"0": 5}  # the end of a transaction has an offset, but is no record
-    assert client.assigned == [0]
+    assert times == [0, 3, 6, 9, 12]
+    assert place == {"0": 5}
 
 
-def test_records_that_were_read_ahead_are_not_used_elsewhere(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    client = Client(9)
-    reader = source(monkeypatch, client)
-    first, place = reader.take({"0": 0}, last=True) or (None, None)
-    assert first is not None
-    assert place == {"0": 2}
+def test_records_that_were_read_ahead_are_not_used_elsewhere(servers: str, client: str) -> None:
+    send(servers, "ahead", rows(9))
+    reader = source(servers, "ahead")
+    found = reader.take({"0": 0}, last=True)
+    assert found is not None
+    assert found[1] == {"0": 2}
     table = reader.again({"0": 1}, {"0": 4})
-    assert table["t"].to_pylist() == [1, 2, 3]
+    assert table["ts"].to_pylist() == [3, 6, 9]
     found = reader.take({"0": 4}, last=True)
     assert found is not None
-    assert found[0]["t"].to_pylist() == [4, 5]
+    assert found[0]["ts"].to_pylist() == [12, 15]
     reader.close()
 
 
-def test_brokers_that_send_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = Client(5)
-    monkeypatch.setattr(client, "consume", lambda most, wait: [])
-    monkeypatch.setattr(messages, "_SECONDS", 0.05)
-    reader = source(monkeypatch, client)
-    with pytest.raises(EngineError, match="sent nothing of 'rows'"):
-        reader.take({"0": 0}, last=True)
-    assert reader.take({"0": 0}, last=False) is None
+def test_where_to_start(servers: str, client: str) -> None:
+    send(servers, "late", rows(4))
+    reader = source(servers, "late", starting="latest")
+    assert reader.take(None, last=True) is None
+    reader.close()
+    with pytest.raises(sb.QueryError, match="starting must be earliest or latest, not 'middle'"):
+        source(servers, "late", starting="middle")
+
+
+def test_several_partitions(servers: str, client: str) -> None:
+    topic = f"wide-{client}"
+    create(servers, topic, partitions=3)
+    send(servers, topic, rows(50))
+    reader = source(servers, topic, rows_per_batch=20)
+    place: Any = None
+    times: list[int] = []
+    batches: list[Any] = []
+    while (found := reader.take(place, last=True)) is not None:
+        begin, (table, place) = place, found
+        times += table["ts"].to_pylist()
+        origin = reader.origin()
+        assert set(origin["partition"].to_pylist()) <= {0, 1, 2}
+        batches.append((begin, place, table))
+    assert sorted(times) == [3 * i for i in range(50)]
+    assert sum(place.values()) == 50
+    for begin, end, table in batches:
+        assert reader.again(begin, end).sort_by("ts").equals(table.sort_by("ts"))
     reader.close()
 
 
-@pytest.mark.parametrize(
-    "values", [[], [b""], [b"{}", b"", "é".encode()], [b"a", None], [None]], ids=str
-)
-def test_values_become_one_array(values: list[bytes | None]) -> None:
-    made = messages._binary(values)
-    made.validate(full=True)
-    assert made.equals(pa.array(values, pa.binary()))
+def test_brokers_that_send_nothing(
+    broker: kafka_broker.Broker, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(broker.address, "silent", rows(5))
+    reader = source(broker.address, "silent")
+    ends = reader.ends({"0": 0})
+    monkeypatch.setattr(messages, "_SECONDS", 0.3)
+    with broker.frozen():
+        with pytest.raises(sb.EngineError, match=r"\[source\] Kafka cannot be reached"):
+            reader.take({"0": 0}, last=True)
+        monkeypatch.setattr(reader, "ends", lambda begin: ends)
+        with pytest.raises(sb.EngineError, match="sent nothing of 'silent'"):
+            reader.take({"0": 0}, last=True)
+        assert reader.take({"0": 0}, last=False) is None
+    reader.close()
+
+
+def test_records_that_are_gone(servers: str, client: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = f"gone-{client}"
+    send(servers, topic, rows(5))
+    reader = source(servers, topic)
+    monkeypatch.setattr(messages, "_SECONDS", 2.0)
+    with pytest.raises(sb.EngineError, match=r"records of 'gone-.*' up to .* are no longer there"):
+        reader.again({"0": 3}, {"0": 9})
+    reader.close()
+    # Instead of the last record there is the end of a transaction, as if it had been removed.
+    monkeypatch.setattr(messages, "_SECONDS", 60.0)
+    send(servers, f"{topic}-2", rows(5), **{"transactional.id": topic})
+    send(servers, f"{topic}-2", rows(5), **{"transactional.id": topic})
+    reader = source(servers, f"{topic}-2")
+    began = time.monotonic()
+    for end in (6, 12):  # records follow, or nothing does
+        with pytest.raises(sb.EngineError, match=r"records of 'gone-.*' up to .* are no longer"):
+            reader.again({"0": 3}, {"0": end})
+    assert time.monotonic() - began < 30
+    reader.close()
+
+
+def test_a_job_stops_if_its_next_records_were_removed(servers: str, client: str) -> None:
+    """By default the client would go on with what comes next, and leave out all the rest."""
+    topic = f"removed-{client}"
+    send(servers, topic, rows(9))
+    remove(servers, topic, before=5)
+    reader = source(servers, topic)
+    found = reader.take({"0": 5}, last=True)
+    assert found is not None
+    assert found[0]["ts"].to_pylist() == [15, 18]
+    with pytest.raises(sb.EngineError, match="records at the next offset are no longer there"):
+        reader.take({"0": 3}, last=True)
+    reader.close()
+    reader = source(servers, topic, options={"auto.offset.reset": "earliest"})
+    found = reader.take({"0": 3}, last=True)
+    assert found is not None
+    assert found[0]["ts"].to_pylist() == [15, 18]
+    reader.close()
+
+
+def test_a_job_that_runs_once_leaves_out_what_comes_later(servers: str, client: str) -> None:
+    topic = f"later-{client}"
+    send(servers, topic, rows(4))
+    reader = source(servers, topic)
+    found = reader.take(None, last=True)
+    assert found is not None
+    send(servers, topic, rows(9))
+    found = reader.take(found[1], last=True)
+    assert found is not None
+    assert found[1] == {"0": 4}
+    assert reader.take(found[1], last=True) is None
+    reader.close()
+
+
+def test_a_topic_that_is_not_there(servers: str, client: str) -> None:
+    reader = source(servers, "no such topic")
+    with pytest.raises(sb.EngineError, match="'no such topic' cannot be read"):
+        reader.take(None, last=True)
+    reader.close()
+    reader.close()  # which does nothing
+
+
+def everything(reader: messages.Kafka) -> list[dict[str, Any]]:
+    """All batches of a topic: rows, places, origins, and letters."""
+    place, found = None, []
+    while (taken := reader.take(place, last=True)) is not None:
+        table, place = taken
+        origin = {name: column.to_pylist() for name, column in reader.origin().items()}
+        letters = reader.unread().to_pylist()
+        found.append({"rows": table.to_pylist(), "place": place, "letters": letters} | origin)
+    reader.close()
+    return found
+
+
+def test_both_clients_read_the_same(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a value, with an empty one, not JSON, long, in a transaction that was given up."""
+    long = {"ts": 1, "flow": "x" * 100_000, "bytes": 2}
+    sent = [*rows(7), None, b"", b"{oops", long, b' {"ts": 5}\n', *rows(3)]
+    send(servers, "mixed", sent)
+    ident = {"transactional.id": "mixed"}
+    send(servers, "mixed", rows(4, seed=1), commit=False, **ident)
+    send(servers, "mixed", rows(2, seed=2), **ident)
+    found = {}
+    for client in CLIENTS:
+        use(client, monkeypatch)
+        reader = source(servers, "mixed", rows_per_batch=5)
+        assert reader.reader.client == client
+        found[client] = everything(reader)
+    got = found["librdkafka"]
+    assert got == found["confluent-kafka"]
+    read = [row for batch in got for row in batch["rows"]]
+    assert len(read) == 7 + 2 + 3 + 2
+    assert {"ts": 1, "flow": "x" * 100_000, "bytes": 2} in read
+    letters = [(row["offset"], row["record"]) for batch in got for row in batch["letters"]]
+    assert letters == [(7, None), (8, ""), (9, "{oops")]
+    assert got[-1]["place"] == {"0": 15 + 4 + 1 + 2}  # the end of a transaction has an offset
+
+
+def test_many_records_forwards_and_backwards(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that was fetched before a jump is read after it; columns and text grow."""
+    monkeypatch.setattr(librdkafka, "_ROWS", 1000)
+    create(servers, "many", partitions=2)
+    records = rows(40_000)
+    send(servers, "many", records, partitions=2, **{"linger.ms": 20})
+    reader = source(servers, "many", rows_per_batch=15_000)
+    assert reader.reader.client == "librdkafka"
+
+    def check(table: pa.Table, begin: dict[str, int], end: dict[str, int]) -> None:
+        wanted = [
+            record
+            for part in ("0", "1")
+            for record in records[2 * begin[part] + int(part) : 2 * end[part] : 2]
+        ]
+        assert table.sort_by("ts").to_pylist() == sorted(wanted, key=lambda row: row["ts"])
+
+    first: dict[str, int] = {"0": 0, "1": 0}
+    for place in (first, {"0": 100, "1": 15_000}, first, {"0": 19_000, "1": 0}):
+        begin = place
+        for _ in range(2):
+            found = reader.take(begin, last=True)
+            assert found is not None
+            table, end = found
+            check(table, begin, end)
+            begin = end
+    part = {"0": 30, "1": 9_000}
+    check(reader.again(first, part), first, part)
+    check(reader.again(part, {"0": 20_000, "1": 9_001}), part, {"0": 20_000, "1": 9_001})
+    reader.close()
+
+
+def test_a_batch_of_long_records_is_cut(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(librdkafka, "_TEXT", 2_000)
+    monkeypatch.setattr(librdkafka, "_STEP", 4)
+    sent = [{"ts": i, "flow": "y" * 1_000, "bytes": i} for i in range(10)]
+    send(servers, "long", sent)
+    reader = source(servers, "long", rows_per_batch=100)
+    assert reader.take(None, last=True) is not None
+    assert reader._ahead is not None, "the next batch is read ahead as after any other"
+    batches = everything(reader)
+    assert [row["ts"] for batch in batches for row in batch["rows"]] == list(range(10))
+    assert max(len(batch["rows"]) for batch in batches) <= 5  # one that was waited for, and a step
+
+
+def test_a_job_that_runs_once_does_not_wait_at_the_end(
+    servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks where the topic ends at the beginning, and notices when it has got there."""
+    create(servers, "brief", partitions=2)
+    send(servers, "brief", rows(50), partitions=2)
+    monkeypatch.setattr(messages, "_PATIENCE", 60.0)
+    reader = source(servers, "brief", rows_per_batch=20)
+    asked: list[int] = []
+    edges = reader.reader.edges
+
+    def noted(partition: int, seconds: float) -> tuple[int, int]:
+        asked.append(partition)
+        return edges(partition, seconds)
+
+    monkeypatch.setattr(reader.reader, "edges", noted)
+    began = time.monotonic()
+    batches = everything(reader)
+    assert time.monotonic() - began < 30
+    assert sum(len(batch["rows"]) for batch in batches) == 50
+    assert asked == [0, 1]  # a broker answers late while a request for more records waits there
+
+
+def test_which_client(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def client(**options: Any) -> str:
+        reader = source(servers, "any", options={"kafka.client.id": "x"} | options)
+        reader.close()
+        return reader.reader.client
+
+    assert client() == "librdkafka"
+    assert client(error_cb=print) == "confluent-kafka"
+    assert client(**{"sasl.oauthbearer.scope": "all"}) == "confluent-kafka"
+    librdkafka.library.cache_clear()
+    monkeypatch.setitem(librdkafka._FUNCTIONS, "no_such_function", (None,))
+    assert client() == "confluent-kafka"
+    assert "rd_kafka_no_such_function" in str(librdkafka.library())
+    librdkafka.library.cache_clear()
+
+
+def test_options_that_the_client_refuses(client: str) -> None:
+    refused: list[dict[str, Any]] = [{"no.such": "x"}, {"fetch.max.bytes": -5}]
+    if client == "librdkafka":
+        refused.append({"group.id": ""})  # at which the Python client ends the process
+    for options in refused:
+        with pytest.raises(sb.EngineError, match=r"\[source\] Kafka's client refuses its options"):
+            source("127.0.0.1:1", "any", options=options)
+
+
+def test_no_broker(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "_SECONDS", 0.3)
+    reader = source("127.0.0.1:1", "any")
+    with pytest.raises(sb.EngineError, match=r"\[source\] Kafka cannot be reached: "):
+        reader.take(None, last=True)
+    reader.close()

@@ -13,6 +13,8 @@ import pytest
 import skyband as sb
 from skyband.embedded import formats
 from skyband.jobs import parse_job
+from skyband.jobs.job import Section
+from skyband.jobs.local.files import Files
 from skyband.jobs.local.run import LocalJob, run_local
 
 QUERY: dict[str, Any] = {"kind": "TopK", "k": 2, "score": "x", "id": "id", "time": "ts"}
@@ -83,3 +85,24 @@ def test_only_needed_columns_are_read(
     assert {None if names is None else tuple(names) for names in asked} == (
         {None} if letters else {("ts", "id", "x")}
     )
+
+
+def test_row_groups_are_not_cut_to_fill_up_batches(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        pq.write_table(hour(number), tmp_path / "in" / f"{number}.parquet", row_group_size=25)
+    section = Section("files", {"path": str(tmp_path / "in")})
+    source = Files("[source]", section, tmp_path / "files")
+    source.rows_per_batch = 60
+    place, batches = source.first, []
+    while (found := source.take(place, last=True)) is not None:
+        begin, (table, place) = place, found
+        batches.append((begin, place, table))
+    # Row groups of 25 and 15 rows.
+    assert [table.num_rows for *_, table in batches] == [40, 40, 40]
+    for begin, end, table in batches:
+        assert source.again(begin, end).equals(table)
+    source.rows_per_batch = 20  # less than a row group
+    found = source.take(source.first, last=True)
+    assert found is not None
+    assert found[0].num_rows == 20

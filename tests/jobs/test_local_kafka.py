@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import random
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,60 +12,14 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import parse_job, run_job
-from support import kafka_broker
+from support.kafka_topics import SCHEMA, create, read, rows, send
+from support.local_kills import until_killed
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.xdist_group("kafka")]
 kafka = pytest.importorskip("confluent_kafka", reason="the kafka extra")
 
 QUERY: dict[str, Any] = {"kind": "TopK", "k": 2, "score": "bytes", "id": "flow", "time": "ts"}
 WINDOW = {"size": 300, "slide": 60}
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    try:
-        broker = kafka_broker.Broker(tmp_path_factory.mktemp("kafka"))
-    except kafka_broker.MissingError as problem:
-        pytest.skip(str(problem))
-    try:
-        yield broker.start()
-    finally:
-        broker.stop()
-
-
-def send(servers: str, topic: str, records: list[dict[str, Any]]) -> None:
-    producer = kafka.Producer({"bootstrap.servers": servers})
-    for record in records:
-        producer.produce(topic, json.dumps(record).encode())
-    assert producer.flush(60) == 0
-
-
-def read(servers: str, topic: str) -> list[dict[str, Any]]:
-    """All committed messages of a topic."""
-    settings = {"bootstrap.servers": servers, "group.id": "test", "enable.partition.eof": True}
-    consumer = kafka.Consumer(
-        settings | {"isolation.level": "read_committed", "enable.auto.commit": False}
-    )
-    parts = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-    consumer.assign([kafka.TopicPartition(topic, part, 0) for part in parts])
-    found, ended = [], 0
-    while ended < len(parts):
-        message = consumer.poll(30)
-        assert message is not None
-        if message.error() is None:
-            found.append(json.loads(message.value()))
-        else:
-            ended += 1
-    consumer.close()
-    return found
-
-
-def rows(count: int) -> list[dict[str, Any]]:
-    chance = random.Random(7)
-    return [
-        {"ts": 3 * i, "flow": f"f{chance.randrange(20)}", "bytes": chance.randrange(10**6)}
-        for i in range(count)
-    ]
 
 
 def job(servers: str, folder: Path, name: str, **more: Any) -> dict[str, Any]:
@@ -83,7 +31,7 @@ def job(servers: str, folder: Path, name: str, **more: Any) -> dict[str, Any]:
             "kind": "kafka",
             "servers": servers,
             "topic": f"{name}-in",
-            "schema": "ts bigint, flow string, bytes bigint",
+            "schema": SCHEMA,
             "rows_per_batch": 500,
         },
         "query": QUERY | {"window": WINDOW},
@@ -105,29 +53,77 @@ def test_from_topic_to_topic(servers: str, tmp_path: Path) -> None:
     records = rows(2000)
     send(servers, "plain-in", records[:1200])
     run_job(parse_job(job(servers, tmp_path, "plain")))
-    send(servers, "plain-in", records[1200:])
-    run_job(parse_job(job(servers, tmp_path, "plain")))
+    send(servers, "plain-in", [*records[1200:], b"{oops"])
+    letters = {"kind": "kafka", "servers": servers, "topic": "plain-bad"}
+    run_job(parse_job(job(servers, tmp_path, "plain", dead_letters=letters)))
     run_job(parse_job(job(servers, tmp_path, "plain")))  # there is nothing new
     assert read(servers, "plain-out") == wanted(records)
+    (letter,) = read(servers, "plain-bad")
+    where = {name: letter[name] for name in ("topic", "partition", "offset", "record")}
+    assert where == {"topic": "plain-in", "partition": 0, "offset": 2000, "record": "{oops"}
 
 
-def test_kills(servers: str, tmp_path: Path) -> None:
-    records = rows(20_000)
-    send(servers, "killed-in", records)
-    file = tmp_path / "job.json"
-    told = job(servers, tmp_path, "killed")
-    code = "import sys, json; from skyband.jobs import *; " + (
-        "run_job(parse_job(json.load(open(sys.argv[1]))))"
-    )
-    file.write_text(json.dumps(told))
-    command = [sys.executable, "-c", code, str(file)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    chance = random.Random(3)
-    for _ in range(20):
-        process = subprocess.Popen(command, env=environment)
-        time.sleep(1.0 + 2 * chance.random())
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        process.wait(60)
-    assert subprocess.run(command, env=environment, check=False).returncode == 0
-    assert read(servers, "killed-out") == wanted(records)
+@pytest.mark.parametrize(
+    "times", [3, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
+)
+def test_a_killed_job_sends_each_window_once(servers: str, tmp_path: Path, times: int) -> None:
+    sent: list[list[dict[str, Any]]] = []
+
+    def part(number: int) -> dict[str, Any]:
+        sent.append(rows(6_000, number))
+        name = f"killed-{times}-{number}"
+        send(servers, f"{name}-in", sent[-1])
+        told = job(servers, tmp_path / str(number), name)
+        told["source"]["rows_per_batch"] = 200
+        return told
+
+    until_killed(times, times, part)
+    for number, records in enumerate(sent):
+        assert read(servers, f"killed-{times}-{number}-out") == wanted(records)
+
+
+def test_a_job_on_spark_looks_at_its_topic(
+    servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three partitions one is empty; one ends with the mark of a transaction."""
+    pytest.importorskip("pyspark")
+    from skyband.jobs import first_batch, first_records
+    from skyband.spark import sharding
+
+    create(servers, "looked-in", partitions=3)
+    producer = kafka.Producer({"bootstrap.servers": servers, "transactional.id": "look"})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for number, record in enumerate(rows(2_000)):  # one per millisecond
+        value = json.dumps(record).encode()
+        producer.produce("looked-in", value, partition=number % 2, timestamp=10**12 + number)
+    producer.produce("looked-in", b"{oops", partition=0, timestamp=10**12)
+    producer.commit_transaction(60)
+
+    def look(enough: int = 1 << 17, topic: str = "looked-in", **source: Any) -> Any:
+        told = job(servers, tmp_path, "looked", engine="spark", trigger={}, master="local[4]")
+        told["source"] |= {"topic": topic, "rows_per_batch": None, **source}
+        told["source"] = {k: v for k, v in told["source"].items() if v is not None}
+        told["sink"] = {"kind": "files", "path": "out"}
+        parsed = parse_job(told)
+        return parsed, first_records.newest_records(parsed.sources[""], enough, 10.0)
+
+    deadline = time.monotonic() + 120
+    while getattr(seen := look()[1], "rows", 0) < 2_001:  # a transaction ends bit by bit
+        assert time.monotonic() < deadline, seen
+    began = time.monotonic()
+    parsed, first = look()
+    assert first.some.num_rows == 2_000
+    assert 2_001 <= first.rows <= 2_003  # with the bad one and the marks of the transaction
+    assert first.some.schema.names == ["ts", "flow", "bytes"]
+    _, some = look(enough=300)
+    assert some.some.num_rows < 300
+    assert some.rows == first.rows
+    assert look(rows_per_batch=700)[1].rows == 700
+    assert look(starting="latest")[1].rows == pytest.approx(10_000, rel=0.01)
+    assert time.monotonic() - began < 4 * first_records._SECONDS, "it waited for more"
+    assert "no records" in look(topic="missing")[1]
+    # What was seen decides about the number of shards.
+    bytes_ = sharding.summary_bytes(parsed.queries["looked"], {"": first})
+    monkeypatch.setattr(sharding, "KEY_BYTES", round(bytes_ / 2.5))
+    assert first_batch.job_split(parsed).shards == 3

@@ -186,7 +186,7 @@ once = true
 def test_two_runs_of_the_verb_the_second_corrected(
     spark: Any, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the tests' session; ``test_killed_jobs`` runs the verb in a process of its own."""
+    """In the tests' session; ``test_stopping`` runs the verb in a process of its own."""
     pytest.importorskip("typer", reason="the command line is an extra")
     import psycopg
 

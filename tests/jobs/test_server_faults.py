@@ -113,37 +113,56 @@ def test_postgres_is_stopped_and_started_again(
     assert spark_session.rows(got.select(want.column_names)) == spark_session.rows(want)
 
 
-def nothing(folder: Path, *patterns: str) -> None:
-    """Overwrite files of a checkpoint."""
+Damage = Callable[[Path], None]
+
+
+def nothing(path: Path) -> None:
+    path.write_bytes(b"nothing")
+
+
+def half(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def spoil(folder: Path, damage: Damage, *patterns: str) -> None:
+    """Damage files of a checkpoint, and remove their checksums."""
     found = [path for pattern in patterns for path in folder.rglob(pattern) if path.is_file()]
     assert found
     for path in found:
-        path.write_bytes(b"nothing")
+        damage(path)
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
-DAMAGES: dict[str, Callable[[Path], None]] = {
-    "state": lambda state: nothing(state / "answers" / "state", "*.zip", "*.changelog", "*.sst"),
-    "offsets": lambda state: nothing(state / "answers" / "offsets", "[0-9]*"),
-    "record": lambda state: nothing(state, "skyband.json"),
-}
+DAMAGES: list[tuple[Damage, tuple[str, ...]]] = [
+    (nothing, ("answers/metadata",)),
+    (nothing, ("answers/offsets/[0-9]*",)),
+    (half, ("answers/commits/[0-9]*",)),
+    (Path.unlink, ("answers/commits/[0-9]*",)),
+    (half, ("answers/sources/0/[0-9]*",)),
+    (nothing, ("answers/state/0/_metadata/v2/[0-9]*",)),
+    (nothing, ("answers/state/0/_stateSchema/default/[0-9]*",)),
+    (nothing, ("skyband.json",)),
+    (nothing, ("*.zip", "*.changelog", "*.sst")),
+]
+"""``tests/spark/test_damage.py`` has more of them, without Spark."""
 
 
 def test_a_damaged_checkpoint_says_what_to_do(spark: Any, tmp_path: Path) -> None:
     from skyband.jobs.run import run
 
-    batches = faulty.flows(2)
-    spark_session.write_batches(tmp_path / "in-flows", batches[:1])
+    batches = faulty.flows(3)
+    spark_session.write_batches(tmp_path / "in-flows", batches[:2])
     told = job(tmp_path, {"kind": "files", "path": str(tmp_path / "out")})
     run(told, spark)
     spark_session.write_batches(tmp_path / "in-flows", batches)
     shutil.move(tmp_path / "state", tmp_path / "copy")
-    for damage in DAMAGES.values():
+    for damage, patterns in DAMAGES:
         shutil.rmtree(tmp_path / "state", ignore_errors=True)
         shutil.copytree(tmp_path / "copy", tmp_path / "state")
-        damage(tmp_path / "state")
-        with pytest.raises(sb.EngineError, match=r"damaged.*(copy|empty|new)"):
+        spoil(tmp_path / "state", damage, *patterns)
+        with pytest.raises(sb.EngineError, match=r"damaged.*(copy|empty|new)") as problem:
             run(told, spark)
+        assert "Traceback" not in str(problem.value)
     # As the message says: from a copy the job goes on.
     shutil.rmtree(tmp_path / "state")
     shutil.copytree(tmp_path / "copy", tmp_path / "state")

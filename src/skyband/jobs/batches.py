@@ -17,10 +17,11 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 
-from skyband.data.ipc import table_from, table_to_bytes
+from skyband.data.ipc import table_to_bytes
 from skyband.errors import SkybandError
 from skyband.jobs.report import newest_window
 from skyband.jobs.rows import Sink, written
+from skyband.spark.answer_bytes import answers_from
 from skyband.spark.letters import refuse
 from skyband.spark.metrics import log
 from skyband.spark.plan import Plan
@@ -55,7 +56,7 @@ class SparkRows:
         packed = self.given.select(self.column).where(F.col(self.column).isNotNull())
         rows = packed.collect() if self.nbytes <= _AT_ONCE else packed.toLocalIterator()
         for row in rows:
-            yield table_from(bytes(row[0])).select(self.schema.names).cast(self.schema)
+            yield answers_from(bytes(row[0]), self.schema)
 
     def frame(self) -> Any:
         """The rows as a DataFrame; nothing is fetched to the driver."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -11,12 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
+from skyband.data.columns import is_number_type
 from skyband.embedded.sources import READERS, batches_of, paths_of
 from skyband.errors import SchemaError
 
 __all__ = ["Look", "draft", "look_at"]
 
 _SAMPLE = 10_000
+_MOST_COUNTED = 64 << 20
+"""Bytes of text files whose lines are counted."""
 _SCORES = ("score", "value", "bytes", "amount", "price", "size", "count", "total", "magnitude")
 _IDS = ("id", "user", "item", "key", "name", "host", "flow", "station", "player", "symbol")
 _TIMES = ("ts", "time", "timestamp", "event_time", "date", "at", "when", "created")
@@ -46,7 +50,7 @@ def look_at(path: str) -> Look:
     sample = first[0].slice(0, _SAMPLE)
     time = _guess(sample.schema, _TIMES, _is_time) or _counting(sample)
     taken = {time}
-    score = _guess(sample.schema, _SCORES, _is_number, taken)
+    score = _guess(sample.schema, _SCORES, is_number_type, taken)
     taken.add(score)
     return Look(
         path=path,
@@ -66,7 +70,7 @@ def draft(look: Look, name: str) -> str:
     rows = "" if look.rows is None else f", {look.rows:,} rows"
     count = f"{look.files} file{'s' if look.files != 1 else ''}{rows}"
     missing = 'time = "?"                       # no time was found: name a column that has it\n'
-    time = missing if look.time is None else f'time = "{look.time}"\n'
+    time = missing if look.time is None else f"time = {_quoted(look.time)}\n"
     size, slide = _window(look)
     return f"""\
 # A job for Skyband, drafted from {look.path}: {count}, with the columns
@@ -74,14 +78,14 @@ def draft(look: Look, name: str) -> str:
 #
 # Check it with: skyband check {name}.toml      Run it with: skyband pipeline {name}.toml
 
-name = "{name}"
+name = {_quoted(name)}
 engine = "local"                 # or "spark": the same job on Spark
-checkpoint = "state/{name}"        # delete this folder to start again from the first row
+checkpoint = {_quoted(f"state/{name}")}        # delete this folder to start from the first row
 on_bad = "skip"                  # "raise" stops the job at the first bad row
 
 [source]
 kind = "files"                   # new files are read as they appear
-path = "{look.path}"
+path = {_quoted(look.path)}
 
 [queries.best]                   # the rows with the greatest score
 {_best(look, time, size, slide)}
@@ -94,11 +98,11 @@ close = true                     # answer the last windows at the end
 
 
 def _best(look: Look, time: str, size: str, slide: str) -> str:
-    column = "" if look.id is None else f'id = "{look.id}"\n'
-    score = look.score or "?"
+    column = "" if look.id is None else f"id = {_quoted(look.id)}\n"
+    score = _quoted(look.score or "?")
     mark = "" if look.score else "                    # no column of numbers was found: name one"
     return (
-        f'kind = "TopK"\nk = 10\nscore = "{score}"{mark}\n{column}{time}'
+        f'kind = "TopK"\nk = 10\nscore = {score}{mark}\n{column}{time}'
         f"window = {{ size = {size}, slide = {slide} }}\n"
         'sink = { kind = "console" }     # or files, postgres, kafka, http\n'
     )
@@ -106,10 +110,15 @@ def _best(look: Look, time: str, size: str, slide: str) -> str:
 
 def _frequent(look: Look, time: str, size: str, slide: str) -> str:
     return (
-        f'kind = "HeavyHitters"\nk = 10\nitem = "{look.id or look.schema.names[0]}"\n{time}'
+        f'kind = "HeavyHitters"\nk = 10\nitem = {_quoted(look.id or look.schema.names[0])}\n{time}'
         f"window = {{ size = {size}, slide = {slide} }}\n"
         'sink = { kind = "console" }\n'
     )
+
+
+def _quoted(text: str) -> str:
+    """Text as TOML writes it."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 # Guesses ------------------------------------------------------------------------------------------
@@ -128,11 +137,6 @@ def _guess(schema: pa.Schema, words: Sequence[str], fits: Any, taken: Any = ()) 
 
 def _is_time(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    whole = bool(pa.types.is_integer(kind))
-    return whole or bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _is_key(kind: pa.DataType) -> bool:
@@ -164,7 +168,17 @@ def _window(look: Look) -> tuple[str, str]:
 
 
 def _rows(files: Sequence[Path]) -> int | None:
-    """The number of rows, if the files tell it without being read."""
-    if any(READERS.get(path.suffix.lower()) != "parquet" for path in files):
-        return None
-    return sum(int(pa.parquet.read_metadata(path).num_rows) for path in files)
+    """The number of rows, if files tell it, or if they are lines that are counted quickly."""
+    kinds = {READERS.get(path.suffix.lower()) for path in files}
+    if kinds == {"parquet"}:
+        return sum(int(pa.parquet.read_metadata(path).num_rows) for path in files)
+    if kinds <= {"csv", "json"} and sum(path.stat().st_size for path in files) <= _MOST_COUNTED:
+        heads = sum(READERS[path.suffix.lower()] == "csv" for path in files)
+        return sum(map(_lines, files)) - heads
+    return None
+
+
+def _lines(path: Path) -> int:
+    """Lines that are not empty."""
+    with path.open("rb") as file:
+        return sum(1 for line in file if line.strip())

@@ -12,7 +12,7 @@ from skyband.errors import EngineError
 from skyband.jobs.checks import read_by_workers
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Section
-from skyband.jobs.places import require_kafka
+from skyband.jobs.places import client_options, require_kafka
 from skyband.spark.json_records import read_records
 from skyband.spark.sharding import FirstRows
 
@@ -35,13 +35,14 @@ def newest_records(source: Section, enough: int, seconds: float) -> FirstRows | 
         return "a topic can be looked at only with confluent-kafka: pip install 'skyband[kafka]'"
     if not any(_answers(server) for server in str(source["servers"]).split(",")):
         return "no broker answers, so the topic cannot be looked at"
-    options = {k.removeprefix("kafka."): v for k, v in (source["options"] or {}).items()}
+    options = client_options(source)
     known = {k: v for k, v in options.items() if k.startswith(("security.", "sasl.", "ssl."))}
     consumer = kafka.Consumer(
         {
             "bootstrap.servers": source["servers"],
             "group.id": "skyband-look",
             "enable.auto.commit": False,
+            "enable.partition.eof": True,
             **known,
         }
     )
@@ -94,6 +95,7 @@ def _newest(
             if message.error() is None:
                 values.append(message.value())
                 times.append(message.timestamp()[1])
-                if message.offset() + 1 >= left.get(message.partition(), 0):
-                    left.pop(message.partition(), None)
+            # The end of a partition: a transaction leaves a mark there, which is no record.
+            if message.error() or message.offset() + 1 >= left.get(message.partition(), 0):
+                left.pop(message.partition(), None)
     return values, times, there

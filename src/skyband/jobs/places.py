@@ -20,6 +20,7 @@ __all__ = [
     "check_folder",
     "check_table",
     "check_url",
+    "client_options",
     "dsn_of",
     "folder_of",
     "require_kafka",
@@ -109,6 +110,11 @@ def require_psycopg() -> Any:
             + how_to_install("postgres")
         ) from problem
     return psycopg
+
+
+def client_options(section: Any) -> dict[str, Any]:
+    """The ``options`` of a section, by the names that the Kafka client knows."""
+    return {key.removeprefix("kafka."): v for key, v in (section["options"] or {}).items()}
 
 
 def require_kafka() -> Any:

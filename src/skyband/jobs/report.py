@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Report", "Tell", "newest_window", "report_line"]
+__all__ = ["Report", "Tell", "figures", "newest_window", "report_line"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,25 @@ def report_line(report: Report) -> str:
     if report.state_bytes is not None:
         parts.append(f"state {_size(report.state_bytes)}")
     return "  ".join(parts)
+
+
+def figures(report: Report) -> dict[str, str]:
+    """All figures of a report by name; a dash stands for what is not known.
+
+    >>> figures(Report(batch=3, rows=12_000, rate=4_000.0, late=0, bad=2, windows=7))["rows/s"]
+    '4,000'
+    """
+    told = {
+        "rows/s": None if report.rate is None else f"{report.rate:,.0f}",
+        "rows": f"{report.rows:,}",
+        "watermark": None if report.watermark is None else _moment(report.watermark),
+        "behind": None if report.lag is None else f"{report.lag:,.3g} s",
+        "late": None if report.late is None else f"{report.late:,}",
+        "bad": None if report.bad is None else f"{report.bad:,}",
+        "windows": f"{report.windows:,}",
+        "state": None if report.state_bytes is None else _size(report.state_bytes),
+    }
+    return {name: "–" if value is None else value for name, value in told.items()}
 
 
 def newest_window(table: pa.Table) -> pa.Table:

@@ -17,6 +17,7 @@ from skyband.jobs.spark_reports import Reports
 from skyband.jobs.starting import start
 from skyband.jobs.stopping import Stop
 from skyband.spark.closing import plan_closing
+from skyband.spark.damage import damaged, told_of_damage
 from skyband.spark.metrics import log
 from skyband.spark.plan import state_keys
 from skyband.spark.requirements import (
@@ -29,12 +30,6 @@ __all__ = ["run", "session_of"]
 
 _SLOW_START = "Python worker failed to connect back"
 """Spark's message when a worker did not start within its fixed ten seconds: a busy machine."""
-_DAMAGED = (
-    *("CANNOT_LOAD_STATE_STORE", "CANNOT_READ_CHECKPOINT", "CHECKPOINT_FILE_CHECKSUM"),
-    *("MALFORMED_LOG_FILE", "malformed", "Incomplete log file", "log file was malformed"),
-    *("ChecksumException", "snapshot is damaged", "STATE_STORE_SCHEMA"),
-)
-"""What Spark, or a bucket, says about a checkpoint that cannot be read."""
 _ATTEMPTS = 5
 _LOOK = 0.25
 """Seconds between checks whether the job should end."""
@@ -106,7 +101,7 @@ def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follow
             attempts += 1  # the batch that closes the job is run by another start
         except StreamingQueryException as problem:
             if _SLOW_START not in str(problem) or not attempts:
-                raise EngineError(_stopped(job, running.problem(problem), problem)) from problem
+                raise _stopped(job, running.problem(problem), problem) from problem
             log.warning("%s: a Python worker was too slow to start; trying again", job.name)
         finally:
             if stop.asked():
@@ -116,14 +111,11 @@ def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follow
             running.close()
 
 
-def _stopped(job: Job, told: str, problem: Exception) -> str:
+def _stopped(job: Job, told: str, problem: Exception) -> EngineError:
     """What stopped a job, and what to do."""
-    if any(sign in f"{told} {problem}" for sign in _DAMAGED):
-        return (
-            f"the checkpoint {job.checkpoint!r} is damaged: {told}. Restore it from a copy, or "
-            "give the job an empty folder: it then reads its source from the start"
-        )
-    return (
+    if found := told_of_damage(f"{told}\n{problem}"):
+        return damaged(job.checkpoint, found)
+    return EngineError(
         f"the pipeline stopped: {told}. Fix the cause and start it again: it resumes from "
         f"{job.checkpoint!r}"
     )

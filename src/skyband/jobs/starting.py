@@ -18,6 +18,7 @@ from skyband.spark.board_plan import BoardPlan
 from skyband.spark.boards import board_plan_of, given_board
 from skyband.spark.checkpoint import Claim
 from skyband.spark.closing import read_closing
+from skyband.spark.damage import check_logs
 from skyband.spark.file_source import Files
 from skyband.spark.letters import LETTERS
 from skyband.spark.metrics import Progress, serve
@@ -93,6 +94,7 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
     check_session(session, streaming=True)
     advise_partitions(session, plan.keys)
     claim = Claim(job.checkpoint, plan, session)
+    check_logs(job.checkpoint)
     sinks = {
         name: make_sink(section, job.where_sink(name), job.name, name)
         for name, section in job.sinks.items()

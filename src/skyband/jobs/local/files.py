@@ -43,6 +43,8 @@ class Files(LocalSource):
         self.path = section["path"]
         self.files_per_batch = section["files_per_batch"]
         self.rows_per_batch = section["rows_per_batch"] or _ROWS
+        self.whole = section["rows_per_batch"] is None
+        """Whether a batch ends where a batch of a file ends, if there is room for one at all."""
         self.record = record
         self.chosen = Chosen(where, section["columns"])
         for key in ("schema", "options"):
@@ -71,7 +73,7 @@ class Files(LocalSource):
         """The next batch: at most ``rows_per_batch`` rows of one lot."""
         lot, row = place
         while lot < len(self.lots) or self._look(last):
-            table = self._reader(lot, row).take(self.rows_per_batch)
+            table = self._reader(lot, row).take(self.rows_per_batch, self.whole)
             if table is not None:
                 return self.chosen.of(table), (lot, row + table.num_rows)
             lot, row = lot + 1, 0
@@ -188,9 +190,13 @@ class _Reader:
         self.pieces: list[tuple[str, int]] = []
         """The files of the rows that were handed out last, and how many rows of each."""
 
-    def take(self, most: int) -> pa.Table | None:
-        """The next rows, at most so many; None at the end."""
-        taken = list(self._pieces(most))
+    def take(self, most: int, whole: bool = False) -> pa.Table | None:
+        """The next rows, at most so many; None at the end.
+
+        With ``whole``, a batch of a file is not cut to fill up the rows that others leave: each
+        piece costs as much as a batch to work on.
+        """
+        taken = list(self._pieces(most, whole))
         return pa.concat_tables(taken, promote_options="default") if taken else None
 
     def skip(self, rows: int) -> None:
@@ -198,13 +204,16 @@ class _Reader:
         for _ in self._pieces(rows):
             pass
 
-    def _pieces(self, most: int) -> Iterator[pa.Table]:
+    def _pieces(self, most: int, whole: bool = False) -> Iterator[pa.Table]:
         self.pieces = []
         while most > 0:
             found = next(self.tables, None) if self.left is None else self.left
             if found is None:
                 return
             name, table = found
+            if whole and self.pieces and table.num_rows > most:
+                self.left = found
+                return
             piece = table.slice(0, most)
             self.left = (name, table.slice(most)) if table.num_rows > most else None
             self.pieces.append((name, piece.num_rows))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,13 +17,18 @@ import pyarrow as pa
 from skyband.errors import EngineError, QueryError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Section
+from skyband.jobs.local import librdkafka
 from skyband.jobs.local.chosen import Chosen
+from skyband.jobs.local.confluent import ClientReader
 from skyband.jobs.local.source import LocalSource, Place
-from skyband.jobs.places import require_kafka
+from skyband.jobs.local.topic_reader import ReaderError, Records, TopicReader, binary
+from skyband.jobs.places import client_options
 from skyband.spark.json_records import read_records
 from skyband.spark.letters import LETTERS, RAW, Carried, unread
 
 __all__ = ["Kafka", "Socket"]
+
+log = logging.getLogger("skyband.jobs")
 
 Origin: TypeAlias = Callable[[], dict[str, pa.Array]]
 _ROWS = 1 << 18
@@ -29,12 +36,15 @@ _ROWS = 1 << 18
 _SECONDS = 30.0
 """How long the brokers may take to answer."""
 _AHEAD = {
-    "queued.min.messages": 2 * _ROWS,
+    "queued.min.messages": 1 << 17,
     "queued.max.messages.kbytes": 1 << 17,
-    "fetch.message.max.bytes": 1 << 23,
+    "fetch.message.max.bytes": 1 << 21,
     "fetch.max.bytes": 1 << 26,
+    "fetch.queue.backoff.ms": 10,
+    "fetch.wait.max.ms": 100,
 }
-"""What the client fetches while the last batch is read: as much as the next one needs."""
+"""What the client fetches beyond the next batch. More would not be in the processor's cache any
+longer when it is taken, which costs about a fifth more to fetch and take."""
 _PATIENCE = 0.25
 """Seconds to wait for more records before a batch is closed."""
 
@@ -65,16 +75,15 @@ class _Messages(LocalSource):
         """Letters for the records of the last batch that are not JSON of the schema."""
         return self._unread
 
-    def _table(self, values: Sequence[bytes | None], origin: Origin) -> pa.Table:
+    def _table(self, raw: pa.Array, origin: Origin) -> pa.Table:
         """The columns of the records that can be read.
 
         ``origin`` tells where the records came from; it is asked only if someone wants to know.
         """
-        raw = _binary(values)
         self._unread, self._origin = LETTERS.empty_table(), origin
         if self.schema is None:
             return self.chosen.of(pa.table({"value": raw.cast(pa.string())}))
-        read, bad = read_records(raw, self.schema)
+        read, bad = read_records(raw, self.schema, threads=True)
         if not bad.any():
             return self.chosen.of(pa.Table.from_batches([read]))
         good, wrong = pa.array(~bad), pa.array(np.flatnonzero(bad))
@@ -89,21 +98,6 @@ class _Messages(LocalSource):
     def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None: ...
 
 
-def _binary(values: Sequence[bytes | None]) -> pa.Array:
-    """Values as an array; several times as fast as ``pa.array`` unless there are nulls."""
-    try:
-        lengths = np.fromiter(map(len, values), np.int64, len(values))  # type: ignore[arg-type]
-    except TypeError:
-        return pa.array(values, pa.binary())
-    ends = np.cumsum(lengths)
-    if len(values) == 0 or ends[-1] > np.iinfo(np.int32).max:
-        return pa.array(values, pa.binary())
-    offsets = np.zeros(len(values) + 1, np.int32)
-    offsets[1:] = ends
-    text = pa.py_buffer(b"".join(values))  # type: ignore[arg-type]
-    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), text])
-
-
 class Kafka(_Messages):
     """A topic. A place is the next offset of each partition; offsets are kept in the checkpoint."""
 
@@ -111,28 +105,27 @@ class Kafka(_Messages):
 
     def __init__(self, where: str, section: Section, name: str) -> None:
         super().__init__(where, section, name)
-        self._kafka = require_kafka()
         self.topic = section["topic"]
         self.starting = section["starting"] or "earliest"
         if self.starting not in ("earliest", "latest"):
             raise QueryError(f"{where} starting must be earliest or latest, not {self.starting!r}")
-        options = {k.removeprefix("kafka."): v for k, v in (section["options"] or {}).items()}
-        self._consumer = self._kafka.Consumer(
-            {
-                "bootstrap.servers": section["servers"],
-                "group.id": "skyband",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-                **_AHEAD,
-                **options,
-            }
-        )
+        options = {
+            "bootstrap.servers": section["servers"],
+            "group.id": "skyband",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",  # and not on with what comes next, without a word
+            **_AHEAD,
+            **client_options(section),
+        }
+        with self._named():
+            self.reader = _open(self.topic, options)
         self._at: dict[str, int] | None = None
-        self._ended: dict[str, int] = {}
-        """Offsets at which there was nothing more to read, by partition, as the client said."""
-        self._reader = ThreadPoolExecutor(1, "skyband-kafka")
-        self._ahead: Future[list[Any]] | None = None
+        self._known: dict[str, int] = {}
+        """The offsets after the last records when the job began. One that runs once stops there."""
+        self._pool = ThreadPoolExecutor(1, "skyband-kafka")
+        self._ahead: Future[Records] | None = None
         """The next records, which are fetched while the last ones are worked on."""
 
     def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:
@@ -143,90 +136,80 @@ class Kafka(_Messages):
             return None
         self._seek(begin)
         until = time.monotonic() + _SECONDS
-        messages = self._messages()
-        while ends is not None and not messages and not self._read_up_to(ends):
+        records = self._records(ends)
+        while ends is not None and not len(records) and not self._read_up_to(begin, ends):
             if time.monotonic() > until:
                 raise EngineError(
                     f"{self.where} Kafka sent nothing of {self.topic!r} for {_SECONDS:.0f} s, but "
                     f"has records up to {ends}; see whether its brokers are alive"
                 )
-            messages = self._messages()
-        if not messages:
+            records = self._records(ends)
+        if not len(records):
             return None
-        if len(messages) == self.rows_per_batch:
-            self._ahead = self._reader.submit(self._fetch)
-        end, left = dict(begin), set(begin)
-        for message in reversed(messages):  # offsets of a partition ascend
-            part = str(message.partition())
-            if part in left:
-                end[part] = message.offset() + 1
-                left.discard(part)
-                if not left:
-                    break
+        if records.full:
+            self._ahead = self._pool.submit(self._fetch, ends)
+        end = begin | {str(part): row for part, row in records.ends().items()}
         self._at = end
-        return self._read(messages), end
+        return self._read(records), end
 
     def again(self, begin: Place, end: Place) -> pa.Table:
         """The records between two places."""
         first = self._begin() if begin is None else dict(begin)
-        wanted = {part: upto for part, upto in end.items() if first[part] < upto}
-        self._seek({part: first[part] for part in wanted}, whole=False)
+        wanted = {int(part): upto for part, upto in end.items() if first[part] < upto}
+        self._seek({str(part): first[str(part)] for part in wanted}, whole=False)
         found = []
         until = time.monotonic() + _SECONDS
         while wanted:
-            for message in self._messages():
-                part = str(message.partition())
-                if part in wanted and message.offset() < wanted[part]:
-                    found.append(message)
-                    if message.offset() + 1 == wanted[part]:
-                        del wanted[part]
-            if time.monotonic() > until:
+            read = self._records(end)
+            found.append(read.before(wanted))
+            for part, upto in found[-1].ends().items():
+                if upto == wanted[part]:
+                    del wanted[part]
+            if time.monotonic() > until or self._passed(wanted, read):
                 raise EngineError(
                     f"{self.where} the records of {self.topic!r} up to {end} are no longer there; "
                     "the topic was deleted or its retention is too short"
                 )
         self._at = None
-        return self._read(found)
+        return self._read(Records.concat(found))
 
     def close(self) -> None:
         """Leave the brokers."""
-        self._reader.shutdown()
-        self._consumer.close()
+        self._pool.shutdown()
+        self.reader.close()
 
-    def _read(self, messages: Sequence[Any]) -> pa.Table:
+    def _read(self, records: Records) -> pa.Table:
         def origin() -> dict[str, pa.Array]:
             return {
-                "topic": pa.repeat(self.topic, len(messages)),
-                "partition": pa.array([each.partition() for each in messages], pa.int32()),
-                "offset": pa.array([each.offset() for each in messages], pa.int64()),
+                "topic": pa.repeat(self.topic, len(records)),
+                "partition": pa.array(records.partition),
+                "offset": pa.array(records.offset),
             }
 
-        return self._table([each.value() for each in messages], origin)
+        return self._table(records.values, origin)
 
-    def _messages(self) -> list[Any]:
+    def _records(self, ends: Mapping[str, int] | None) -> Records:
         """The next records, at most ``rows_per_batch``."""
         ahead, self._ahead = self._ahead, None
-        return self._fetch() if ahead is None else ahead.result()
+        return self._fetch(ends) if ahead is None else ahead.result()
 
-    def _fetch(self) -> list[Any]:
-        try:
-            found = self._consumer.consume(self.rows_per_batch, _PATIENCE)
-        except self._kafka.KafkaException as problem:
-            raise EngineError(f"{self.where} Kafka cannot be read: {problem}") from problem
-        good = [message for message in found if message.error() is None]
-        for message in found if len(good) < len(found) else ():
-            fault = message.error()
-            if fault is None:
-                continue
-            if fault.code() == self._kafka.KafkaError._PARTITION_EOF:  # noqa: SLF001  its name
-                self._ended[str(message.partition())] = message.offset()
-            elif fault.fatal():
-                raise EngineError(f"{self.where} Kafka cannot be read: {fault}")
-        return good
+    def _fetch(self, ends: Mapping[str, int] | None) -> Records:
+        until = None if ends is None else {int(part): end for part, end in ends.items()}
+        with self._named():
+            return self.reader.fetch(self.rows_per_batch, _PATIENCE, until)
 
-    def _read_up_to(self, ends: Mapping[str, int]) -> bool:
+    def _read_up_to(self, begin: Mapping[str, int], ends: Mapping[str, int]) -> bool:
         """Whether there is nothing more to read; the last offsets may belong to no record."""
-        return all(self._ended.get(part, -1) >= end for part, end in ends.items())
+        ended = self.reader.ended
+        return all(max(begin[part], ended.get(int(part), -1)) >= end for part, end in ends.items())
+
+    def _passed(self, wanted: Mapping[int, int], read: Records) -> bool:
+        """Whether a record is gone: what comes after it was read, or there is nothing after it."""
+        ends, ended = read.ends(), self.reader.ended
+        return any(
+            ends.get(part, -1) > upto or ended.get(part, -1) >= upto
+            for part, upto in wanted.items()
+        )
 
     def _seek(self, at: dict[str, int], whole: bool = True) -> None:
         if whole and self._at == at:
@@ -234,34 +217,49 @@ class Kafka(_Messages):
         if self._ahead is not None:
             wait([self._ahead])
             self._ahead = None
-        self._ended.clear()
-        self._consumer.assign(
-            [self._kafka.TopicPartition(self.topic, int(part), row) for part, row in at.items()]
-        )
+        with self._named():
+            self.reader.assign({int(part): row for part, row in at.items()})
 
     def _begin(self) -> dict[str, int]:
         """The first offset of each partition that the job reads."""
-        try:
-            told = self._consumer.list_topics(self.topic, timeout=_SECONDS).topics[self.topic]
-        except self._kafka.KafkaException as problem:
-            raise EngineError(f"{self.where} Kafka cannot be reached: {problem}") from problem
-        if told.error is not None:
-            raise EngineError(f"{self.where} the topic {self.topic!r} cannot be read: {told.error}")
-        low, high = self._edges(list(map(str, told.partitions)))
+        with self._named():
+            parts = self.reader.partitions(_SECONDS)
+        low, high = self._edges(list(map(str, parts)))
+        self._known = high
         return high if self.starting == "latest" else low
 
-    def _ends(self, begin: Mapping[str, int]) -> dict[str, int]:
+    def ends(self, begin: Mapping[str, int]) -> dict[str, int]:
+        """The offset after the last one of each partition, now."""
         return self._edges(list(begin))[1]
 
+    def _ends(self, begin: Mapping[str, int]) -> dict[str, int]:
+        """The same when the job began: what comes later is left to the next run."""
+        if not self._known:
+            self._known = self.ends(begin)
+        return self._known
+
     def _edges(self, parts: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
-        edges = {
-            part: self._consumer.get_watermark_offsets(
-                self._kafka.TopicPartition(self.topic, int(part)), timeout=_SECONDS
-            )
-            for part in parts
-        }
+        with self._named():
+            edges = {part: self.reader.edges(int(part), _SECONDS) for part in parts}
         low = {part: edge[0] for part, edge in edges.items()}
         return low, {part: edge[1] for part, edge in edges.items()}
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Problems of the client, with the name of the source."""
+        try:
+            yield
+        except ReaderError as problem:
+            raise EngineError(f"{self.where} {problem}") from problem
+
+
+def _open(topic: str, options: Mapping[str, Any]) -> TopicReader:
+    """A reader of a topic: the C library if it can be called, otherwise the Python client."""
+    reason = librdkafka.why_not(options)
+    if reason is None:
+        return librdkafka.LibraryReader(topic, options)
+    log.info("Kafka is read with the Python client, which is several times slower: %s", reason)
+    return ClientReader(topic, options)
 
 
 class Socket(_Messages):
@@ -281,11 +279,11 @@ class Socket(_Messages):
         lines = self._lines()
         if not lines:
             return None
-        return self._table(lines, dict), place + len(lines)
+        return self._table(binary(lines), dict), place + len(lines)
 
     def again(self, begin: Place, end: Place) -> pa.Table:
         """Nothing: what a socket sent is gone."""
-        return self._table([], dict)
+        return self._table(binary([]), dict)
 
     def close(self) -> None:
         """Close the connection."""

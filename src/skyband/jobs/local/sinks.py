@@ -9,7 +9,7 @@ from typing import Any
 from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
 from skyband.jobs.job import Section
-from skyband.jobs.places import require_kafka
+from skyband.jobs.places import client_options, require_kafka
 from skyband.jobs.rows import SinkRows
 
 __all__ = ["Console", "Kafka", "make_sink"]
@@ -73,10 +73,8 @@ class Kafka:
         """Fence off an older process of this job, and read which batch was sent last."""
         self.run = run
         name = f"skyband-{self.query}-{run}"
-        settings = {
-            "bootstrap.servers": self.section["servers"],
-            **{key.removeprefix("kafka."): v for key, v in (self.section["options"] or {}).items()},
-        }
+        servers = {"bootstrap.servers": self.section["servers"]}
+        settings = servers | client_options(self.section)
         try:
             self._producer = self._kafka.Producer({**settings, "transactional.id": name})
             self._producer.init_transactions(_SECONDS)
