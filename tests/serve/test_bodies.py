@@ -118,7 +118,7 @@ def test_a_block_that_begins_with_null_does_not_crash() -> None:
     [
         ("", None, 1, "has no header"),
         ("id\na\n", None, 1, "'n' is missing in the header"),
-        ("id,n,n\na,1,2\n", None, 1, "'n' stands twice"),
+        ("id,n,n\na,1,2\n", None, 1, "'n' appears twice"),
         ("id,n\na,1\nb,x\n", 1, 3, "'x' is not of type int64"),
         ("id,n\na,1\nb\n", 1, 3, "has 1 values"),
         ('id,n\n"a\nb",1\n"c,2\n', 1, 4, "is not CSV"),

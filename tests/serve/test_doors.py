@@ -213,8 +213,8 @@ def test_more_connections_than_allowed_are_sent_away(tmp_path: Path) -> None:
     with served.serving(served.new_service(tmp_path, limits=limits)) as client:
         assert client.get("/healthz").status == 200
         lines = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(4)]
-        replies = [client.get(path).status for path in ("/healthz", "/api/board", "/api/events")]
-        assert replies == [503] * 3
+        for path in ("/healthz", "/api/board", "/api/events"):
+            assert client.get(path).status == 503
         for line in lines:
             line.close()
         until = time.monotonic() + 20

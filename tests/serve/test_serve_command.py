@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import http.client
-import os
-import random
 import re
-import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,23 +23,6 @@ from support import command_line, served
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
-
-
-@contextmanager
-def started(job: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], served.Client]]:
-    """A server of its own; killed at the end if it still runs."""
-    command = [sys.executable, "-m", "skyband", "serve", str(job), "--port", "0", *more]
-    clean = {name: value for name, value in os.environ.items() if name != "SKYBAND_TOKEN"}
-    process = subprocess.Popen(command, env=clean, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        found = re.search(r":(\d+)/", process.stdout.readline())
-        assert found is not None
-        yield process, served.Client(int(found[1]))
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 def written(folder: Path, text: str) -> Path:
@@ -151,75 +127,6 @@ def test_sinks_are_written_once(tmp_path: Path) -> None:
     apply(again, 20)
     again.close()
     assert len(ends()) == len(set(ends())) == 12
-
-
-class Poster(threading.Thread):
-    """Posts batches in order, each until it is acknowledged, to whichever server runs."""
-
-    def __init__(self, batches: list[bytes]) -> None:
-        super().__init__(daemon=True)
-        self.batches = batches
-        self.client: served.Client | None = None
-        self.done = 0
-        self.replies: list[Any] = []
-
-    def run(self) -> None:
-        while self.done < len(self.batches):
-            try:
-                assert self.client is not None
-                key = f"batch-{self.done}"
-                reply = self.client.post(self.batches[self.done], idempotency_key=key)
-            except (OSError, AssertionError, http.client.HTTPException):
-                time.sleep(0.01)
-                continue
-            assert reply.status == 200, reply
-            self.replies.append(reply.json)
-            self.done += 1
-
-
-def killed(folder: Path, kills: int, batches: int, size: int, seed: int) -> None:
-    """Post rows while the server is killed; no row may be lost or counted twice."""
-    job = written(folder, served.JOB)
-    bodies = [served.ndjson(served.rows(i * size, size)) for i in range(batches)]
-    poster = Poster(bodies)
-    rng = random.Random(seed)
-    for kill in range(kills + 1):
-        with started(job) as (process, client):
-            poster.client = client
-            if not kill:
-                poster.start()
-            if kill < kills:
-                wanted = (kill + 1) * batches // (kills + 1)
-                while poster.done < wanted and poster.is_alive():
-                    time.sleep(0.002)
-                time.sleep(rng.random() * 0.03)
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-                continue
-            poster.join(120)
-            assert poster.replies == [{"rows": size}] * batches  # none late, none bad
-            metrics = client.get("/metrics").body.decode()
-            assert f'skyband_rows_in_total{{query="busiest"}} {batches * size}\n' in metrics
-            found = {name: client.answers(name) for name in ("busiest", "talkers")}
-            process.send_signal(signal.SIGTERM)
-            process.wait(30)
-    whole = served.new_service(folder / "whole", on_bad="raise")
-    with served.serving(whole) as client:
-        client.post(b"".join(bodies))
-        for name, answers in found.items():
-            assert answers == client.answers(name)
-    files = [pq.read_table(path) for path in (folder / "talkers").glob("*.parquet")]
-    ends = [end for each in files for end in sorted(set(each["window_end"].to_pylist()))]
-    assert sorted(end.isoformat() for end in ends) == [each["end"] for each in found["talkers"]]
-
-
-def test_kills_lose_no_row_and_count_none_twice(tmp_path: Path) -> None:
-    killed(tmp_path, kills=3, batches=60, size=5, seed=1)
-
-
-@pytest.mark.slow
-def test_a_hundred_kills(tmp_path: Path) -> None:
-    killed(tmp_path, kills=100, batches=1_000, size=3, seed=2)
 
 
 def test_a_verb_can_serve_its_answers(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from skyband.embedded.sources import paths_of
 from skyband.query import KINDS, Query
 from skyband.serve import run
 from skyband.serve.shown import Shown
-from support import command_line, served
+from support import command_line, served, spark_session
 
 ROWS = pa.table(
     {
@@ -63,11 +63,9 @@ def computed(
     return sb.rank(source, query).sort_by([("window_end", "descending")])
 
 
-@pytest.mark.parametrize("engine", ["local", "spark"])
-@pytest.mark.parametrize("verb", WORDS)
-def test_a_verb_serves(
-    verb: str, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What a verb serves over HTTP; it is read instead of waiting for a signal."""
     pq.write_table(ROWS, tmp_path / "a.parquet")
     pq.write_table(OTHER, tmp_path / "b.parquet")
     found: dict[str, Any] = {}
@@ -76,7 +74,6 @@ def test_a_verb_serves(
         title: str, query: Query, schemas: Mapping[str, pa.Schema], work: Callable[[Shown], None],
         port: int, started: object, engine: str = "local",
     ) -> None:  # fmt: skip
-        """Reads what is served instead of waiting for a signal."""
         found["engine"] = engine
         shown = Shown({title: query}, schemas, tmp_path)
         work(shown)
@@ -86,6 +83,18 @@ def test_a_verb_serves(
             found["metrics"] = client.get("/metrics").body.decode()
 
     monkeypatch.setattr(run, "serve_answers", read)
+    return found
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+@pytest.mark.parametrize("verb", WORDS)
+def test_a_verb_serves(
+    verb: str,
+    engine: str,
+    found: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sides = [f"{side}={tmp_path / side}.parquet" for side in "ab"]
     sources = sides if verb == "skyline-join" else [tmp_path / "a.parquet"]
     words = [*sources, *WORDS[verb], "--time", "n", "--window", 4, "--slide", 2]
@@ -97,3 +106,18 @@ def test_a_verb_serves(
         assert each["rows"]
         assert all(list(row) == found["told"]["columns"] for row in each["rows"])
     assert f'skyband_windows_out_total{{query="{verb}"}} 10' in found["metrics"]
+
+
+@pytest.mark.spark
+def test_a_verb_serves_what_spark_has_computed(
+    spark: Any, found: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skyband.spark.session", lambda *_, **__: spark_session.Kept(spark))
+    words = [tmp_path / "a.parquet", *WORDS["topk"], "--time", "n", "--window", 4, "--slide", 2]
+    command_line.good("topk", *words, "--serve", "--pace", 0)
+    here = found.pop("answers")
+    command_line.good("topk", *words, "--serve", "--pace", 0, "--engine", "spark")
+    assert found["engine"] == "spark"
+    # Spark does not tell how many rows a window has, nor that a window was empty.
+    assert found["answers"] == [each | {"total": None} for each in here if each["rows"]]
+    assert 'skyband_windows_out_total{query="topk"} 10' in found["metrics"]

@@ -19,6 +19,7 @@ import skyband as sb
 from skyband.data.ipc import table_to_bytes
 from skyband.errors import EngineError
 from skyband.jobs.ddl import arrow_schema
+from skyband.serve.blocks import BLOCK
 from skyband.serve.bodies import read_body
 from skyband.serve.history import Event, History
 from skyband.serve.keys import Applied, Keys
@@ -75,7 +76,8 @@ def test_a_record_that_was_cut_off_is_dropped(tmp_path: Path, cut: int) -> None:
     apply(service, 9, 9, "cut")
     journal = tmp_path / f"journal-{service.journal.number}"
     abandon(service)
-    journal.write_bytes(journal.read_bytes()[:-cut])
+    whole = journal.read_bytes().rstrip(b"\0")  # an Arrow stream ends with at most eight zeros
+    journal.write_bytes(whole[:-cut])
     again = served.new_service(tmp_path)
     assert everything(again) == before
     assert apply(again, 9, 9, "cut") == {"rows": 9}
@@ -87,7 +89,7 @@ def test_snapshots_bound_the_journal(tmp_path: Path) -> None:
     service = served.new_service(tmp_path, limits=Limits(journal_bytes=10_000))
     for i in range(30):
         apply(service, 5 * i, 5)
-        assert service.journal.bytes < 13_000
+        assert service.journal.size < 10_000 + 2 * BLOCK  # one group is on its way
     assert service.journal.number > 2
     names = sorted(path.name for path in tmp_path.iterdir())
     number = service.journal.number
@@ -177,14 +179,14 @@ def test_two_services_cannot_share_a_folder(tmp_path: Path) -> None:
 def test_a_refused_request_leaves_no_trace(tmp_path: Path) -> None:
     service = served.new_service(tmp_path, on_bad="raise")
     apply(service, 0, 5)
-    size = service.journal.bytes
+    size = service.journal.size
     bad = request(5, 3, "bad")
     bad.table = bad.table.set_column(3, "bytes", [[None, 1, 2]])
     bad.table = bad.table.cast(SCHEMA)
     with pytest.raises(Refused) as found:
         service.submit(bad).result(20)
     assert (found.value.row, found.value.column) == (0, "bytes")
-    assert service.journal.bytes == size
+    assert service.journal.size == size
     assert len(service.keys) == 0
     assert service.board.stats()["talkers"]["rows_in"] == 5
     service.close()

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skyband.data.ipc import table_from
 from skyband.embedded.sources import sound
 from skyband.serve.values import Said, csv_value, json_value
 
-__all__ = ["CONTENT_TYPES", "Unreadable", "read_body", "same_columns"]
+__all__ = ["CONTENT_TYPES", "Body", "Unreadable", "read_body", "same_columns"]
 
 CONTENT_TYPES = {
     "application/x-ndjson": "json",
@@ -29,6 +30,8 @@ CONTENT_TYPES = {
     "application/vnd.apache.arrow.stream": "arrow",
 }
 """What a request may contain. None of them can be sent by a page of another site unasked."""
+Body = bytes | memoryview
+"""A body; large ones are received into a buffer of their own."""
 _SHOWN = 60
 """Characters of a value that a message shows."""
 
@@ -47,16 +50,19 @@ class Unreadable(Exception):  # noqa: N818  (a finding about a request, not a fa
         self.reason, self.row, self.line, self.column = reason, row, line, column
 
 
-def read_body(kind: str, body: bytes, schema: pa.Schema) -> pa.Table:
+def read_body(kind: str, body: Body, schema: pa.Schema) -> pa.Table:
     r"""The rows of a body, with exactly the columns of the schema.
 
     >>> schema = pa.schema([("id", pa.string()), ("n", pa.int64())])
     >>> read_body("json", b'{"id": "a", "n": 1}\n{"id": "b"}\n', schema).to_pylist()
     [{'id': 'a', 'n': 1}, {'id': 'b', 'n': None}]
     """
-    if b"\0" in body and kind != "arrow":
+    if kind == "arrow":
+        return _read_arrow(body, schema)
+    text = bytes(body)
+    if b"\0" in text:
         raise Unreadable("the text contains a NUL character")
-    return _READERS[kind](body, schema)
+    return _read_json(text, schema) if kind == "json" else _read_csv(text, schema)
 
 
 # JSON lines ---------------------------------------------------------------------------------------
@@ -131,7 +137,7 @@ def _json_by_line(body: bytes, schema: pa.Schema) -> pa.Table:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name stands twice in one object")
+        raise ValueError("a name appears twice in one object")
     return found
 
 
@@ -178,7 +184,7 @@ def _read_csv(body: bytes, schema: pa.Schema) -> pa.Table:
         raise Unreadable("has no header line with the names of the columns", line=1)
     for name in schema.names:
         if header.count(name) != 1:
-            what = "is missing in" if name not in header else "stands twice in"
+            what = "is missing in" if name not in header else "appears twice in"
             reason = f"column {name!r} {what} the header, which has {', '.join(header)}"
             raise Unreadable(reason, line=1, column=name)
     table = _csv_at_once(body, schema)
@@ -246,17 +252,16 @@ def _csv_by_line(text: str, header: list[str], schema: pa.Schema) -> pa.Table:
 # Arrow --------------------------------------------------------------------------------------------
 
 
-def _read_arrow(body: bytes, schema: pa.Schema) -> pa.Table:
+def _read_arrow(body: Body, schema: pa.Schema) -> pa.Table:
     try:
-        with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
-            table = sound(reader.read_all())
+        table = sound(table_from(body))
     except (pa.ArrowException, OSError, ValueError) as problem:
         raise Unreadable(f"the body is not an Arrow stream: {problem}") from None
     columns = []
     for each in schema:
         if len(table.schema.get_all_field_indices(each.name)) != 1:
             there = ", ".join(table.schema.names)
-            reason = f"column {each.name!r} is missing or stands twice; the columns are {there}"
+            reason = f"column {each.name!r} is missing or appears twice; the columns are {there}"
             raise Unreadable(reason, column=each.name)
         column = table[each.name]
         try:
@@ -269,7 +274,7 @@ def _read_arrow(body: bytes, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def same_columns(body: bytes, schema: pa.Schema) -> bool:
+def same_columns(body: Body, schema: pa.Schema) -> bool:
     """Whether an Arrow stream has exactly these columns, in any order."""
     with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
         found = {each.name: each.type for each in reader.schema}
@@ -282,6 +287,3 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_floating(column.type) and pa.types.is_integer(kind):
         raise pa.ArrowInvalid("numbers with fractions are not whole numbers")
     return column.cast(kind)
-
-
-_READERS = {"json": _read_json, "csv": _read_csv, "arrow": _read_arrow}

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from skyband.data.ipc import schema_from
 from skyband.errors import EngineError, SkybandError
 from skyband.jobs.durable import write_whole
 from skyband.jobs.local.source import LocalSource
@@ -79,7 +80,7 @@ def source_feed(source: LocalSource, place: Any) -> Iterator[Marked]:
 def known_schema(source: LocalSource, path: Path) -> pa.Schema:
     """The columns of a source: those of its first rows, which are kept in a file."""
     if path.exists():
-        return pa.ipc.read_schema(pa.py_buffer(path.read_bytes()))
+        return schema_from(path.read_bytes())
     while True:
         found = source.take(source.first, last=False)
         if found is not None:

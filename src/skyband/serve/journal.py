@@ -6,28 +6,28 @@
             answers           the answers that are kept (``history``)
 
 A record is its length and checksum, a JSON header, and the rows as an Arrow stream: the body of the
-request itself, if that was one. Records are appended, and several are made durable with one sync. A
-record that was cut off by a crash was never acknowledged, so it is dropped when the journal is
-opened again.
+request itself, if that was one. Records are appended, and several are made durable with one sync,
+which fills up the last block with zeros (``blocks``). A record that was cut off by a crash was
+never acknowledged, so it is dropped when the journal is opened again.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
-import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
 from skyband.jobs.durable import sync, write_whole
+from skyband.serve.blocks import BlockFile, whole_blocks
 
 __all__ = ["Journal", "Packed"]
 
@@ -70,9 +70,12 @@ class Journal:
                 f"another server uses {folder}; stop it, or give the job another checkpoint"
             ) from None
         self.number = self._newest()
-        self.bytes = 0
+        self._file: BlockFile | None = None
+
+    @property
+    def size(self) -> int:
         """Bytes in the journal since the last snapshot."""
-        self._file: IO[bytes] | None = None
+        return 0 if self._file is None else self._file.size
 
     # Opening -----------------------------------------------------------------------------------
 
@@ -93,14 +96,11 @@ class Journal:
         good = 0
         if path.exists():
             blob = path.read_bytes()
-            while (record := _read(blob, good)) is not None:
-                header, rows, end = record
+            while (record := _read(blob, good) or _read(blob, whole_blocks(good))) is not None:
+                header, rows, good = record
                 yield header, rows
-                good = end
-        self._file = path.open("ab")
-        self._file.truncate(good)
-        self.bytes = good
-        os.fsync(self._file.fileno())
+        self._file = BlockFile(path, good)
+        self._file.sync()
         sync(self.folder)
 
     # Writing -----------------------------------------------------------------------------------
@@ -109,18 +109,14 @@ class Journal:
         """Add a record; it is safe after the next ``sync``."""
         assert self._file is not None
         told = json.dumps(header, separators=(",", ":")).encode()
-        rows = packed.rows
         checksum = zlib.crc32(told, packed.checksum)
-        self._file.write(_START.pack(_MAGIC, len(told), len(rows), checksum))
-        self._file.write(told)
-        self._file.write(rows)
-        self.bytes += _START.size + len(told) + len(rows)
+        self._file.append(_START.pack(_MAGIC, len(told), len(packed.rows), checksum) + told)
+        self._file.append(packed.rows)
 
     def sync(self) -> None:
         """Make every record that was appended safe from a crash."""
         assert self._file is not None
-        self._file.flush()
-        os.fdatasync(self._file.fileno())
+        self._file.sync()
 
     def replace(self, header: Mapping[str, Any], board: bytes) -> None:
         """Write a snapshot, and start an empty journal after it."""
@@ -129,8 +125,8 @@ class Journal:
         blob = pack(dict(header), {"board": np.frombuffer(board, np.uint8)})
         write_whole(self.folder / f"{_SNAPSHOT}{number}", blob)
         self._file.close()
-        self._file = (self.folder / f"{_JOURNAL}{number}").open("ab")
-        self.number, self.bytes = number, 0
+        self._file = BlockFile(self.folder / f"{_JOURNAL}{number}")
+        self.number = number
         sync(self.folder)
         for path in self.folder.glob(f"{_SNAPSHOT}*"), self.folder.glob(f"{_JOURNAL}*"):
             for each in path:
@@ -143,6 +139,7 @@ class Journal:
         """Close the files and let another server use the folder."""
         if self._file is not None:
             self._file.close()
+            self._file = None
         self._lock.close()
 
 

@@ -116,7 +116,7 @@ class Service(Shown):
 
     @property
     def journal_bytes(self) -> int:
-        return self.journal.bytes
+        return self.journal.size
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -143,7 +143,7 @@ class Service(Shown):
                 with self._change:
                     self._groups.append(group)
                     self._change.notify_all()
-                if self.journal.bytes > self.limits.journal_bytes:
+                if self.journal.size > self.limits.journal_bytes:
                     self._settle()
                     self._snapshot()
         except Exception as problem:  # noqa: BLE001  (/healthz reports it)

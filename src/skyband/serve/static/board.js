@@ -10,6 +10,7 @@ const LISTED = 1000; // milliseconds for which a list of all ends is good enough
 const SPARKS = 60; // windows in the small chart of totals
 const PAUSE = 220; // milliseconds between two pictures, at least
 const HASTE = 500; // and where answers come faster than one can read
+const TURN = 100; // and then for each card in sight, so that many of them do not cost more than a few
 const REST = 5; // and at least so many times what the last picture took
 const SLOW = 1000; // milliseconds between two charts of a card whose answers come fast
 const AWAY = 2000; // and between two pictures of such a card while it is out of sight
@@ -22,7 +23,7 @@ const place = new URLSearchParams(location.hash.slice(1));
 const view = {
   board: null, cards: [], zone: place.get("zone") || "", theme: place.get("theme") || "auto",
   end: place.get("end"), // the moment that is shown; null is now
-  pinned: place.get("row"), lit: null, connected: false, whole: false, status: null,
+  pinned: place.get("row"), lit: null, connected: false, heard: Date.now(), whole: false, status: null,
 };
 
 // Small helpers -----------------------------------------------------------------------------------
@@ -85,12 +86,20 @@ const order = (end) => (typeof end === "number" ? end : /^-?\d+$/.test(end) ? Nu
   : Date.parse(/(Z|[+-]\d\d:\d\d)$/.test(end) ? end : `${end}Z`));
 
 const colours = new Map();
-function colour(id) {
-  if (!colours.has(id)) {
-    if (colours.size > 5000) colours.clear();
-    colours.set(id, colours.size % 10);
+const colour = (id) => `var(--c${colours.get(id) ?? 0})`;
+
+function paint(rows) {
+  // An id has one colour in all cards; a new one gets the colour that the fewest rows beside it have.
+  const fresh = rows.filter(({ id }) => !colours.has(id));
+  if (!fresh.length) return;
+  if (colours.size > 5000) colours.clear();
+  const used = new Array(10).fill(0);
+  for (const { id } of rows) if (colours.has(id)) used[colours.get(id)]++;
+  for (const { id } of rows) if (!colours.has(id)) {
+    const chosen = used.indexOf(Math.min(...used));
+    used[chosen]++;
+    colours.set(id, chosen);
   }
-  return `var(--c${colours.get(id)})`;
 }
 
 function remember() {
@@ -131,6 +140,8 @@ function span(over) {
   return over.size ? `last ${over.size}${every}` : `everything so far${every}`;
 }
 
+const kept = (count, all) => (all ? `${whole.format(count)} windows kept` : `last ${whole.format(count)} windows`);
+
 function promise(answer) {
   if (answer.exact) return ["exact", "exact"];
   const told = Object.entries(answer.bounds).map(([name, value]) => `${name.replaceAll("_", " ")} ${number(value)}`);
@@ -144,6 +155,7 @@ class Card {
     this.query = query;
     this.answers = []; // oldest first
     this.known = new Set();
+    this.all = false; // whether these are all that the service keeps
     this.lines = []; // the rows of the table, from the top; they stay where they are and change what they say
     this.places = new Map(); // where a key stands in them
     this.ends = []; // the names at the ends of the lines in the chart
@@ -352,6 +364,7 @@ class Card {
     this.empty.hidden = Boolean(answer);
     if (!answer) { this.wipe(); return; }
     const rows = this.shownRows(answer);
+    paint(rows);
     if (anew) {
       this.drawnAt = now;
       this.header(answer, rows);
@@ -395,7 +408,7 @@ class Card {
   header(answer, rows) {
     write(this.total, number(answer.total));
     const [kind, words] = promise(answer);
-    const facts = [words, `${rows.length} ${rows.length === 1 ? "row" : "rows"}`, `${whole.format(this.visible().length)} windows kept`];
+    const facts = [words, `${rows.length} ${rows.length === 1 ? "row" : "rows"}`, kept(this.visible().length, this.all)];
     if (!this.facts.firstChild) this.facts.append(...facts.map(() => make("span")));
     facts.forEach((text, i) => write(this.facts.children[i], text));
     if (this.facts.firstChild.className !== kind) this.facts.firstChild.className = kind;
@@ -552,6 +565,7 @@ class Card {
     const y = (rank) => top + (rank - 1) * step;
     const lines = new Map();
     windows.forEach((each, i) => {
+      paint(this.shownRows(each));
       const px = x(i).toFixed(1), mid = ((x(i - 1) + x(i)) / 2).toFixed(1);
       for (const { key, id, row } of this.shownRows(each)) {
         let line = lines.get(key);
@@ -811,11 +825,12 @@ painted.port1.onmessage = () => { cost = Math.min(200, performance.now() - drawn
 function refresh() {
   if (waiting) return;
   waiting = true;
-  const now = performance.now(), pause = view.cards.some((card) => card.fast(now)) ? HASTE : PAUSE;
+  const now = performance.now(), hasty = view.cards.filter((card) => card.fast(now));
+  const pause = hasty.length ? Math.max(HASTE, TURN * hasty.filter((card) => card.seen).length) : PAUSE;
   setTimeout(() => requestAnimationFrame(() => {
     waiting = false;
     drawn = performance.now();
-    charts = 2; // the other charts have their turn in the next pictures
+    charts = Math.ceil(pause / 250); // the other charts have their turn in the next pictures
     painted.port2.postMessage(null);
     for (const card of view.cards) card.render(drawn);
     travelBar();
@@ -866,7 +881,7 @@ function travelBar() {
   put(slider, "aria-valuetext", past ? `the past, ${clock(ends[at])}` : "now");
   write($("pause"), past ? "Go on" : "Pause");
   const ago = ends.length - 1 - at;
-  write($("when"), past ? `Showing the past: ${clock(ends[at], true)}${ago ? `, ${whole.format(ago)} window${ago > 1 ? "s" : ""} ago` : ""}` : `Showing now · ${whole.format(ends.length)} windows kept`);
+  write($("when"), past ? `Showing the past: ${clock(ends[at], true)}${ago ? `, ${whole.format(ago)} window${ago > 1 ? "s" : ""} ago` : ""}` : `Showing now · ${kept(ends.length, view.cards.every((card) => card.all))}`);
   liveSign();
 }
 
@@ -909,7 +924,9 @@ async function loadAll() {
 async function load(card, last) {
   const reply = await fetch(`/api/answers/${encodeURIComponent(card.query.name)}?last=${last}`);
   if (!reply.ok) return;
-  for (const answer of (await reply.json()).answers) card.add(answer);
+  const { answers } = await reply.json();
+  for (const answer of answers) card.add(answer);
+  card.all ||= last >= view.board.history || answers.length < last; // else older ones are loaded when somebody goes back
 }
 
 // Status ----------------------------------------------------------------------------------------------
@@ -938,20 +955,23 @@ function tellStatus() {
     write(line.children[i].firstChild, value);
     if (line.children[i].lastChild.data !== ` ${what}`) line.children[i].lastChild.data = ` ${what}`;
   });
-  const wrong = [...(view.connected ? [] : ["The connection is lost; trying again."]), ...status.trouble];
+  // Without a connection nothing else is known, so what was wrong before is not repeated.
+  const wrong = view.connected ? status.trouble : [`the connection is lost since ${clock(new Date(view.heard).toISOString(), false, false)}; trying again`];
   write($("trouble"), wrong.map((each) => each[0].toUpperCase() + each.slice(1)).join(" · "));
   $("trouble").hidden = !wrong.length;
+  line.classList.toggle("old", !view.connected);
 }
 
-let lastSaid = 0;
+let lastSaid = 0, unsaid = 0;
 function announce(card, answer) {
-  // At most every ten seconds, so that a screen reader is not flooded.
-  if (view.end !== null || document.hidden || Date.now() - lastSaid < 10000 || !card.query.ranked) return;
+  // At most every ten seconds, so that a screen reader is not flooded; what came in between, the newest of it, then.
+  if (view.end !== null || document.hidden || !card.query.ranked) return;
   const leader = card.mine(answer.rows)[0];
   const moved = card.mine(answer.changes).find((row) => row.to_rank === 1);
   if (!leader || !moved) return;
-  lastSaid = Date.now();
-  $("said").textContent = `${card.query.name}: ${card.keyed([leader])[0].id} is now first.`;
+  const text = `${card.query.name}: ${card.keyed([leader])[0].id} is now first.`;
+  clearTimeout(unsaid);
+  unsaid = setTimeout(() => { lastSaid = Date.now(); $("said").textContent = text; }, Math.max(0, lastSaid + 10000 - Date.now()));
 }
 
 // Start -----------------------------------------------------------------------------------------------
@@ -1037,7 +1057,7 @@ function listen() {
     const answer = JSON.parse(event.data);
     if (ready) { take(answer); if (view.end === null) refresh(); } else waiting.push(answer);
   });
-  events.addEventListener("status", (event) => { view.status = JSON.parse(event.data); tellStatus(); });
+  events.addEventListener("status", (event) => { view.status = JSON.parse(event.data); view.heard = Date.now(); tellStatus(); });
   events.addEventListener("reset", async () => {
     for (const card of view.cards) card.clear();
     await Promise.all(view.cards.map((card) => load(card, view.whole ? view.board.history : SPARKS)));
