@@ -3,7 +3,7 @@
 #
 # A query is the same object on Spark. This tutorial runs the ranking of [the first one](flows.md) over a DataFrame, in a
 # session of Spark Connect: the program is a thin client, and the server may be anywhere. Here it runs on this machine. You
-# need Java 17, and in a checkout `.venv/bin/pip install -e '.[spark,plots]' 'pyspark[connect]'`.
+# need Java 17, and in a checkout `.venv/bin/pip install -e '.[connect,plots]'`.
 
 # %% session
 import os

@@ -15,6 +15,7 @@ from support import spark_simulator
 pytest.importorskip("pyspark")
 
 from skyband.data.ipc import table_from
+from skyband.spark.answer_bytes import answers_from
 from skyband.spark.board_plan import BoardPlan, answer_rows, typed_rows
 from skyband.spark.board_stages import board_summariser
 from skyband.spark.letters import RAW, UNREAD, Carried
@@ -33,21 +34,6 @@ def rows(seed: int, count: int = 90) -> pa.Table:
             "x": made.integers(0, 40, count) / 40,
         }
     )
-
-
-class Timers:
-    """Spark's timers of one key."""
-
-    def __init__(self, job: BoardJob, key: tuple[str, int, int]) -> None:
-        self.job, self.key = job, key
-
-    def registerTimer(self, at: int) -> None:  # noqa: N802 - Spark's names
-        assert at > self.job.watermark, "Spark would fire it only a batch later"
-        assert self.key not in self.job.timers, "a key has one timer"
-        self.job.timers[self.key] = at
-
-    def deleteTimer(self, at: int) -> None:  # noqa: N802
-        assert self.job.timers.pop(self.key) == at
 
 
 class BoardJob:
@@ -96,10 +82,10 @@ class BoardJob:
     ) -> None:
         name, plan = key[0], self.plan.plans[key[0]]
         store = self.stores.setdefault(key, spark_simulator.Memory())
-        given = (plan, store, Timers(self, key), self.watermark, blobs, fired)
+        given = (plan, store, spark_simulator.Timers(self, key), self.watermark, blobs, fired)
         _, outcome = step(*given, held_ms=self.plan.held_ms(name), joins=True)
         if outcome.payload is not None:
-            table = answer_rows(self.plan, name, table_from(outcome.payload).cast(plan.output))
+            table = answer_rows(self.plan, name, answers_from(outcome.payload, plan.output))
             (batch,) = typed_rows(plan.output)(iter(table.to_batches()))
             found[name] += batch.to_pylist()
 

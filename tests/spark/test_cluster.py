@@ -79,6 +79,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(folder),
+        "SPARK_DAEMON_JAVA_OPTS": spark_session.java_options(),
+        "SPARK_LAUNCHER_OPTS": spark_session.QUICK,
         "PYSPARK_PYTHON": sys.executable,
     }
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | settings

@@ -15,7 +15,7 @@ import pytest
 
 from support import spark_session
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -77,7 +77,7 @@ print("all of it")
 def test_in_a_process_of_its_own(tmp_path: Path) -> None:
     reason = spark_session.missing()
     if reason is None and importlib.util.find_spec("grpc") is None:
-        reason = "grpcio is not installed (pyspark[connect])"
+        reason = "grpcio is not installed (the connect extra)"
     if reason:
         pytest.skip(reason)
     (tmp_path / "program.py").write_text(PROGRAM)

@@ -63,7 +63,10 @@ def run(folder: Path) -> pa.Table:
     told = "\n".join(f"{name} {value}" for name, value in settings.items())
     (folder / "conf" / "spark-defaults.conf").write_text(told)
     environment["SPARK_CONF_DIR"] = str(folder / "conf")
-    command = [str(Path(bin_folder) / "spark-pipelines"), "run"]
+    spec = (folder / "spark-pipeline.yml").read_text()
+    told = next(line for line in spec.splitlines() if "spark-pipelines run" in line)
+    command = told.lstrip("# ").split()
+    command[0] = str(Path(bin_folder) / command[0])
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
@@ -77,7 +80,7 @@ def run(folder: Path) -> pa.Table:
 @pytest.mark.timeout(1200)
 def test_the_example(tmp_path: Path) -> None:
     reason = spark_session.missing()
-    pytest.importorskip("grpc", reason="declarative pipelines need pyspark[connect]")
+    pytest.importorskip("grpc", reason="the connect extra")
     pytest.importorskip("yaml", reason="declarative pipelines need pyyaml")
     pytest.importorskip("pyspark.pipelines", reason="declarative pipelines came with Spark 4.1")
     if reason:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ import skyband as sb
 from support import faulty, kills, spark_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
+SHORT = ["sharded-changes", "join"]
+LONG = ["shards", "changes", "join", "board"]
+"""Jobs with one shard are killed in ``test_killed_jobs``."""
 
 
 def workers_of(driver: int) -> list[int]:
@@ -39,63 +43,79 @@ def workers_of(driver: int) -> list[int]:
     return [pid for pid in daemons if parents[pid] in daemons]
 
 
-def launch(folder: Path, shapes: list[str]) -> Any:
-    return kills.launch(folder / "log", faulty.__file__, str(folder), *shapes)
+def launch(folder: Path, shapes: list[str], **settings: str) -> Any:
+    return kills.launch(folder / "log", faulty.__file__, str(folder), *shapes, **settings)
 
 
 def check_output(spark: Any, folder: Path, name: str, batches: int) -> None:
+    from skyband.spark import split
+
     shape = faulty.SHAPES[name]
     made = faulty.batches_run(folder / "checkpoint" / name, faulty.pushes(shape, batches))
-    want, stats = spark_session.embedded(shape.query, made, changes=shape.changes)
-    assert stats["rows_late"] > 0
-    assert want.num_rows > 5 * batches
-    got = spark.read.parquet(str(folder / "out" / name)).toArrow()
-    assert spark_session.rows(got) == spark_session.rows(want), name
+    written = spark.read.parquet(str(folder / "out" / name))
+    parts = split(written, shape.board) if shape.board else {"": written}
+    for part, query in (shape.board or {"": shape.query}).items():
+        want, stats = spark_session.embedded(query, made, changes=shape.changes)
+        assert stats["rows_late"] > 0
+        assert want.num_rows > 2 * batches
+        got = parts[part].toArrow()
+        assert spark_session.rows(got) == spark_session.rows(want), (name, part)
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes through /proc")
 class TestKills:
-    @pytest.mark.parametrize(
-        ("times", "batches"), [(2, 7), pytest.param(24, 120, marks=pytest.mark.slow)]
-    )
+    @pytest.mark.parametrize("times", [1, pytest.param(21, marks=pytest.mark.slow)])
     def test_kills_of_the_driver_and_of_workers(
-        self, spark: Any, tmp_path: Path, times: int, batches: int
+        self, spark: Any, tmp_path: Path, times: int
     ) -> None:
-        """One shard and several, tables and changes, one source and a mapping: side by side.
+        """One shard and several, tables and changes, a mapping, a board: side by side.
 
-        They take turns in starting first and in deciding when to kill. After the last kill of the
-        driver, a worker is killed.
+        A kill comes in the middle of a batch of all of them: when each has committed a batch, they
+        all get another file. After the last kill of the driver, a worker is killed.
         """
-        shapes = ["sharded-changes", "join"] if times == 2 else list(faulty.SHAPES)
-        faulty.write_inputs(tmp_path, shapes, batches)
+        shapes = SHORT if times == 1 else LONG
+        batches = 2 * times + 4
         checkpoints = {name: tmp_path / "checkpoint" / name for name in shapes}
         rng = random.Random(times)
-        turns = [shapes[n % len(shapes)] for n in range(times)]
-        hit = dict.fromkeys(shapes, 0)
         lost: list[int] = []
+        given = 0
+
+        def give(more: int) -> None:
+            nonlocal given
+            faulty.add_inputs(tmp_path, shapes, batches, given, given + more)
+            given += more
 
         def start(kill: int) -> Any:
-            first = turns[kill % times]
-            return launch(tmp_path, [first, *(name for name in shapes if name != first)])
+            give(1 if kill < times else batches - given)
+            first = kill % len(shapes)
+            stays = {"SKYBAND_TEST_STAYS": "1"} if kill < times else {}
+            return launch(tmp_path, [*shapes[first:], *shapes[:first]], **stays)
 
-        def note() -> None:
-            for name, path in checkpoints.items():
-                hit[name] += 0 < kills.commits(path) < batches
+        def in_a_batch() -> kills.Ready:
+            known = {path: kills.commits(path) for path in checkpoints.values()}
+
+            def ready(process: Any) -> bool:
+                for path, commits in known.items():
+                    if not kills.wait_until(process, lambda: kills.commits(path) > commits):  # noqa: B023
+                        return False
+                give(1)
+                time.sleep(rng.uniform(0, 1.5))
+                return bool(process.poll() is None)
+
+            return ready
 
         def then_workers() -> kills.Ready:
-            return lambda process: not goes_on(process, checkpoints[turns[0]], lost, 1)
+            return lambda process: not goes_on(process, checkpoints[shapes[0]], lost, 1)
 
-        ready = [kills.after_commit(checkpoints[name], rng) for name in turns]
-        ready.append(then_workers)
-        kills.run_with_kills(tmp_path / "log", start, ready, note)
+        ready = [in_a_batch] * times
+        assert kills.run_with_kills(tmp_path / "log", start, [*ready, then_workers]) >= times
         assert len(lost) == 1
-        assert min(hit.values()) >= times // len(shapes), hit
         for name in shapes:
             check_output(spark, tmp_path, name, batches)
 
     @pytest.mark.slow
     def test_many_killed_workers(self, spark: Any, tmp_path: Path) -> None:
-        batches, name, lost = 40, "shards", list[int]()
+        batches, name, lost = 60, "shards", list[int]()
         faulty.write_inputs(tmp_path, [name], batches)
         checkpoint = tmp_path / "checkpoint" / name
 
@@ -103,7 +123,7 @@ class TestKills:
             return lambda process: not goes_on(process, checkpoint, lost, 20)
 
         kills.run_with_kills(tmp_path / "log", lambda _: launch(tmp_path, [name]), [workers] * 20)
-        assert len(lost) >= 10
+        assert len(lost) == 20
         check_output(spark, tmp_path, name, batches)
 
 

@@ -136,6 +136,19 @@ def test_large_files_are_cut_between_row_groups(
     assert got.select(["v", "i"]).equals(table)
 
 
+def test_the_units_of_a_file_are_of_equal_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(
+        pa.table({"v": np.random.default_rng(1).random(10_000)}), path, row_group_size=1_000
+    )
+    for part, groups in ((0.78, [5, 5]), (0.4, [4, 3, 3]), (0.09, [1] * 10)):
+        monkeypatch.setattr(file_units, "UNIT_BYTES", int(path.stat().st_size * part))
+        units = pa.Table.from_batches(split_units(Form())(listed(path)))
+        assert units["groups"].to_pylist() == groups
+
+
 def test_only_needed_columns_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     own = pq.ParquetFile.read_row_group

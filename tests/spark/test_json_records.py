@@ -126,6 +126,32 @@ def test_few_records_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sum(counted) == ONE_BY_ONE
 
 
+@pytest.mark.parametrize("bad", [[], BAD])
+def test_threads_read_pieces(bad: list[bytes | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any piece, all records stay in their order; a record may be longer than a piece."""
+    monkeypatch.setattr(json_records, "_PIECE", 300)
+    records: list[bytes | None] = [
+        json.dumps({"a": a, "s": "x" * (a % 50)}).encode() for a in range(2_000)
+    ]
+    records[700] = json.dumps({"a": 700, "s": "y" * 1_000}).encode()
+    records[1_000:1_000] = bad
+    values = pa.array(records, pa.binary())
+    alone, one_by_one = read_records(values, SCHEMA), []
+    monkeypatch.setattr(json_records, "ONE_BY_ONE", 16)
+    keep = json_records._one_by_one
+
+    def noted(raw: pa.Array, rows: Any, *rest: Any) -> None:
+        one_by_one.extend(rows)
+        keep(raw, rows, *rest)
+
+    monkeypatch.setattr(json_records, "_one_by_one", noted)
+    together = read_records(values, SCHEMA, threads=True)
+    assert together[0].equals(alone[0])
+    assert together[1].tolist() == alone[1].tolist()
+    assert together[1].sum() == len(bad)
+    assert len(one_by_one) <= 17 * len(bad)
+
+
 def test_no_records() -> None:
     batch, bad = read_records(pa.array([], pa.binary()), SCHEMA)
     assert (batch.num_rows, len(bad)) == (0, 0)
@@ -195,3 +221,30 @@ class TestTypes:
         schema = pa.schema([("a", pa.list_(pa.int64()))])
         with pytest.raises(sb.QueryError, match=r"'a' has type list.*reader = \"spark\""):
             check_types("[source]", schema)
+
+
+def test_small_batches_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    from skyband.spark import json_source
+
+    monkeypatch.setattr(json_source, "_BLOCK_ROWS", 10)
+    monkeypatch.setattr(json_source, "_BLOCK_BYTES", 2_000)
+    sizes, schema = [4, 4, 0, 3, 1, 30, 2, 2], pa.schema([("n", pa.int64()), ("v", pa.binary())])
+    values = iter(b"x" * (1_500 if n >= 42 else 5) for n in range(sum(sizes)))
+    numbers = iter(range(sum(sizes)))
+    batches = [
+        pa.record_batch(
+            [
+                pa.array([next(numbers) for _ in range(n)]),
+                pa.array([next(values) for _ in range(n)]),
+            ],
+            schema=schema,
+        )
+        if n
+        else pa.RecordBatch.from_pylist([], schema=schema)
+        for n in sizes
+    ]
+    found = list(json_source.gathered(iter(batches)))
+    assert [batch.num_rows for batch in found] == [11, 31, 2, 2]
+    assert pa.Table.from_batches(found).equals(pa.Table.from_batches(batches).combine_chunks())
+    assert not list(json_source.gathered(iter([])))

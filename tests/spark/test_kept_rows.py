@@ -20,7 +20,7 @@ KEEP = ("kind", "tags", "place")
 def flows() -> streams.Stream:
     """A stream with nested columns, which are as often equal as not."""
     made = streams.stream(
-        7, 160, pattern="crowded", ids=12, lateness=5, step=3, batches=4, unit=1_000, start=1_000,
+        7, 160, pattern="crowded", ids=12, lateness=5, step=3, batches=2, unit=1_000, start=1_000,
         time_type=pa.timestamp("us", tz="UTC"),
     )  # fmt: skip
     tags = [None if row["price"] == 0 else [row["item"]] * (row["price"] % 3) for row in made.rows]

@@ -10,6 +10,7 @@ import pytest
 
 import skyband as sb
 from support import spark_session, streams
+from support.results import COUNTED
 
 pytestmark = pytest.mark.spark
 
@@ -40,16 +41,7 @@ def test_progress_metrics_and_state(spark: Any, tmp_path: Path) -> None:
         server.shutdown()
         server.server_close()
         spark.streams.removeListener(listener)
-    counts = (
-        "rows_in",
-        "rows_late",
-        "rows_bad",
-        "rows_unused",
-        "rows_filtered",
-        "windows_out",
-        "retained",
-    )
-    assert {name: told[name] for name in counts} == {name: stats[name] for name in counts}
+    assert {name: told[name] for name in COUNTED} == {name: stats[name] for name in COUNTED}
     greatest = max(row["ts"] for row in stream.rows)
     assert told["seen_seconds"] == greatest / 1000
     assert told["watermark_seconds"] == (greatest - 10) / 1000

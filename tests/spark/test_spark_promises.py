@@ -122,6 +122,7 @@ def test_groups_are_told_apart_whatever_their_key() -> None:
 
 
 def test_an_input_column_of_that_name_is_refused() -> None:
+    pytest.importorskip("pyspark")
     from skyband.spark.ranking import _check_names
 
     table = spark_cases.some_rows().rename_columns(

@@ -36,7 +36,7 @@ def test_its_cells_give_what_the_page_shows(spark: Any) -> None:
 def test_it_runs_with_connect(tmp_path: Path) -> None:
     reason = spark_session.missing()
     if reason is None and importlib.util.find_spec("grpc") is None:
-        reason = "grpcio is not installed (pyspark[connect])"
+        reason = "grpcio is not installed (the connect extra)"
     if reason:
         pytest.skip(reason)
     done = subprocess.run(

@@ -26,11 +26,12 @@ QUERIES: list[tuple[sb.Query, int | None, bool]] = [
 ]
 
 
-def flows() -> streams.Stream:
+def flows(batches: int) -> streams.Stream:
     kind = pa.timestamp("us", tz="UTC")
     made = streams.stream(
-        7, 150, lateness=5, gap=60, batches=4, groups=3, time_type=kind, unit=1_000, start=1_000
-    )
+        7, 150, lateness=5, gap=60, batches=batches, groups=3, time_type=kind, unit=1_000,
+        start=1_000,
+    )  # fmt: skip
     rows = [row | {"score": abs(row["score"])} for row in made.rows]
     return streams.from_rows(rows, {f.name: f.type for f in made.table.schema}, made.cuts)
 
@@ -44,10 +45,11 @@ def same(query: sb.Query, got: pa.Table, want: pa.Table) -> str | None:
     return oracle.difference(found, wanted, oracle.SUMS[query.kind])
 
 
+@pytest.mark.timeout(1800)
 def test_streams_and_batches(spark: Any, tmp_path: Path) -> None:
     from skyband.spark import rank
 
-    stream = flows()
+    stream = flows(2)
     frame = spark_session.stream_of(spark, tmp_path / "in", stream.batches, parts=2)
     answers = [rank(frame, query, shards=n, changes=told) for query, n, told in QUERIES]
     found, _ = spark_session.collect_all(answers, tmp_path)
@@ -63,7 +65,7 @@ def test_a_restart(spark: Any, tmp_path: Path) -> None:
     """Half of the files, a new start from the checkpoint, the other half."""
     from skyband.spark import rank
 
-    stream, (query, shards, _) = flows(), QUERIES[1]
+    stream, (query, shards, _) = flows(4), QUERIES[1]
     for half in (slice(0, 2), slice(0, 4)):
         frame = spark_session.stream_of(spark, tmp_path / "in", stream.batches[half])
 

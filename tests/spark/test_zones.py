@@ -67,6 +67,7 @@ once = true
 [spark]
 "spark.sql.session.timeZone" = "America/Sao_Paulo"
 "spark.sql.shuffle.partitions" = 1
+"spark.python.daemon.module" = "skyband.spark.daemon"
 "spark.ui.enabled" = false
 """
 
@@ -130,6 +131,7 @@ def test_a_job_in_a_session_of_another_zone(spark: Any, tmp_path: Path) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == ZONE
 
 
+@pytest.mark.timeout(1800)
 def test_a_job_on_a_host_of_another_zone(spark: Any, tmp_path: Path) -> None:
     pytest.importorskip("typer", reason="the command line is an extra")
     tables = written(tmp_path)

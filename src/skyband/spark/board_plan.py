@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.answers.json_text import json_text
+from skyband.data.ipc import schema_from
 from skyband.errors import EngineError
 from skyband.spark.plan import SHIFT_MS, Closing, Plan
 
@@ -119,7 +120,7 @@ def schema_text(schema: pa.Schema) -> str:
 
 def schema_from_text(text: str) -> pa.Schema:
     """The inverse of ``schema_text``."""
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+    return schema_from(base64.b64decode(text))
 
 
 # From a query's rows to those of the board, and back ----------------------------------------------

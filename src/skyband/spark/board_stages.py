@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.ipc import table_from
 from skyband.errors import SkybandError
+from skyband.spark.answer_bytes import answers_from
 from skyband.spark.board_plan import BoardPlan, answer_rows
 from skyband.spark.letters import Carried, row_letters
 from skyband.spark.parcels import schema_of
@@ -107,7 +107,7 @@ def board_unpacker(board: BoardPlan) -> Callable[[Batches], Batches]:
             columns = (batch.column(name).to_pylist() for name in ("query", "payload"))
             for name, blob in zip(*columns, strict=True):
                 if blob is not None:
-                    table = table_from(blob).cast(board.plans[name].output)
+                    table = answers_from(blob, board.plans[name].output)
                     yield from answer_rows(board, name, table).to_batches()
 
     return run

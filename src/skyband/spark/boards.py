@@ -53,7 +53,7 @@ def ranked_board(df_or_mapping: Any, queries: Board, **settings: Any) -> Any:
     if not board.first.streaming:
         return _batch(frames, board, schema)
     advise_partitions(session, sum(plan.keys for plan in board.plans.values()))
-    return _stepped(frames, board).mapInArrow(board_unpacker(board), schema)
+    return given_board(frames, board).mapInArrow(board_unpacker(board), schema)
 
 
 def board_plan_of(
@@ -117,14 +117,6 @@ def _check_types(plan: Plan) -> None:
             ) from problem
 
 
-def given_board(frames: Mapping[str, Any], board: BoardPlan, carried: Mapping[str, Carried]) -> Any:
-    """The packed output of a streaming board: columns ``query``, ``payload`` and ``letters``.
-
-    ``carried`` names the columns of each source that travel with those of the queries.
-    """
-    return _stepped(frames, board, carried)
-
-
 def _packed(frame: Any, board: BoardPlan, source: str, carried: Carried = NOTHING) -> Any:
     carried = ranking.carried_of(frame) if carried is NOTHING else carried
     names = dict.fromkeys([*board.schemas[source].names, *carried.names])
@@ -138,10 +130,14 @@ def _batch(frames: Mapping[str, Any], board: BoardPlan, schema: Any) -> Any:
     return pieces.repartition(1).mapInArrow(board_batch_finisher(board), schema)
 
 
-def _stepped(
+def given_board(
     frames: Mapping[str, Any], board: BoardPlan, carried: Mapping[str, Carried] | None = None
 ) -> Any:
-    """Packed answers: the summaries of all sources through one state operator."""
+    """The packed output of a streaming board: columns ``query``, ``payload`` and ``letters``.
+
+    The summaries of all sources go through one state operator. ``carried`` names the columns of
+    each source that travel with those of the queries.
+    """
     beside = carried or {}
     label = f"board-{uuid.uuid4().hex[:8]}"
     marked = []

@@ -31,6 +31,7 @@ from skyband.data.ipc import table_from, table_to_bytes
 from skyband.data.packing import pack, unpack
 from skyband.engine.clocks import TimeClock
 from skyband.engine.summary_session import SummarySession
+from skyband.spark.answer_bytes import answers_to_bytes
 from skyband.spark.finishing import answers_table
 from skyband.spark.letters import late_letters
 from skyband.spark.parcels import pack_runs, slices, unpack_runs
@@ -222,7 +223,7 @@ class Bucket:
             partials = [] if due.partial is None else [due.partial]
             answers = session.finish(partials, due.windows.number)
             table = answers_table(self.plan, answers)
-            outcome.payload = table_to_bytes(table) if table.num_rows else None
+            outcome.payload = answers_to_bytes(table) if table.num_rows else None
             if self.plan.changes:
                 self.before = session.last_answer
         self.head["stats"] = {"retained": session.retained}

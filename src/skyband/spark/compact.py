@@ -24,7 +24,7 @@ from skyband.contract.runs import Part, Runs
 from skyband.data.keys import hash_array
 from skyband.data.packing import pack, schema_from_array, schema_to_array, unpack
 
-__all__ = ["pack_compact", "unpack_compact"]
+__all__ = ["narrowest", "numbers_of", "pack_compact", "unpack_compact"]
 
 _MAGIC = b"SKYLZ4\0\0"
 _LENGTH = struct.Struct("<Q")
@@ -89,7 +89,7 @@ def _plain(runs: Runs) -> tuple[Runs, dict[str, Any]]:
         held = dict(part.columns)
         columns[name] = list(held)
         for column, values in part.columns.items():
-            numbers = None if isinstance(values, np.ndarray) else _numbers(values)
+            numbers = None if isinstance(values, np.ndarray) else numbers_of(values)
             if numbers is not None:
                 fields.append(pa.field(f"{name}/{column}", values.type))
                 held[column] = numbers
@@ -102,7 +102,7 @@ def _plain(runs: Runs) -> tuple[Runs, dict[str, Any]]:
     return Runs(runs.stamp, runs.group, parts, runs.scalars), told
 
 
-def _numbers(values: pa.Array) -> Array | None:
+def numbers_of(values: pa.Array) -> Array | None:
     """A column of whole numbers or times as an array; None if it has another type, or nulls."""
     kind = values.type
     if values.null_count:
@@ -152,10 +152,10 @@ def _narrow(array: Array) -> tuple[Array, list[Any]] | None:
         return None
     if len(array) < 16:
         return None
-    least, width = _width(array)
+    least, width = narrowest(array)
     steps = np.diff(array) if width > 1 and array.dtype.kind == "i" else array[:0]
     if len(steps):
-        first, narrower = _width(steps)
+        first, narrower = narrowest(steps)
         if narrower < width and narrower < array.dtype.itemsize:
             small = (steps - steps.dtype.type(first)).astype(f"u{narrower}")
             return small, [array.dtype.str, first, int(array[0])]
@@ -165,7 +165,7 @@ def _narrow(array: Array) -> tuple[Array, list[Any]] | None:
     return small, [array.dtype.str, least, None]
 
 
-def _width(array: Array) -> tuple[int, int]:
+def narrowest(array: Array) -> tuple[int, int]:
     """The least number, and the bytes that the others need from there."""
     least, most = int(array.min()), int(array.max())
     for width in _WIDTHS:

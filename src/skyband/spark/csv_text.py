@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from skyband.arrays import Mask
-from skyband.spark.text_types import typed
+from skyband.spark.text_types import read_as, typed
 
 __all__ = ["CsvForm", "cut_at_record", "infer_csv", "read_csv_block"]
 
@@ -128,7 +128,7 @@ def _at_once(form: CsvForm, names: list[str], schema: pa.Schema, block: bytes) -
         wrong.append(row)
         return "skip"
 
-    wire = {field.name: _wire(field.type) for field in schema}
+    wire = {field.name: read_as(field.type) for field in schema}
     try:
         table = pa.csv.read_csv(
             pa.BufferReader(block),
@@ -158,11 +158,6 @@ def _at_once(form: CsvForm, names: list[str], schema: pa.Schema, block: bytes) -
     except pa.ArrowInvalid:
         return None
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _wire(kind: pa.DataType) -> pa.DataType:
-    is_text = pa.types.is_timestamp(kind) or kind in (pa.date32(), pa.binary())
-    return pa.string() if is_text else kind
 
 
 def _one_by_one(

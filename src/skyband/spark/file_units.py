@@ -37,7 +37,7 @@ FILE = "_skyband_file"
 """The column that names the file of a row."""
 UNIT_DDL = "file string, length bigint, time timestamp, first int, groups int"
 UNIT_BYTES = 32 << 20
-"""Parquet files larger than this are cut between row groups into units of about this size."""
+"""Larger Parquet files are cut between row groups into equal units of about this size, or less."""
 BLOCK_BYTES = 8 << 20
 """Text is read in blocks of about this size."""
 BATCH_ROWS = 1 << 17
@@ -110,13 +110,14 @@ def _units(form: Form, uri: str, length: int) -> list[tuple[int, int]]:
             sizes = [about.row_group(i).total_byte_size for i in range(about.num_row_groups)]
     except _PROBLEMS:
         return [(0, -1)]  # reading it will say what is wrong
-    scale = length / max(1, sum(sizes))
-    units, first, held = [], 0, 0.0
+    many = -(-length // UNIT_BYTES)
+    units: list[tuple[int, int]] = []
+    first = held = 0
     for i, size in enumerate(sizes):
-        held += size * scale
-        if held >= UNIT_BYTES:
+        held += size
+        if held * many >= sum(sizes) * (len(units) + 1):  # units of equal size keep all cores busy
             units.append((first, i + 1 - first))
-            first, held = i + 1, 0.0
+            first = i + 1
     if first < len(sizes):
         units.append((first, len(sizes) - first))
     return units or [(0, -1)]

@@ -27,7 +27,7 @@ import pyarrow.json
 
 from skyband.arrays import Ints, Mask
 from skyband.embedded.sources import read_json
-from skyband.spark.text_types import TYPES, time_type, typed
+from skyband.spark.text_types import TYPES, read_as, time_type, typed
 
 __all__ = ["ONE_BY_ONE", "infer_json", "read_records"]
 
@@ -38,6 +38,8 @@ _SPECIAL = {
     "INF": math.inf, "+INF": math.inf, "-INF": -math.inf,
 }  # fmt: skip
 """Text that stands for a number, as Spark reads it too."""
+_PIECE = 1 << 20
+"""Bytes that a thread reads at a time, where several may read."""
 _BREAK = r"[\r\n]"
 _BLANK = b" \t\r\n"
 
@@ -46,19 +48,21 @@ class _BadError(ValueError):
     """A value does not fit its column."""
 
 
-def read_records(values: pa.Array, schema: pa.Schema) -> tuple[pa.RecordBatch, Mask]:
+def read_records(
+    values: pa.Array, schema: pa.Schema, threads: bool = False
+) -> tuple[pa.RecordBatch, Mask]:
     """The columns of records, and which records could not be read; their row is null.
 
     ``schema`` has types of ``text_types.TYPES``. Fields that it does not name are ignored, fields
-    that a record lacks are null. Names are compared exactly.
+    that a record lacks are null. Names are compared exactly. With ``threads`` all cores read.
     """
-    kinds = pa.schema([(field.name, _wire(field.type)) for field in schema])
+    kinds = pa.schema([(field.name, read_as(field.type)) for field in schema])
     raw = values.cast(pa.binary()) if values.type != pa.binary() else values
     whole = _looks_whole(raw)
     parts: list[pa.Table] = []
     rows: list[Ints] = []
     bad = np.zeros(len(raw), np.bool_)
-    _blocks(raw, np.flatnonzero(whole), kinds, parts, rows, bad)
+    _blocks(raw, np.flatnonzero(whole), kinds, threads, parts, rows, bad)
     _one_by_one(raw, np.flatnonzero(~whole), kinds, parts, rows, bad)
     found = pa.concat_tables(parts) if parts else kinds.empty_table()
     if len(parts) > 1:
@@ -74,16 +78,6 @@ def read_records(values: pa.Array, schema: pa.Schema) -> tuple[pa.RecordBatch, M
         keep = pa.array(~bad)
         columns = [pc.if_else(keep, column, None) for column in columns]
     return pa.RecordBatch.from_arrays(columns, schema=schema), bad
-
-
-def _wire(kind: pa.DataType) -> pa.DataType:
-    """The type in which Arrow's reader is asked for a column.
-
-    It reads dates as numbers, refuses nine digits of a second and knows no base64, so these come
-    as text.
-    """
-    is_text = pa.types.is_timestamp(kind) or kind in (pa.date32(), pa.binary())
-    return pa.string() if is_text else kind
 
 
 def _looks_whole(raw: pa.Array) -> Mask:
@@ -112,12 +106,13 @@ def _has_break(raw: pa.Array) -> bool:
 
 
 def _blocks(
-    raw: pa.Array, rows: Ints, kinds: pa.Schema, parts: list[pa.Table], of: list[Ints], bad: Mask
-) -> None:
+    raw: pa.Array, rows: Ints, kinds: pa.Schema, threads: bool, parts: list[pa.Table],
+    of: list[Ints], bad: Mask,
+) -> None:  # fmt: skip
     """Read records that look whole, all at once; each half on its own if that fails."""
     if not len(rows):
         return
-    table = _block(raw if len(rows) == len(raw) else raw.take(pa.array(rows)), kinds)
+    table = _block(raw if len(rows) == len(raw) else raw.take(pa.array(rows)), kinds, threads)
     if table is not None:
         parts.append(table)
         of.append(rows)
@@ -125,15 +120,18 @@ def _blocks(
         _one_by_one(raw, rows, kinds, parts, of, bad)
     else:
         middle = len(rows) // 2
-        _blocks(raw, rows[:middle], kinds, parts, of, bad)
-        _blocks(raw, rows[middle:], kinds, parts, of, bad)
+        _blocks(raw, rows[:middle], kinds, threads, parts, of, bad)
+        _blocks(raw, rows[middle:], kinds, threads, parts, of, bad)
 
 
-def _block(raw: pa.Array, kinds: pa.Schema) -> pa.Table | None:
+def _block(raw: pa.Array, kinds: pa.Schema, threads: bool = False) -> pa.Table | None:
     """One row per record; None if a record cannot be read."""
     lists = pa.ListArray.from_arrays(pa.array([0, len(raw)], pa.int32()), raw)
     text = pc.binary_join(lists, b"\n")[0].as_buffer()
-    read = pa.json.ReadOptions(use_threads=False, block_size=text.size + 1)
+    size = text.size + 1
+    if threads:  # a piece must hold any record
+        size = min(size, max(_PIECE, 2 * pc.max(pc.binary_length(raw)).as_py()))
+    read = pa.json.ReadOptions(use_threads=threads, block_size=size)
     parse = pa.json.ParseOptions(explicit_schema=kinds, unexpected_field_behavior="ignore")
     try:
         table = pa.json.read_json(pa.BufferReader(text), read_options=read, parse_options=parse)

@@ -22,9 +22,11 @@ from skyband.spark.schemas import arrow_schema
 from skyband.spark.text_types import check_types
 from skyband.spark.worker_read import Batches, WorkerRead
 
-__all__ = ["JsonFrame", "json_frame", "parser"]
+__all__ = ["JsonFrame", "gathered", "json_frame", "parser"]
 
 _VALUE = "_skyband_value"
+_BLOCK_ROWS, _BLOCK_BYTES = 1 << 16, 16 << 20
+"""Records are read together until there are so many; Spark's batches of 10,000 take longer."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def parser(wanted: pa.Schema, beside: tuple[str, ...]) -> Callable[[Batches], Ba
     """Turn batches of records into batches of columns, row by row as they were."""
 
     def run(batches: Batches) -> Batches:
-        for batch in batches:
+        for batch in gathered(batches):
             raw = batch.column(_VALUE)
             read, bad = read_records(raw, wanted)
             columns = dict(zip(wanted.names, read.columns, strict=True))
@@ -72,3 +74,26 @@ def parser(wanted: pa.Schema, beside: tuple[str, ...]) -> Callable[[Batches], Ba
             yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
     return run
+
+
+def gathered(batches: Batches) -> Batches:
+    """The rows of several batches in one, up to the size of a block."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if held and size + batch.nbytes > _BLOCK_BYTES:
+            yield from _one(held)
+            held, rows, size = [], 0, 0
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _BLOCK_ROWS:
+            yield from _one(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield from _one(held)
+
+
+def _one(batches: list[pa.RecordBatch]) -> Batches:
+    if len(batches) == 1:
+        return iter(batches)
+    return iter(pa.Table.from_batches(batches).combine_chunks().to_batches())

@@ -117,7 +117,7 @@ class Progress(StreamingQueryListener):
             return
         with self._lock:
             totals = self._queries.setdefault(_name(progress), dict.fromkeys(COUNTERS, 0))
-            found |= _kept(found, totals)
+            found |= _kept(found, totals) | _lag(found, totals)
             for name, value in found.items():
                 if name in COUNTERS:
                     totals[name] += value
@@ -170,14 +170,24 @@ def read_progress(progress: Any) -> dict[str, float] | None:
         return None
     watermark = (progress.eventTime or {}).get("watermark")
     with suppress(ValueError):  # Python has no years after 9999, which integer times may reach
-        if watermark is not None:
-            found["watermark_seconds"] = datetime.fromisoformat(watermark).timestamp()
-    if "watermark_seconds" in found and "seen_seconds" in found:
-        lag = found["seen_seconds"] - found["watermark_seconds"]
-        found["watermark_lag_seconds"] = max(lag, 0.0)
+        moment = 0.0 if watermark is None else datetime.fromisoformat(watermark).timestamp()
+        if moment > 0:  # a query that has seen nothing yet tells 1970
+            found["watermark_seconds"] = moment
     found["batch_id"] = progress.batchId
     found["batch_seconds"] = progress.batchDuration / 1000
     return found
+
+
+def _lag(found: Mapping[str, float], totals: Mapping[str, float]) -> dict[str, float]:
+    """The greatest time seen in any batch, and how far the watermark is behind it.
+
+    A batch without rows, or with older ones, moves the watermark too.
+    """
+    times = [each["seen_seconds"] for each in (found, totals) if "seen_seconds" in each]
+    told = {"seen_seconds": max(times)} if times else {}
+    if times and "watermark_seconds" in found:
+        told["watermark_lag_seconds"] = max(max(times) - found["watermark_seconds"], 0.0)
+    return told
 
 
 def _kept(found: dict[str, float], totals: Mapping[str, float]) -> dict[str, float]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from skyband.data.ipc import table_from, table_to_bytes
+from skyband.spark.answer_bytes import answers_to_bytes
 from skyband.spark.board_plan import BoardPlan
 from skyband.spark.board_stages import named
 from skyband.spark.finishing import finish
@@ -62,6 +63,15 @@ class SparkStore:
         return [(int(key[0]), bytes(value[0])) for key, value in self._panes.iterator()]
 
 
+class Given(NamedTuple):
+    """What a step starts from, as ``steps.step`` takes it."""
+
+    watermark_ms: int
+    blobs: Sequence[bytes] = ()
+    fired: bool = False
+    latest_ms: int | None = None
+
+
 class BucketProcessor(StatefulProcessor):
     """Keeps the state of a bucket and shard; each step emits a packed row with the answers due."""
 
@@ -94,7 +104,8 @@ class BucketProcessor(StatefulProcessor):
                 if letters is not None:
                     yield self._answered(key, letters=bytes(letters))
         newest = max(latest, default=None)
-        yield from self._step(key, blobs, timerValues.getCurrentWatermarkInMs(), newest)
+        watermark = timerValues.getCurrentWatermarkInMs()
+        yield from self._step(key, Given(watermark, blobs, latest_ms=newest))
 
     def handleExpiredTimer(  # noqa: N802
         self,
@@ -103,24 +114,16 @@ class BucketProcessor(StatefulProcessor):
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """The watermark has reached the end of a window."""
-        yield from self._step(key, [], timerValues.getCurrentWatermarkInMs(), None, fired=True)
+        yield from self._step(key, Given(timerValues.getCurrentWatermarkInMs(), fired=True))
 
     def close(self) -> None:
         """Nothing to give back."""
 
-    def _step(
-        self,
-        key: Any,
-        blobs: list[bytes],
-        watermark_ms: int,
-        latest_ms: int | None,
-        fired: bool = False,
-    ) -> Iterator[pd.DataFrame]:
-        given = (watermark_ms, blobs, fired, latest_ms)
-        yield from self._stepped(self.plan, key, given, watermark_ms)
+    def _step(self, key: Any, given: Given) -> Iterator[pd.DataFrame]:
+        yield from self._stepped(self.plan, key, given, given.watermark_ms)
 
     def _stepped(
-        self, plan: Plan, key: Any, given: tuple[Any, ...], reached: int, **board: Any
+        self, plan: Plan, key: Any, given: Given, reached: int, **board: Any
     ) -> Iterator[pd.DataFrame]:
         bucket, outcome = step(plan, self.store, self.handle, *given, **board)
         newest = bucket.panes.last_window_ending_by(max(reached, 0) * plan.tick_ms)
@@ -152,7 +155,7 @@ class BucketProcessor(StatefulProcessor):
         told |= dict(zip(self.key_names, key, strict=True))
         empty = {"payload": None, "letters": None, "windows": b"", "marks": b""}
         row = {name: told.get(name, empty.get(name, 0)) for name in self.output.names}
-        return pa.Table.from_pylist([row], schema=self.output).to_pandas()
+        return pd.DataFrame({name: [value] for name, value in row.items()})
 
 
 class BoardProcessor(BucketProcessor):
@@ -164,22 +167,14 @@ class BoardProcessor(BucketProcessor):
     def __init__(self, board: BoardPlan) -> None:
         self.board = board
 
-    def _step(
-        self,
-        key: Any,
-        blobs: list[bytes],
-        watermark_ms: int,
-        latest_ms: int | None,
-        fired: bool = False,
-    ) -> Iterator[pd.DataFrame]:
+    def _step(self, key: Any, given: Given) -> Iterator[pd.DataFrame]:
         plan = self.board.plans.get(key[0])
         if plan is None:  # the query was removed from the board
             self.store.clear()
             return
-        reached = self.board.reached_ms(key[0], watermark_ms)
+        reached = self.board.reached_ms(key[0], given.watermark_ms)
         board = {"held_ms": self.board.held_ms(key[0]), "reached_ms": reached, "joins": True}
         with named(key[0]):
-            given = (watermark_ms, blobs, fired, latest_ms)
             yield from self._stepped(plan, key, given, reached, **board)
 
     def _told(self, key: Any, letters: pa.Table) -> pa.Table:
@@ -219,7 +214,7 @@ class ChangesProcessor(StatefulProcessor):
         table, last = finish(self.plan, pieces, before=before)
         if last is not None and last is not before:
             self.before.update((table_to_bytes(last),))
-        payload = table_to_bytes(table) if table.num_rows else None
+        payload = answers_to_bytes(table) if table.num_rows else None
         yield pd.DataFrame({"payload": [payload], "letters": [None]})
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from skyband import errors
 from skyband.errors import EngineError, SkybandError, how_to_install
 from skyband.spark.masters import local_cores, master_of
-from skyband.spark.quick_python import is_quick, quick_python
+from skyband.spark.quick_python import is_quick, local_settings, quick_python, start_workers
 
 __all__ = [
     "PARTITIONS", "advise_partitions", "check_session", "cores_of", "error_of", "first_line",
@@ -33,7 +33,6 @@ _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enab
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 _ZONE = "spark.sql.session.timeZone"
 PARTITIONS = "spark.sql.shuffle.partitions"
-_DAEMON = "spark.python.daemon.module"
 _UNTUNED = 200
 """Spark's default of it."""
 _PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
@@ -102,27 +101,30 @@ def start_session(
     builder = SparkSession.builder.appName(name).config(_PROVIDER, ROCKSDB)
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     chosen = master_of(master)
-    if SparkSession.getActiveSession() is None:
+    fresh = SparkSession.getActiveSession() is None
+    if fresh:
         builder = builder.config(_ZONE, "UTC")
         builder = builder.config(PARTITIONS, str(partitions_for(BUCKETS, chosen)))
     builder = builder.master(chosen)
-    if chosen.startswith("local"):
-        # A laptop's host name often does not resolve; a local session needs only loopback.
-        builder = builder.config("spark.driver.host", "127.0.0.1")
-        builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
-        if own:
-            builder = builder.config(_DAEMON, "skyband.spark.daemon")
+    on_one = chosen.startswith("local")
+    for key, value in (local_settings(own) if on_one else {}).items():
+        builder = builder.config(key, value)
     for key, value in settings.items():
         builder = builder.config(key.replace("__", "."), str(value))
-    if not quiet:
-        return builder.getOrCreate()
-    with _silent_children():
-        return builder.getOrCreate()
+    with _silent_children() if quiet else nullcontext():
+        session = builder.getOrCreate()
+    if fresh and own and on_one:
+        _checked.add(_application(session))  # its workers run this interpreter, with this path
+        start_workers(session)
+    return session
 
 
 @contextmanager
 def _silent_children() -> Iterator[None]:
-    """Processes that are started in here have no error stream; this process keeps its own."""
+    """Processes that are started in here have no error stream, and this one has none meanwhile.
+
+    The view of a job goes on, because it writes to a copy of it.
+    """
     sys.stderr.flush()
     own, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)

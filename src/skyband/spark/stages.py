@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.ipc import table_from, table_to_bytes
+from skyband.spark.answer_bytes import answers_from, answers_to_bytes
 from skyband.spark.finishing import finish
 from skyband.spark.parcels import pack_runs, schema_of, unpack_runs
 from skyband.spark.plan import Plan
@@ -29,8 +29,7 @@ def unpacker(schema: pa.Schema, column: str = "payload") -> Callable[[Batches], 
         for batch in batches:
             for blob in batch.column(column):
                 if blob.is_valid:
-                    found = table_from(blob.as_py()).select(schema.names)
-                    yield from found.cast(schema).to_batches()
+                    yield from answers_from(blob.as_buffer(), schema).to_batches()
 
     return run
 
@@ -44,7 +43,7 @@ def finisher(plan: Plan) -> Callable[[pa.Table], pa.Table]:
     def run(pieces: pa.Table) -> pa.Table:
         found, _ = finish(plan, _pieces(pieces))
         letters = pieces.column("letters").drop_null().to_pylist()
-        answers = [table_to_bytes(found)] if found.num_rows else []
+        answers = [answers_to_bytes(found)] if found.num_rows else []
         blobs = {"payload": answers + [None] * len(letters)}
         blobs["letters"] = [None] * len(answers) + letters
         return pa.table(blobs, schema=schema_of(GIVEN_DDL))

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from skyband.arrays import Mask
 from skyband.errors import QueryError
 
-__all__ = ["MOMENT", "NAIVE", "TYPES", "check_types", "time_type", "typed"]
+__all__ = ["MOMENT", "NAIVE", "TYPES", "check_types", "read_as", "time_type", "typed"]
 
 NAIVE = pa.timestamp("us")
 MOMENT = pa.timestamp("us", tz="UTC")
@@ -51,6 +51,16 @@ def check_types(where: str, schema: pa.Schema) -> None:
                 f"{where} column {field.name!r} has type {field.type}, but text is read as "
                 f'{", ".join(TYPES.values())}, decimal; choose one of these, or reader = "spark"'
             )
+
+
+def read_as(kind: pa.DataType) -> pa.DataType:
+    """The type in which Arrow's readers are asked for a column.
+
+    They read dates as numbers, refuse nine digits of a second and know no base64, so these come
+    as text.
+    """
+    is_text = pa.types.is_timestamp(kind) or kind in (pa.date32(), pa.binary())
+    return pa.string() if is_text else kind
 
 
 def typed(text: pa.Array, kind: pa.DataType) -> Converted:
