@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import skyband as sb
 
 pytest.importorskip("typer")
 
+from support import spark_session
 from support.command_line import TIMED, good, run, table
 
 
@@ -187,13 +189,14 @@ class TestProcess:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_spark_writes_what_the_embedded_engine_writes(flows: Path) -> None:
     pytest.importorskip("pyspark")
     pytest.importorskip("skyband.spark")
     words = [sys.executable, "-m", "skyband", "topk", str(flows), *map(str, TIMED), "-f", "csv"]
     done = subprocess.run(
         [*words, "--engine", "spark", "--master", "local[1]"],
+        env=os.environ | {"SPARK_SUBMIT_OPTS": spark_session.java_options()},
         capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,18 +67,39 @@ def test_times_beyond_the_calendar() -> None:
     assert "watermark 1,000,000,000,000 s" in report_line(Report(0, 0, watermark=1e12))
 
 
-def test_a_watermark_beyond_the_calendar_of_python() -> None:
+@pytest.mark.parametrize("moment", ["+12345-01-01T00:00:00.000Z", "1970-01-01T00:00:00.000Z"])
+def test_a_watermark_beyond_the_calendar_of_python_or_none_yet(moment: str) -> None:
     pytest.importorskip("pyspark", reason="the figures are Spark's")
     from skyband.spark.metrics import read_progress
 
     row = SimpleNamespace(asDict=lambda: {"rows_in": 7})
     told = SimpleNamespace(
         observedMetrics={"skyband|TopK-1|in|": row},
-        eventTime={"watermark": "+12345-01-01T00:00:00.000Z"},
+        eventTime={"watermark": moment},
         batchId=1,
         batchDuration=5,
     )
     assert read_progress(told) == {"rows_in": 7, "batch_id": 1, "batch_seconds": 0.005}
+
+
+def test_the_watermark_moves_in_batches_without_rows() -> None:
+    pytest.importorskip("pyspark", reason="the figures are Spark's")
+    from skyband.spark.metrics import Progress
+
+    progress = Progress()
+    for batch, (seen, moment) in enumerate([(60_000, "00"), (50_000, "40"), (None, "55")]):
+        row = SimpleNamespace(asDict=lambda seen=seen: {"rows_in": 1, "seen": seen})
+        told = SimpleNamespace(
+            name="best",
+            observedMetrics={"skyband|TopK-1|in|": row},
+            eventTime={"watermark": f"1970-01-01T00:00:{moment}.000Z"},
+            batchId=batch,
+            batchDuration=5,
+        )
+        progress.onQueryProgress(SimpleNamespace(progress=told))
+        totals = progress.snapshot()["best"]
+        lag = {"00": None, "40": 20.0, "55": 5.0}[moment]
+        assert (totals["seen_seconds"], totals.get("watermark_lag_seconds")) == (60.0, lag)
 
 
 def test_a_frame() -> None:
@@ -88,9 +111,28 @@ def test_a_frame() -> None:
     job = parse_job(JOB)
     console.print(job_frame(job, Report(batch=0, rows=5), 40))
     assert "no window has ended yet" in console.export_text()
-    report = Report(batch=1, rows=9, answers={"best": newest_window(ANSWER)})
+    report = Report(
+        batch=1,
+        rows=1_234_567_890,
+        rate=3_210_000.0,
+        late=12,
+        bad=3,
+        windows=7,
+        state_bytes=12_300,
+        watermark=1_794_821_000.0,
+        lag=30.0,
+        answers={"best": newest_window(ANSWER)},
+    )
+    console.width = 80
     console.print(job_frame(job, report, 40))
     shown = console.export_text()
+    lines = shown.splitlines()
+    assert lines[0].split() == ["best", "on", "this", "process,", "batch", "1"]
+    assert lines[2].split()[:4] == ["rows/s", "3,210,000", "watermark", "2026-11-16"]
+    assert lines[2].split()[5:] == ["late", "12", "windows", "7"]
+    assert lines[3].split() == (
+        ["rows", "1,234,567,890", "behind", "30", "s", "bad", "3", "state", "12.3", "kB"]
+    )
     assert "best  [10, 20)" in shown
     assert "[b]" in shown
     assert "1,234.50" in shown
@@ -107,3 +149,28 @@ def test_reports_of_a_job_in_this_process(tmp_path: Any) -> None:
     assert told[-1].rows == 40
     assert told[-1].windows == 3
     assert told[-1].answers["best"]["window_end"].to_pylist() == [30, 30]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_the_view_moves_while_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's processes start without an error stream; the view must not stand still with it."""
+    pytest.importorskip("pyspark", reason="the wait is for Spark")
+    from skyband.cli.job_view import telling
+    from skyband.spark.requirements import _silent_children
+
+    ours, theirs = os.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "w"):
+        os.set_blocking(ours, False)
+        before = os.dup(2)
+        os.dup2(theirs, 2)
+        try:
+            with os.fdopen(2, "w", closefd=False) as errors, monkeypatch.context() as patch:
+                patch.setattr(sys, "stderr", errors)
+                with telling(parse_job(JOB)) as tell, _silent_children():
+                    tell(Report(batch=7, rows=1))
+                    shown = screen.read() or b""
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+        assert b"batch 7" in shown

@@ -26,7 +26,7 @@ def test_windows_and_groups_are_compiled() -> None:
     assert shapes == {(w, by) for w in ("TimeWindow", "CountWindow") for by in (True, False)}
 
 
-@pytest.mark.parametrize("name", ["topk mintopk", "skyline-join isj"])
+@pytest.mark.parametrize("name", ["topk mintopk", "skyline-join naive"])
 def test_a_case_runs_and_answers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm, "_ROWS", 200)
     query = next(query for verb, query in ALL if verb == name)
@@ -46,3 +46,15 @@ def test_the_verb(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {query.kind for query in ran} == {"Skyline"}
     assert "queries compiled in" in result.stderr
     assert "no query 'nothing'" in bad("warm", "nothing")
+
+
+def test_what_jobs_need_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    monkeypatch.setattr(warm, "cases", lambda names: [])
+    monkeypatch.setattr("skyband.kernels.core.patient.hurry", lambda: None)
+    name = "skyband.kernels.core.messages.take_no_messages"
+    monkeypatch.setattr(name, lambda: compiled.append("messages"))
+    assert run("warm").exit_code == 0
+    assert compiled == ["messages"]
+    assert run("warm", "skyline").exit_code == 0
+    assert compiled == ["messages"]

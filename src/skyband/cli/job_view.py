@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,7 +19,7 @@ from rich.text import Text
 from skyband.answers.plain_text import plain
 from skyband.cli.view import span
 from skyband.jobs import Job
-from skyband.jobs.report import Report, Tell, report_line
+from skyband.jobs.report import Report, Tell, figures, report_line
 
 __all__ = ["job_frame", "telling"]
 
@@ -32,8 +34,11 @@ def telling(job: Job) -> Iterator[Tell]:
     if not console.is_terminal or talks:
         yield lambda report: console.print(Text(report_line(report)), soft_wrap=True)
         return
-    with Live(_waiting(job), console=console, refresh_per_second=4) as live:
-        yield lambda report: live.update(job_frame(job, report, console.height), refresh=True)
+    # While Spark starts, this process has no error stream; the view moves on in a copy of it.
+    with os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") as copy:
+        console = Console(file=copy, highlight=False)
+        with Live(_waiting(job), console=console, refresh_per_second=4) as live:
+            yield lambda report: live.update(job_frame(job, report, console.height), refresh=True)
 
 
 def _waiting(job: Job) -> Progress:
@@ -47,13 +52,26 @@ def _waiting(job: Job) -> Progress:
 def job_frame(job: Job, report: Report, height: int) -> Group:
     """One frame of the live view: the figures, and the last answer of each query."""
     engine = "this process" if job.engine == "local" else "Spark"
-    head = Text.assemble((f" {job.name} ", "bold reverse"), ("  on ", "dim"), (engine, "dim"))
-    told = Text(report_line(report))
-    each = max(3, (height - 4) // max(1, len(report.answers)) - 6)
+    head = Text.assemble(
+        (f" {job.name} ", "bold reverse"), (f"  on {engine}, batch {report.batch}", "dim")
+    )
+    each = max(3, (height - 6) // max(1, len(report.answers)) - 6)
     tables = [_answer(name, table, each) for name, table in report.answers.items()]
-    if not tables:
-        return Group(head, told, Text(), Text("no window has ended yet", style="dim"))
-    return Group(head, told, Text(), *tables)
+    none = [] if tables else [Text("no window has ended yet", style="dim")]
+    return Group(head, Text(), _figures(report), Text(), *none, *tables)
+
+
+def _figures(report: Report) -> Table:
+    """The figures in two lines, which fit a terminal of 80 columns."""
+    told = figures(report)
+    grid = Table.grid(padding=(0, 1))
+    for _ in range(0, len(told), 2):
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(justify="right", no_wrap=True)
+        grid.add_column()
+    for line in (list(told)[::2], list(told)[1::2]):
+        grid.add_row(*(Text(cell) for name in line for cell in (name, told[name], "")))
+    return grid
 
 
 def _answer(name: str, answer: pa.Table, rows: int) -> Group:

@@ -8,13 +8,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-import pyarrow as pa
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from skyband.answers.answer import Answer
 from skyband.answers.plain_text import clock, moment_text, plain
+from skyband.data.columns import is_number_type
 from skyband.query import Query
 
 __all__ = ["answer_line", "answer_table", "change_lines", "measure_of", "span"]
@@ -62,7 +62,7 @@ def answer_table(
     drawn.add_column("", width=3)
     for name in names:
         kind = table.schema.field(name).type
-        drawn.add_column(name, justify="right" if _numeric(kind) else "left", no_wrap=True)
+        drawn.add_column(name, justify="right" if is_number_type(kind) else "left", no_wrap=True)
     if measure is not None:
         drawn.add_column("", width=_BAR)
     shown = table.slice(0, rows) if rows is not None else table
@@ -174,11 +174,6 @@ def _bounds(answer: Answer) -> str:
 
 def _hashable(value: Any) -> Any:
     return repr(value) if isinstance(value, (dict, list)) else value
-
-
-def _numeric(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    return any(test(kind) for test in tests)
 
 
 def _style(name: str, measure: str | None) -> str:

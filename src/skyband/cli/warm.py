@@ -66,6 +66,7 @@ def warm(
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from skyband.kernels.core.jit import cache_folder
+    from skyband.kernels.core.messages import take_no_messages
     from skyband.kernels.core.patient import hurry
 
     chosen = list(cases(names or ()))
@@ -83,6 +84,8 @@ def warm(
             bar.update(task, description=name)
             _run(query, table)
             bar.advance(task)
+    if not names:
+        take_no_messages()  # which jobs that read Kafka need
     folder = cache_folder()
     kept = f"kept in {folder}" if folder else "not kept: no folder can be written"
     say(f"{len(chosen)} queries compiled in {time.perf_counter() - began:.0f} s, {kept}")

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.answers.answer import Answer
+from skyband.data.columns import is_number_type
 from skyband.errors import QueryError, SchemaError
 from skyband.query import Query
 from skyband.window import DecayWindow
@@ -117,7 +118,11 @@ def frame_of(answers: Answers, query: Query | None, last: int | None) -> Frame:
         tuple(windows[-last:] if last else windows),
         layout.value,
         dict(getattr(known, "prefer", {})),
-        tuple(f.name for f in tables[-1].schema if f.name not in layout.fixed and _number(f.type)),
+        tuple(
+            f.name
+            for f in tables[-1].schema
+            if f.name not in layout.fixed and is_number_type(f.type)
+        ),
         getattr(known, "weight", None) or layout.value,
     )
 
@@ -202,7 +207,7 @@ def _layout(schema: pa.Schema, query: Query | None) -> _Layout:
         return _Layout(query.groups, key, value, ranked)
     if not ranked:
         # A skyline: groups cannot be told from other columns, and the first text column names rows.
-        texts = [n for n in names if not _number(schema.field(n).type)]
+        texts = [n for n in names if not is_number_type(schema.field(n).type)]
         return _Layout((), tuple(texts[:1]) or tuple(names), None, False)
     at = names.index("rank")
     groups, rest = tuple(names[:at]), names[at + 1 :]
@@ -210,7 +215,7 @@ def _layout(schema: pa.Schema, query: Query | None) -> _Layout:
         return _Layout(groups, tuple(rest[: rest.index("count")]), "count", True)
     value = next((n for n in ("topk_probability", "decayed") if n in rest), None)
     plain_ = [n for n in rest if n not in _COMPUTED]
-    numbers = [n for n in plain_ if _number(schema.field(n).type)]
+    numbers = [n for n in plain_ if is_number_type(schema.field(n).type)]
     first = plain_[:1]
     named = bool(first) and (first[0] not in numbers or len(numbers) > 1)
     scores = [n for n in numbers if not named or n != first[0]]
@@ -265,8 +270,3 @@ def _spots(table: pa.Table, layout: _Layout) -> list[Spot]:
             )
         )
     return spots
-
-
-def _number(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    return any(test(kind) for test in tests)
