@@ -10,6 +10,7 @@ An input is one thing that is handed to the interface and whose outcome is check
     files        a file, damaged or not, given to rank
     commands     a command line, run in this process
     processes    a command line, run as a process of its own
+    jobs         a job file given to ``skyband pipeline``, in this process
 
 A case draws something with a seed, for example a query and a stream, and makes several inputs of
 it. Whatever the input, these are failures:
@@ -33,6 +34,7 @@ reading them gives a wrong answer. This is slower, and finds what compiled kerne
     snapshots.py   damaged snapshots
     files.py       damaged files
     commands.py    the command line, in this process and in a separate one
+    jobs.py        job files, with mistakes or without
     driver.py      runs many inputs, survives crashes and hangs, shows how to reproduce a failure
 """
 
@@ -41,23 +43,27 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from fuzz import answers, boards, commands, files, snapshots, specs
+from fuzz import answers, boards, commands, files, jobs, snapshots, specs
 
 Case = Callable[[random.Random], Iterator[str]]
 """Yields the kind of each input after its outcome was checked."""
 
 CASES: dict[str, tuple[Case, int]] = {
     "answers": (answers.case, 1200),
-    "boards": (boards.case, 200),
+    "boards": (boards.case, 60),
     "specs": (specs.case, 1100),
     "snapshots": (snapshots.case, 350),
     "files": (files.case, 250),
     "commands": (commands.case, 100),
     "processes": (commands.process, 1),
+    "jobs": (jobs.case, 30),
 }
 """Every kind of case, with its share of the cases."""
 
-INPUTS = ("batches", "tables", "boards", "specs", "snapshots", "files", "commands", "processes")
+INPUTS = (
+    *("batches", "tables", "boards", "specs", "snapshots", "files", "commands", "processes"),
+    "jobs",
+)
 """The kinds of input that cases make."""
 
 

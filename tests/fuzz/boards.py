@@ -26,13 +26,15 @@ def case(rng: random.Random) -> Iterator[str]:
     together = sb.Monitor(board, on_bad="skip")
     alone = {name: sb.Monitor(query, on_bad="skip") for name, query in board.items()}
     functions = streams.not_in_snapshots(drawn.query)
+    changes = rng.random() < 0.3  # to compute them takes long
     for batch in streams.pushes(rng, drawn):
         tables = answers._tables(drawn, batch)
-        _compare(together.push(tables), {name: each.push(tables) for name, each in alone.items()})
+        wanted = {name: each.push(tables) for name, each in alone.items()}
+        _compare(together.push(tables), wanted, changes)
         if not functions and rng.random() < 0.1:
             together = sb.Monitor.restore(together.snapshot())
         yield "boards"
-    _compare(together.flush(), {name: each.flush() for name, each in alone.items()})
+    _compare(together.flush(), {name: each.flush() for name, each in alone.items()}, changes)
     stats = together.stats()
     for name, each in alone.items():
         mine, theirs = stats[name], each.stats()
@@ -75,7 +77,7 @@ def _step(window: oracle.TimeWindow) -> int:
     return 1
 
 
-def _compare(got: Any, want: dict[str, Any]) -> None:
+def _compare(got: Any, want: dict[str, Any], changes: bool) -> None:
     """The answers of one push: query by query, each as it is alone."""
     names = [answer.name for answer in got]
     wanted = [name for name, each in want.items() for _ in each]
@@ -85,7 +87,8 @@ def _compare(got: Any, want: dict[str, Any]) -> None:
         edges = (mine.start, mine.end, mine.total, mine.exact)
         assert edges == (theirs.start, theirs.end, theirs.total, theirs.exact), told
         _equal(mine.table, theirs.table, told)
-        _equal(mine.changes, theirs.changes, f"changes of {told}")
+        if changes:
+            _equal(mine.changes, theirs.changes, f"changes of {told}")
 
 
 def _equal(mine: pa.Table, theirs: pa.Table, told: str) -> None:

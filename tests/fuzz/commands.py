@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import chdir
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +45,13 @@ EXTRAS = (
     ("--format", "csv"), ("--format", "table"), ("--watch",),
     ("--limit", "2"), ("--changes",), ("-o", "out.parquet"), ("-o", "out.csv"), ("-o", "out.jsonl"),
     ("--algorithm", "fsw"), ("--algorithm", "mintopk"),
-    ("--option", "kmax=3"), ("--by", "id"), ("--help",),
+    ("--option", "kmax=3"), ("--by", "id"),
     ("--pace", "0"), ("--no-largest",), ("--time", "nowhere"), ("--format", "parquet"),
 )  # fmt: skip
 JUNK = (
     "", " ", "-1", "0", "1e999", "NaN", "x", "🙂", "--", "-", "--nonsense", "=",
     "a=b", "a=b=c", "[", "%s",
-    "9" * 40, "nowhere/*.parquet", "\n", "10 parsecs", "/", ".", "..", "*", "rank",
+    "9" * 40, "nowhere/*.parquet", "\n", "10 parsecs", ".", "..", "*", "/dev/null", "rank",
     "inf", "x=min,x=max",
 )  # fmt: skip
 NEVER = ("--engine", "--master")
@@ -61,10 +61,10 @@ NEVER = ("--engine", "--master")
 def case(rng: random.Random) -> Iterator[str]:
     """Some commands over one table, run in this process."""
     table = files.table_of(rng)
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+    with _empty_folder():
         for _ in range(4):
             path, words, plain = _words(rng, table)
-            code, output, out = _invoke(words)
+            code, output, out = invoke(words)
             shown = f"{words}: exit {code}\n{output[-2000:]}"
             assert code in CODES, shown
             assert "Traceback" not in output, shown
@@ -74,7 +74,17 @@ def case(rng: random.Random) -> Iterator[str]:
             yield "commands"
 
 
-def _invoke(words: list[str]) -> tuple[Any, str, str]:
+@contextmanager
+def _empty_folder() -> Iterator[None]:
+    """Work in a new folder, whose parent is new too: a command may read all that is in ".."."""
+    with tempfile.TemporaryDirectory() as folder:
+        inner = Path(folder, "inner")
+        inner.mkdir()
+        with chdir(inner):
+            yield
+
+
+def invoke(words: list[str]) -> tuple[Any, str, str]:
     """Run a command: its exit code, all it wrote, and what it wrote to the standard output.
 
     Like ``CliRunner.invoke``, but the command is built only once, which takes most of the time.
@@ -92,7 +102,7 @@ def _invoke(words: list[str]) -> tuple[Any, str, str]:
 
 def process(rng: random.Random) -> Iterator[str]:
     """One command in a separate process, with or without piped input."""
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+    with _empty_folder():
         table = files.table_of(rng)
         path, words, _ = _words(rng, table)
         data = path.read_bytes() if path.is_file() else b""
@@ -123,6 +133,8 @@ def _words(rng: random.Random, table: Any) -> tuple[Path, list[str], bool]:
     words = [*sources, *VERBS[verb], *rng.choice(WINDOWS)]
     for extra in rng.sample(EXTRAS, rng.choice((0, 1, 2, 3))):
         words += extra
+    if rng.random() < 0.01:  # drawing the panels takes long
+        words.append("--help")
     for _ in range(rng.choice((0, 0, 1, 2, 4))):
         _spoil(rng, words)
     return path, [verb, *(word for word in words if not word.startswith(NEVER))], False

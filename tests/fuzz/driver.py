@@ -45,6 +45,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--start", type=int, default=0, help="number of the first case")
     parser.add_argument("--only", choices=list(fuzz.CASES), help="only this kind of case")
     parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    parser.add_argument("--memory", type=int, default=1000, help="megabytes of one process")
     parser.add_argument("--case", metavar="KIND:SEED", help="run one case and show its traceback")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args(words)
@@ -81,11 +82,7 @@ class Run:
                     worker.collect()
                 self._say()
         self._say()
-        done: collections.Counter[str] = collections.Counter()
-        for worker in self.workers:
-            done.update(worker.state.counts())
-        for name in fuzz.INPUTS:
-            print(f"  {name:<10} {done[name]:>9,}")
+        self._table()
         for signature, seeds in self.failures.items():
             print(f"\n{len(seeds)} × {signature}")
             for seed in seeds[:SHOWN]:
@@ -97,17 +94,40 @@ class Run:
         return 1 if self.failures else 0
 
     def _say(self) -> None:
-        took = time.monotonic() - self.began
-        failed = sum(map(len, self.failures.values()))
+        took, failed = time.monotonic() - self.began, self._failed()
         done = sum(worker.state.inputs for worker in self.workers)
-        memory = max(worker.state.memory for worker in self.workers)
-        used = os.times().children_user + os.times().children_system
-        used += sum(worker.used() for worker in self.workers)
         print(
-            f"{done:,} inputs in {took:,.0f} s ({used:,.0f} s of CPU time), {failed:,} failures, "
-            f"at most {memory:,} MB",
+            f"{done:,} inputs in {took:,.0f} s ({self._used():,.0f} s of CPU time), "
+            f"{failed:,} failures, at most {self._memory():,} MB",
             flush=True,
         )
+
+    def _table(self) -> None:
+        """Print a line of the table in docs/fuzzing.md, with its head."""
+        done: collections.Counter[str] = collections.Counter()
+        for worker in self.workers:
+            done.update(worker.state.counts())
+        inputs = sum(worker.state.inputs for worker in self.workers)
+        used, given = self._used(), self.given
+        cells = {"run": f"`--seed {given.seed}{f' --jobs {given.jobs}' * (given.jobs > 1)}`"}
+        cells |= {"inputs": f"{inputs:,}"} | {name: f"{done[name]:,}" for name in fuzz.INPUTS}
+        cells |= {"wall time": f"{time.monotonic() - self.began:,.0f} s"}
+        cells |= {"CPU time": f"{used:,.0f} s"}
+        cells |= {"inputs per second of CPU time": f"{inputs / max(used, 0.001):,.0f}"}
+        cells |= {"failures": f"{self._failed():,}", "memory": f"{self._memory():,} MB"}
+        for line in (cells, ["---", *["---:"] * (len(cells) - 1)], cells.values()):
+            print("|", " | ".join(line), "|")
+
+    def _failed(self) -> int:
+        return sum(map(len, self.failures.values()))
+
+    def _memory(self) -> int:
+        return max(worker.state.memory for worker in self.workers)
+
+    def _used(self) -> float:
+        """CPU time of all processes, those that have ended included."""
+        ended = os.times().children_user + os.times().children_system
+        return ended + sum(worker.used() for worker in self.workers)
 
 
 class Worker:
@@ -143,6 +163,9 @@ class Worker:
             self.process.kill()
             self.process.wait()
         self.process = None
+        if code == 0 and not over and self.state.inputs < self.count:  # it had become too large
+            self.next, _ = self.state.case()
+            return True
         if code == 0 or (over and not silent):
             self.count = 0
             self.collect()
@@ -167,6 +190,7 @@ class Worker:
         left = given.seconds - (time.monotonic() - self.run.began)
         words = ["--worker", str(self.state.path), "--seed", given.seed, "--start", str(self.next)]
         words += ["--count", str(self.count), "--jobs", str(given.jobs), "--seconds", str(left)]
+        words += ["--memory", str(given.memory)]
         if given.only:
             words += ["--only", given.only]
         self.state.begin(self.next, "")
@@ -226,7 +250,8 @@ class State:
     def begin(self, number: int, case: str) -> None:
         """A case begins."""
         self._write(0, number)
-        self._write(1, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+        self._write(1, max(self.memory, most))
         self.map[8 * self.numbers :] = case.encode()[:100].ljust(100, b"\0")
 
     def case(self) -> tuple[int, str]:
@@ -261,9 +286,14 @@ def _work(given: argparse.Namespace) -> None:
     """Run one case after another; failures go to a file, so that they survive a crash."""
     faulthandler.enable()
     state = State(Path(given.worker))
-    began, number = time.monotonic(), given.start
+    began, number, parent = time.monotonic(), given.start, os.getppid()
     with Path(given.worker).with_suffix(".failures").open("a") as failures:
         while state.inputs < given.count and time.monotonic() - began < given.seconds:
+            if os.getppid() != parent:
+                return  # nobody is interested any more
+            if number > given.start and memory() > given.memory:  # a new one goes on
+                state.begin(number, "")
+                return
             seed = f"{given.seed}-{number}"
             kind = given.only or fuzz.pick(seed)
             state.begin(number, f"{kind}:{seed}")
@@ -274,6 +304,15 @@ def _work(given: argparse.Namespace) -> None:
                 failures.write(f"{kind}:{seed}\t{signature(problem)}\n")
                 failures.flush()
             number += given.jobs
+
+
+def memory() -> int:
+    """Megabytes that this process uses now, or has used at most where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    return pages * resource.getpagesize() >> 20
 
 
 def signature(problem: BaseException) -> str:

@@ -175,6 +175,9 @@ def _fused(
         if settings["algorithm"] in ("eaa", "eaa-approx"):
             settings["options"]["slack"] = rng.choice((0, 1, 3))
             settings["returns"] = rng.random() < 0.5
+    estimates = settings["algorithm"] in (None, "sla", "eaa") and settings["returns"]
+    if estimates and rng.random() < 0.15:
+        settings["recurrences"] = "estimate"
     if several:
         return settings, dict.fromkeys(streams, columns)
     settings["stream"] = values.name(rng, taken)

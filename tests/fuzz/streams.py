@@ -107,7 +107,10 @@ class Drawn:
 
     @cached_property
     def exact(self) -> bool:
-        return bool(registry.load(self.kind, registry.choose(self.query)).exact)
+        algorithm = registry.choose(self.query)
+        if algorithm == "eaa" and self.settings["recurrences"] == "estimate":
+            return False  # it keeps too little if the estimate is too low
+        return bool(registry.load(self.kind, algorithm).exact)
 
 
 def plain_rows(table: pa.Table) -> list[oracle.Row]:
@@ -271,7 +274,7 @@ def _thin(sources: dict[str, Stream], settings: dict[str, Any], window: Any, tim
         for number, (row, good) in enumerate(zip(stream.rows, stream.good, strict=True)):
             group = tuple(row[column] for column in settings["by"])
             place = arrivals.get(group, 0) if counted else row[time]
-            if good:
+            if good and asks.counts(row, settings):
                 report = (group, row[settings["id"]], name or row[settings["stream"]])
                 earlier = told.setdefault(report, [])
                 near = sum(abs(at - place) < window.size or once for at in earlier)

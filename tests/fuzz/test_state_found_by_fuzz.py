@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -30,3 +32,66 @@ def test_fsp_remembers_what_panes_with_great_numbers_lack() -> None:
     monitor.push(pa.table({"t": [start, start, start + 5], "x": [3, -128, 3]}))
     monitor.push(pa.table({"t": [start + 6], "x": [3]}))
     assert not monitor.peek().exact
+
+
+def _great_panes() -> sb.Monitor:
+    """Panes with numbers past 2^40, the first of which lack items, in three groups."""
+    start = 1_700_000_000_000_000
+    query = sb.HeavyHitters(
+        k=1, item="x", time="t", window=sb.TimeWindow(8, slide=2), by=("g",), algorithm="fsp",
+        capacity=1,
+    )  # fmt: skip
+    monitor = sb.Monitor(query)
+    rows = {"t": [start, start, start + 5], "x": [3, -128, 3]}
+    tables = [pa.table({**rows, "g": [group] * 3}) for group in range(3)]
+    monitor.push(pa.concat_tables(tables).sort_by("t"))
+    monitor.push(pa.table({"t": [start + 6], "x": [3], "g": [0]}))
+    return monitor
+
+
+def test_fsp_remembers_what_panes_of_groups_with_great_numbers_lack() -> None:
+    """A pane's number and its group shared 64 bits, and windows found the wrong panes."""
+    monitor = _great_panes()
+    assert not monitor.peek().exact
+    shown = monitor.peek().table.to_pylist()
+    assert [row["g"] for row in shown] == [0, 1, 2]
+    for row in shown:
+        assert row["count"] - row["error"] <= {3: 2, -128: 1}[row["x"]] <= row["count"]
+
+
+def test_fsp_restores_gaps_that_share_an_integer_with_their_group() -> None:
+    """The form in which 0.1 saved them."""
+    monitor = _great_panes()
+    model: Any = monitor.board.sessions[None].synopsis
+    arrays = model.snapshot()
+    group, stamp = arrays.pop("gap_group"), arrays.pop("gap_stamp")
+    assert group.tolist() == [0, 1, 2]
+    expired = (np.int64(1) << 40) + stamp[0] - 100
+    arrays["gap_key"] = np.sort(np.append((group.astype(np.int64) << 40) + stamp, expired))
+    arrays["gap"] = np.append(arrays["gap"], 7)[np.argsort(np.append(np.arange(3), 0.5))]
+    model.restore(arrays)
+    assert model.gap_group.tolist() == group.tolist()
+    assert model.gap_stamp.tolist() == stamp.tolist()
+    assert not monitor.peek().exact
+
+
+@pytest.mark.parametrize(
+    "window",
+    [sb.LandmarkWindow(slide="5 us"), sb.TimeWindow("100 days", slide="5 us")],
+    ids=["landmark", "time"],
+)
+def test_more_windows_than_fit_into_memory_are_refused(window: Any) -> None:
+    """The array of their numbers could not be allocated; the state stays as it was."""
+    query = sb.HeavyHitters(k=1, item="x", time="t", window=window)
+    monitor = sb.Monitor(query)
+    day = 86_400_000_000
+    monitor.push(_timed(0, "a"))
+    before = monitor.snapshot()
+    with pytest.raises(sb.EngineError, match="windows end at once"):
+        monitor.push(_timed(40 * day, "b"))
+    assert monitor.snapshot() == before
+    assert [answer.total for answer in monitor.push(_timed(7, "a"))] == [1]
+
+
+def _timed(time: int, item: str) -> pa.Table:
+    return pa.table({"t": pa.array([time], pa.timestamp("us")), "x": [item]})
