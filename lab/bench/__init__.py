@@ -8,6 +8,8 @@ A row of its result is a flat mapping from column to value. Three kinds of names
 ``group`` puts rows into one table, ``case`` names a row, and columns that start with ``×`` are
 ratios (how many times as fast as the peer), which the plot shows. ``progress`` is called with a
 description of each step.
+
+``python -m lab.bench.against REVISION`` compares this checkout with another revision of its own.
 """
 
 from lab.bench.measure import Progress, best_of, compared

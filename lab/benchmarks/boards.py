@@ -7,6 +7,7 @@ All read the same table in memory with one thread. Answers are compared before a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -84,16 +85,21 @@ def skylines() -> Board:
 
 
 def different() -> Board:
-    top: dict[str, Any] = {"time": "ts", "window": _window(10)}
+    every: dict[str, Any] = {"time": "ts", "window": _window(10)}
+    prices = sb.HeavyHitters(k=10, item="price", **every)
+    return nine("item", "score", "price", every) | {"prices": prices}
+
+
+def nine(item: str, score: str, weight: str, every: Mapping[str, Any]) -> dict[str, sb.Query]:
+    """Nine different queries over rows with these columns and a price."""
     return {
-        "best": sb.TopK(k=10, score="score", **top),
-        "worst": sb.TopK(k=10, score="score", largest=False, **top),
-        "best with its item": sb.TopK(k=10, score="score", id="item", **top),
-        "dearest": sb.TopK(k=10, score="price", id="item", **top),
-        "cheapest": sb.TopK(k=10, score="price", id="item", largest=False, **top),
-        "frequent": sb.HeavyHitters(k=10, item="item", **top),
-        "heavy": sb.HeavyHitters(k=10, item="item", weight="price", **top),
-        "prices": sb.HeavyHitters(k=10, item="price", **top),
-        "front": sb.Skyline(prefer={"score": "max", "price": "min"}, **top),
-        "sketched": sb.HeavyHitters(k=10, item="item", capacity=1_000, **top),
+        "best": sb.TopK(k=10, score=score, **every),
+        "worst": sb.TopK(k=10, score=score, largest=False, **every),
+        "best with its item": sb.TopK(k=10, score=score, id=item, **every),
+        "dearest": sb.TopK(k=10, score="price", id=item, **every),
+        "cheapest": sb.TopK(k=10, score="price", id=item, largest=False, **every),
+        "frequent": sb.HeavyHitters(k=10, item=item, **every),
+        "heavy": sb.HeavyHitters(k=10, item=item, weight=weight, **every),
+        "front": sb.Skyline(prefer={score: "max", "price": "min"}, **every),
+        "sketched": sb.HeavyHitters(k=10, item=item, capacity=1_000, **every),
     }

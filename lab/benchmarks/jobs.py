@@ -2,8 +2,9 @@
 
 The job of the first table reads the same files as ``sb.rank``, keeps a checkpoint, and writes its
 answers to files. Kafka is measured where a broker can be started, as the tests do it (Java, Maven
-and confluent-kafka). The last table runs a job with a large state and measures its snapshots, and
-the lines that it writes before each batch.
+and confluent-kafka); the broker runs on the same cores as the job, and its time is not part of the
+processor time that is shown. The time of a run includes its start. The last table runs a job with a
+large state and measures its snapshots, and the lines that it writes before each batch.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ def _kafka(folder: Path, records: int) -> dict[str, Any]:
         source |= {"schema": "ts bigint, flow string, bytes bigint"}
         query = QUERIES["score"] | {"window": {"size": 600_000, "slide": 60_000}}
         seconds = []
-        for _ in range(2):  # the first one compiles
+        for _ in range(3):  # the first one compiles
             job = _job(folder, next(_numbers), query, source)
             began, cpu = time.perf_counter(), time.process_time()
             done = run_local(job)
@@ -190,7 +191,8 @@ def _kafka(folder: Path, records: int) -> dict[str, Any]:
                 raise AssertionError(f"{done.rows} of {records} records were read")
     finally:
         broker.stop()
+    best, processor = min(seconds[1:])
     return row | {
-        "M records/s": records / seconds[-1][0] / 1e6,
-        "M records per s of processor": records / seconds[-1][1] / 1e6,
+        "M records/s": records / best / 1e6,
+        "M records per s of processor": records / processor / 1e6,
     }

@@ -290,11 +290,11 @@ class Benchmark:
         schema = self.schemas.get(folder.name)
         return files(self.spark, folder, files_per_batch=most, schema=schema, options=options)
 
-    def records(self, folder: Path) -> Any:
-        """JSON records that the workers read, one file a batch."""
+    def records(self, folder: Path, most: int) -> Any:
+        """JSON records that the workers read, so many files a batch."""
         from skyband.spark.json_source import json_frame
 
-        reader = self.spark.readStream.schema("value binary").option("maxFilesPerTrigger", 1)
+        reader = self.spark.readStream.schema("value binary").option("maxFilesPerTrigger", most)
         return json_frame(reader.parquet(str(folder)), "ts timestamp, key bigint", {})
 
     def checkpoint(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import skyband as sb
+from lab.benchmarks.boards import nine
 from lab.benchmarks.nexmark import HIGHEST, HOT
 from lab.benchmarks.spark_cases import WINDOW, ranking
 from lab.datasets.nexmark import bids
@@ -26,18 +27,8 @@ LEAST_BIDS = 1_000_000
 def board() -> dict[str, sb.Query]:
     """Ten queries over the flows of the benchmark."""
     every: dict[str, Any] = {"time": "ts", "window": WINDOW}
-    return {
-        "best": sb.TopK(k=10, score="bytes", **every),
-        "worst": sb.TopK(k=10, score="bytes", largest=False, **every),
-        "best with their keys": sb.TopK(k=10, score="bytes", id="key", **every),
-        "dearest": sb.TopK(k=10, score="price", id="key", **every),
-        "cheapest": sb.TopK(k=10, score="price", id="key", largest=False, **every),
-        "frequent": sb.HeavyHitters(k=10, item="key", **every),
-        "heavy": sb.HeavyHitters(k=10, item="key", weight="bytes", **every),
-        "sketched": sb.HeavyHitters(k=10, item="key", capacity=1_000, **every),
-        "front": sb.Skyline(prefer={"bytes": "max", "price": "min"}, **every),
-        "likely": sb.UncertainTopK(k=10, score="bytes", probability="p", id="key", **every),
-    }
+    likely = sb.UncertainTopK(k=10, score="bytes", probability="p", id="key", **every)
+    return nine("key", "bytes", "bytes", every) | {"likely": likely}
 
 
 def ten_queries(bench: Benchmark) -> Iterator[dict[str, Any]]:

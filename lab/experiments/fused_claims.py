@@ -32,7 +32,7 @@ CLAIMS = [
     Claim(
         "approx-bytes",
         "ours",
-        "the approximation takes 0.8 times EAA's bytes or less (windows from 1,000 on)",
+        "the approximation takes 0.8 times EAA's bytes or less, from small windows on",
         ours=True,
     ),
     Claim(

@@ -106,6 +106,8 @@ class Bytes:
     total: int
     guard: int
     sketch: int
+    reports: int = 0
+    """Reports in the log, as a mean over the same time."""
 
 
 def state_bytes(
@@ -121,15 +123,18 @@ def state_bytes(
             window=CountWindow(window, slide=SLIDE), options={} if guard else {"guard": False},
         )  # fmt: skip
         monitor = Monitor(query)
-        totals = []
+        totals, held_reports = [], []
         for row in range(0, reports.num_rows, step):
             monitor.push(reports.slice(row, step))
             if row + step > reports.num_rows - window // 2:
-                totals.append(int(monitor.stats()["state_bytes"]))
+                stats = monitor.stats()
+                totals.append(stats["state_bytes"])
+                held_reports.append(stats["reports"])
         synopsis: Any = monitor.session.synopsis
         held = 0 if synopsis.guard is None else synopsis.guard.nbytes
         sketch = int(monitor.stats().get("sketch_bytes", 0))
-        found[name] = Bytes(round(float(np.mean(totals))), held, sketch)
+        total, kept = (round(float(np.mean(each))) for each in (totals, held_reports))
+        found[name] = Bytes(total, held, sketch, kept)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,10 @@ from lab.experiments.remarks import saving, span
 from lab.experiments.report import Progress, Report
 from lab.experiments.verdicts import Bound, Verdicts, above
 
-__all__ = ["GAINS", "LARGE", "PAIRS", "PLANS", "ROOMS", "Run", "cells", "explained", "judge_ratios"]
+__all__ = [
+    "GAINS", "LARGE", "PAIRS", "PLANS", "ROOMS", "Run", "cells", "explained", "in_millis",
+    "judge_ratios",
+]  # fmt: skip
 
 PAIRS: dict[str, tuple[Plan, Plan, Plan]] = {
     "ours": (LSJ, LSJ1, ISJ),
@@ -46,12 +49,37 @@ ROOMS = 10
 def cells(times: Times) -> list[Any]:
     """The columns GAINS of one setting."""
     naive = f"{times.gain(LSJ, NAIVE):.1f}" if NAIVE in times.own else "-"
-    return [
-        naive, times.gain(LSJ, ISJ), times.gain(LSJ, ISJ, whole=True), times.gain(LSJ, LSJ1),
+    shown = [
+        times.gain(LSJ, ISJ), times.gain(LSJ, ISJ, whole=True), times.gain(LSJ, LSJ1),
         times.gain(PAPER_LSJ, PAPER_ISJ), times.gain(PAPER_LSJ, PAPER_LSJ1),
         times.local_share(ISJ), times.local_share(PAPER_ISJ),
         times.gain(OURS, ISJ), times.gain(AUTO, ISJ),
     ]  # fmt: skip
+    return [naive, *("-" if math.isnan(value) else value for value in shown)]
+
+
+ROWS = {
+    "Naive": NAIVE, "ISJ": ISJ, "ISJ as the paper has it": PAPER_ISJ, "LSJ": LSJ,
+    "LSJ as the paper has it": PAPER_LSJ, "automatic LSJ": AUTO, "gsj": OURS,
+}  # fmt: skip
+
+
+def in_millis(report: Report, what: str, found: Mapping[str, Times]) -> None:
+    """Add a table of milliseconds per window: a row per algorithm, a column per setting."""
+    report.text(
+        f"""{what}: milliseconds per window, an algorithm's own time (`pairs()`) / the whole time
+        from panes to answers."""
+    )
+    rows = [
+        [name, *(_millis(times, plan) for times in found.values())] for name, plan in ROWS.items()
+    ]
+    report.table(["algorithm", *found], rows)
+
+
+def _millis(times: Times, plan: Plan) -> str:
+    if plan not in times.own or math.isnan(times.own[plan]):
+        return "-"
+    return f"{times.millis(plan):,.2f} / {times.millis(plan, whole=True):,.2f}"
 
 
 @dataclass

@@ -6,7 +6,16 @@ from itertools import pairwise
 from typing import Any
 
 from lab.datasets.skyline import DISTRIBUTIONS
-from lab.experiments.lsj_common import GAINS, LARGE, PAIRS, PLANS, Run, cells, judge_ratios
+from lab.experiments.lsj_common import (
+    GAINS,
+    LARGE,
+    PAIRS,
+    PLANS,
+    Run,
+    cells,
+    in_millis,
+    judge_ratios,
+)
 from lab.experiments.lsj_runs import (
     AUTO,
     ISJ,
@@ -27,7 +36,7 @@ from lab.experiments.verdicts import TRUE, at_least, at_most, below, between
 __all__ = ["figure_12", "figure_13", "figure_14"]
 
 
-def figure_12(run: Run) -> list[Times]:
+def figure_12(run: Run) -> dict[str, Times]:
     """Correlation."""
     found: dict[str, Times] = {}
     rows: list[list[Any]] = []
@@ -47,7 +56,7 @@ def figure_12(run: Run) -> list[Times]:
     run.report.table(["distribution", "isj", "lsj (1)", "lsj (all)", "saved %"], counts)
     why = run.why(list(found.values()))
     _distributions(run, found, why)
-    return list(found.values())
+    return {f"Fig. 12: {how}": times for how, times in found.items()}
 
 
 def _distributions(run: Run, found: dict[str, Times], why: str) -> None:
@@ -77,7 +86,7 @@ def _distributions(run: Run, found: dict[str, Times], why: str) -> None:
     judge("one-correlated", faster, TRUE, why=f"anti-correlated takes {ratio:.1f} times as long")
 
 
-def figure_13(run: Run) -> list[Times]:
+def figure_13(run: Run) -> dict[str, Times]:
     """The join rate."""
     rates = (0.005, 0.02, 0.1)
     found: dict[tuple[str, float], Times] = {}
@@ -107,10 +116,10 @@ def figure_13(run: Run) -> list[Times]:
             for name, pair in PAIRS.items()
         }
         run.verdicts.judge(key, change, bound, unit="points", why=why)
-    return list(found.values())
+    return {f"Fig. 13: {how}, {rate}": times for (how, rate), times in found.items()}
 
 
-def figure_14(run: Run) -> list[Times]:
+def figure_14(run: Run) -> dict[str, Times]:
     """Shift, volume and dimensions."""
     size = run.size
     shifts = [(size, max(1, size // part), 2) for part in (40, 10, 4)]
@@ -133,9 +142,14 @@ def figure_14(run: Run) -> list[Times]:
     names = ["varied", "distribution", "window", "shift", "dimensions per side"]
     run.report.table([*names, *GAINS], rows)
     for how in ("correlated", "independent"):
-        _plot_volume(run, how, {n: found["volume", how, n, n // 10, 2] for n, _, _ in volumes})
+        by_volume = {n: found["volume", how, n, n // 10, 2] for n, _, _ in volumes}
+        in_millis(run.report, f"Volume, {how}", {f"{n:,} rows": t for n, t in by_volume.items()})
+        _plot_volume(run, how, by_volume)
     _judge_14(run, found, shifts, volumes)
-    return list(found.values())
+    return {
+        f"Fig. 14, {what}: {how}, {window:,} / {slide:,}, {d} per side": times
+        for (what, how, window, slide, d), times in found.items()
+    }
 
 
 def _sized(how: str, window: int, slide: int, dimensions: int) -> Times:

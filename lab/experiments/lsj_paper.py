@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from lab.experiments.lsj_stepwise import StepIsj, StepLsj, by_cell
+from lab.experiments.lsj_stepwise import StepIsj, StepLsj, left_over, opened
 from skyband.arrays import Ints, Mask
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
 from skyband.kernels.skyline.cells import Index, Side, thinned
 from skyband.kernels.skyline.dominance import BETTER, WORSE, dominates, relation, sort_keys
 from skyband.kernels.skyline.fabric import RECOMPUTED, Fabric, Sharing
-from skyband.kernels.skyline.isj import PRUNED, Results, join_skies, remaining
+from skyband.kernels.skyline.isj import Results, join_skies
 
 __all__ = ["PaperIsj", "PaperLsj"]
 
@@ -50,7 +50,7 @@ def plain_skyline(points: Ints, counts: Ints) -> Ints:
 
 @jit
 def _outside(
-    own: Side, rest: Ints, other: Side, other_rest: Index, results: Results, is_left: bool,
+    own: Side, active: Ints, other: Side, other_rest: Index, results: Results, is_left: bool,
     gone: Mask, counts: Ints,
 ) -> None:  # fmt: skip
     """Mark the rows that a result dominates even if joined with the best corner of all others."""
@@ -65,7 +65,9 @@ def _outside(
             for n in range(other_rest.start[c], other_rest.end[c]):
                 whole[0, place + k] = max(whole[0, place + k], other.points[other_rest.rows[n], k])
     place = 0 if is_left else split
-    for row in rest:
+    for row in active:
+        if gone[row]:
+            continue
         gone[row] = len(other_rest.used) == 0
         for k in range(own.points.shape[1]):
             whole[0, place + k] = own.points[row, k]
@@ -82,19 +84,17 @@ def paper_layer(
     results: Results, counts: Ints,
 ) -> tuple[Ints, Ints, Results]:  # fmt: skip
     """``step_layer`` with one corner for all rows; streams without "diff" columns only."""
-    left_gone = np.zeros(len(left.cell), np.bool_)
-    right_gone = np.zeros(len(right.cell), np.bool_)
+    lefts, left_gone = opened(left, left_active)
+    rights, right_gone = opened(right, right_active)
     lefts, rights, results = join_skies(
-        left, by_cell(left, left_active), left_sky, left_gone,
-        right, by_cell(right, right_active), right_sky, right_gone, results, counts,
-    )  # fmt: skip
-    before = len(left_active) + len(right_active) - len(left_sky) - len(right_sky)
-    left_rest, right_rest = remaining(left_active, left_gone), remaining(right_active, right_gone)
-    _outside(left, left_rest, right, rights, results, True, left_gone, counts)
+        left, lefts, left_sky, left_gone, right, rights, right_sky, right_gone, results, counts
+    )
+    _outside(left, left_active, right, rights, results, True, left_gone, counts)
     lefts = thinned(lefts, left_gone)
-    _outside(right, right_rest, left, lefts, results, False, right_gone, counts)
-    left_rest, right_rest = remaining(left_rest, left_gone), remaining(right_rest, right_gone)
-    counts[PRUNED] += before - len(left_rest) - len(right_rest)
+    _outside(right, right_active, left, lefts, results, False, right_gone, counts)
+    left_rest, right_rest = left_over(
+        left_active, left_sky, left_gone, right_active, right_sky, right_gone, counts
+    )
     return left_rest, right_rest, results
 
 

@@ -32,7 +32,7 @@ from lab.experiments.verdicts import about, at_least, at_most, below, between
 __all__ = ["figure_5", "figure_10", "figure_11"]
 
 
-def figure_5(run: Run) -> list[Times]:
+def figure_5(run: Run) -> dict[str, Times]:
     """Layers, and the rows that they share with the previous window."""
     report, verdicts = run.report, run.verdicts
     run.progress("Figure 5: overlap of layers")
@@ -86,14 +86,14 @@ def figure_5(run: Run) -> list[Times]:
         "overlap-falls", {"first three to last three": late - early}, below(0.0), unit="points",
         why=f"{early:.0f} % and {late:.0f} %",
     )  # fmt: skip
-    return []
+    return {}
 
 
 def _rooms(size: int, slide: int, plans: Sequence[Plan] = PLANS) -> Times:
     return timed(Setting.sensors(size, slide, ROOMS), plans)
 
 
-def figure_10(run: Run) -> list[Times]:
+def figure_10(run: Run) -> dict[str, Times]:
     """The number of layers that share."""
     report, verdicts = run.report, run.verdicts
     run.progress("Figure 10: number of layers")
@@ -101,7 +101,7 @@ def figure_10(run: Run) -> list[Times]:
     if data_folder() is None:
         for key in keys:
             verdicts.unmeasured(key, "the rooms are not there: set SKYBAND_DATA to their folder")
-        return []
+        return {}
     several = [lsj(n) for n in (2, 4, 8)]
     times = _rooms(run.minutes, run.minutes // 10, (*PLANS, *several))
     report.heading(f"Figure 10: layers that share (rooms, {run.minutes} minutes)")
@@ -121,8 +121,8 @@ def figure_10(run: Run) -> list[Times]:
         "naive", {name: times.ratio(pair[0], NAIVE) for name, pair in PAIRS.items()},
         below(0.05, timed=True), unit="× Naive's time",
         why=f"""Naive is compiled here and sorts each window's pairs once: it takes
-        {1000 * times.own[NAIVE] / ROOMS:.2f} ms a window, our LSJ
-        {1000 * times.own[LSJ] / ROOMS:.2f} ms, `gsj` {1000 * times.own[OURS] / ROOMS:.2f}.""",
+        {times.millis(NAIVE):.2f} ms a window, our LSJ {times.millis(LSJ):.2f} ms, `gsj`
+        {times.millis(OURS):.2f}.""",
     )  # fmt: skip
     verdicts.judge(
         "more-layers",
@@ -133,16 +133,16 @@ def figure_10(run: Run) -> list[Times]:
         "isj", {name: times.ratio(pair[0], pair[2]) for name, pair in PAIRS.items()},
         at_most(0.75, timed=True), unit="× ISJ's time", why=why,
     )  # fmt: skip
-    return [times]
+    return {"Fig. 10": times}
 
 
-def figure_11(run: Run) -> list[Times]:
+def figure_11(run: Run) -> dict[str, Times]:
     """The sizes of the window and of the shift."""
     keys = ("real-isj", "size-best", "size-45", "size-drop", "shift-best", "shift-drop")
     if data_folder() is None:
         for key in keys:
             run.verdicts.unmeasured(key, "the rooms are not there: set SKYBAND_DATA")
-        return []
+        return {}
     base, found, rows = run.minutes, {}, []
     sizes = [(base // 2, base // 10), (base, base // 10), (2 * base, base // 10)]
     shifts = [(base, max(1, base // 30)), (base, base // 10), (base, base // 4)]
@@ -152,8 +152,7 @@ def figure_11(run: Run) -> list[Times]:
         rows.append([size, slide, *cells(found[size, slide])])
     run.report.heading("Figure 11: window and shift in minutes (rooms)")
     run.report.table(["window", "shift", *GAINS], rows)
-    all_ = list(found.values())
-    why = run.why(all_)
+    why = run.why(list(found.values()))
     judge_ratios(run, "real-isj", found, 2, between(0.6, 0.75, noise=0.1), "× ISJ's time", why)
     for key, chosen in (("size-best", sizes), ("shift-best", shifts)):
         best = {
@@ -173,7 +172,7 @@ def figure_11(run: Run) -> list[Times]:
             for name, pair in PAIRS.items()
         }
         run.verdicts.judge(key, differences, run.more(), unit="points", why=why)
-    return all_
+    return {f"Fig. 11: {size} / {slide}": each for (size, slide), each in found.items()}
 
 
 def _name(plan: Plan) -> str:

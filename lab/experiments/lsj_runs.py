@@ -151,6 +151,12 @@ class Times:
     """Without what all algorithms do alike: storing the rows and writing the answer's columns."""
     local: dict[Plan, float] = field(default_factory=dict)
     """For local skylines, which are all that sharing can save; of the stepwise forms only."""
+    windows: int = 1
+    """The windows over which these times were taken."""
+
+    def millis(self, plan: Plan, whole: bool = False) -> float:
+        """Milliseconds per window: its own, or from panes to answers."""
+        return 1000 * (self.fold if whole else self.own)[plan] / self.windows
 
     def ratio(self, a: Plan, b: Plan, whole: bool = False) -> float:
         """The time of one plan as a share of the other's; their own, or from panes to answers."""
@@ -184,7 +190,7 @@ def timed(setting: Setting, plans: Sequence[Plan], repeat: int | None = None) ->
         _one_turn(setting, pushes, chosen, taken)
         if repeat is None:
             chosen = [p for p in chosen if np.array(taken[p])[..., 0].sum() < ENOUGH]
-    found = Times()
+    found = Times(windows=setting.windows)
     for plan, each in taken.items():
         found.fold[plan], found.own[plan], found.local[plan] = (
             np.median(np.array(each), axis=0).sum(axis=0).tolist()

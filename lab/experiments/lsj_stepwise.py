@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Mask
 from skyband.kernels.core.arrange import order_by_code
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel, patient
@@ -19,7 +19,7 @@ from skyband.kernels.skyline.isj import LEFT, PRUNED, RIGHT, Results, join_layer
 from skyband.skyline.isj import NO_FABRIC, Isj
 from skyband.skyline.lsj import Lsj
 
-__all__ = ["AnewIsj", "AnewLsj", "StepIsj", "StepLsj", "by_cell"]
+__all__ = ["AnewIsj", "AnewLsj", "StepIsj", "StepLsj", "by_cell", "left_over", "opened"]
 
 _local = patient(local_sky)
 
@@ -37,21 +37,38 @@ def by_cell(side: Side, active: Ints) -> Index:
     return Index(starts[:-1].copy(), starts[1:].copy(), active[order], used[:cells])
 
 
+@jit
+def opened(side: Side, active: Ints) -> tuple[Index, Mask]:
+    """What a layer starts with on one side: an index of its active rows, and none of them gone."""
+    return by_cell(side, active), np.zeros(len(side.cell), np.bool_)
+
+
+@jit
+def left_over(
+    left_active: Ints, left_sky: Ints, left_gone: Mask, right_active: Ints, right_sky: Ints,
+    right_gone: Mask, counts: Ints,
+) -> tuple[Ints, Ints]:  # fmt: skip
+    """The rows of both sides that are not gone; those that no result accounts for were pruned."""
+    before = len(left_active) + len(right_active) - len(left_sky) - len(right_sky)
+    left_rest, right_rest = remaining(left_active, left_gone), remaining(right_active, right_gone)
+    counts[PRUNED] += before - len(left_rest) - len(right_rest)
+    return left_rest, right_rest
+
+
 @kernel
 def step_layer(
     left: Side, left_active: Ints, left_sky: Ints, right: Side, right_active: Ints, right_sky: Ints,
     results: Results, counts: Ints,
 ) -> tuple[Ints, Ints, Results]:  # fmt: skip
     """One layer, with indexes of its own; returns the rows left over, and the results."""
-    left_gone = np.zeros(len(left.cell), np.bool_)
-    right_gone = np.zeros(len(right.cell), np.bool_)
+    lefts, left_gone = opened(left, left_active)
+    rights, right_gone = opened(right, right_active)
     _, _, results = join_layer(
-        left, by_cell(left, left_active), left_sky, left_gone,
-        right, by_cell(right, right_active), right_sky, right_gone, results, counts,
-    )  # fmt: skip
-    before = len(left_active) + len(right_active) - len(left_sky) - len(right_sky)
-    left_rest, right_rest = remaining(left_active, left_gone), remaining(right_active, right_gone)
-    counts[PRUNED] += before - len(left_rest) - len(right_rest)
+        left, lefts, left_sky, left_gone, right, rights, right_sky, right_gone, results, counts
+    )
+    left_rest, right_rest = left_over(
+        left_active, left_sky, left_gone, right_active, right_sky, right_gone, counts
+    )
     return left_rest, right_rest, results
 
 

@@ -133,6 +133,7 @@ def _related_to_time(verdicts: Verdicts, study: Study, found: Found) -> None:
         why=scan,
     )  # fmt: skip
     _memory(verdicts, "time-memory", points, above(1.0))
+    _memory(verdicts, "time-memory-much", points, MUCH)
     period = 4 * study.size
     sizes = [n for n in study.sizes if n < period]
     curve, random = (found.sweeps[name]["N"] for name in ("TIME^R", "TIME^U"))

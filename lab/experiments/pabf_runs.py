@@ -137,9 +137,9 @@ class Study:
         self.few = scale < FEWER
         self.rows = max(10 * self.size, 3 * self.sizes[-1])
         self.quality_rows = 4 * self.size
-        self.seconds = min(2.0, max(0.02, 2 * scale))
+        self.seconds = min(0.5, max(0.02, 2 * scale))
         """How long one algorithm is measured on one stream, after the first window."""
-        self.patience = max(1.0, 10 * self.seconds)
+        self.patience = min(20.0, max(1.0, 20 * scale))
         """How long the first window may take."""
         self.progress = progress
         self.real = data_folder() is not None

@@ -87,7 +87,7 @@ def estimate(scale: float) -> float:
     first window that a queue would hold are found, once per setting.
     """
     study = Study(scale)
-    settings = [study.window] * len(study.ks) + list(study.windows)
+    settings = [study.window] * (len(study.ks) - 1) + list(study.windows)
     once = sum(study.seconds * len(LABELS) + size / FILLED for size in settings)
     return FIXED + once * len(KINDS) * (1 if data_folder() is None else 2)
 
@@ -132,28 +132,33 @@ def _pairs(study: Study, streams: Mapping[str, Stream], progress: Progress) -> l
     """The sweeps of every stream and semantics; fewer values of k if the paper has no figure."""
     names = [(name, kind) for name in streams for kind in KINDS]
     ks = {pair: study.ks if pair in FIGURES else study.ks[::2] for pair in names}
-    total = sum(len(ks[pair]) + len(study.windows) for pair in names) * len(LABELS)
-    done = 0
+    settings = {
+        pair: ([(k, study.window) for k in ks[pair]], [(K, size) for size in study.windows])
+        for pair in names
+    }
+    total = sum(len({*by_k, *by_size}) for by_k, by_size in settings.values()) * len(LABELS)
+    known: dict[tuple[str, str, str, int, int], Point] = {}
 
-    def sweep(name: str, kind: str, settings: Sequence[tuple[int, int]]) -> Sweep:
-        nonlocal done
+    def point(name: str, kind: str, label: str, k: int, size: int) -> Point:
+        """Both sweeps of a pair have one setting in common, which is measured once."""
+        which = name, kind, label, k, size
+        if which not in known:
+            at = f"{name}, {kind}, k = {k}, W = {size:,}: {label}"
+            progress(f"{len(known) + 1} of {total}: {at}")
+            known[which] = measure(streams[name], kind, label, k, size, study.seconds)
+        return known[which]
+
+    def sweep(name: str, kind: str, chosen: Sequence[tuple[int, int]]) -> Sweep:
         found: dict[str, list[Point]] = {label: [] for label in LABELS}
-        for k, size in settings:
+        for k, size in chosen:
             for label in LABELS:
-                done += 1
-                progress(f"{done} of {total}: {name}, {kind}, k = {k}, W = {size:,}: {label}")
-                point = measure(streams[name], kind, label, k, size, study.seconds)
-                found[label].append(point)
+                found[label].append(point(name, kind, label, k, size))
         return found
 
     return [
-        Pair(
-            name, kind,
-            sweep(name, kind, [(k, study.window) for k in ks[name, kind]]),
-            sweep(name, kind, [(K, size) for size in study.windows]),
-        )
+        Pair(name, kind, *(sweep(name, kind, chosen) for chosen in settings[name, kind]))
         for name, kind in names
-    ]  # fmt: skip
+    ]
 
 
 def _figure_3() -> dict[str, list[float]]:

@@ -83,6 +83,7 @@ def run(
         plt.switch_backend("Agg")
         closing.callback(plt.switch_backend, before)
         closing.callback(plt.close, "all")
+        plt.close("all")  # figures that somebody else left open are no pictures of the tutorial
         for cell in cells_of(path):
             if cell.markdown:
                 done.append(cell)

@@ -100,7 +100,10 @@ def test_remarks_follow_from_what_was_measured() -> None:
     slow, fast = made_up(step=2.0, witness=1.5), made_up(step=1.0, witness=0.5, gsj=0.7)
     first, second = (told({"a": each}, {"a": 40.0}, 5.0) for each in (slow, fast))
     assert "`isj` saves 50 %" in first[0]
-    assert "changes nothing beyond the noise" in second[0]
+    assert "`isj` changes nothing beyond the noise" in second[0]
+    third = told({"a": made_up(anew=1.25, lsj_anew=2.0, lsj_step=8.0)}, {"a": 40.0}, 5.0)
+    assert third[0].endswith("`isj` costs 25 %; `lsj` saves 75 %.")
+    assert third[1].endswith("`isj` saves 20 %; `lsj` saves 50 %.")
     assert "`isj` costs 50 %" in first[2]
     assert "pays nowhere" in first[2]
     assert "`isj` saves 50 %" in second[2]
@@ -126,12 +129,15 @@ def test_the_report_of_made_up_times(
     monkeypatch.setattr(lsj_rooms, "overlaps", lambda *_: [[80.0, 70.0, 60.0, 50.0]])
     monkeypatch.setattr(lsj_drawn, "local_comparisons", lambda *_: 100)
     monkeypatch.setattr(lsj_steps, "settled_share", lambda *_: 40.0)
+    monkeypatch.setattr(lsj_drawn, "LARGE", 1_000)  # so that some plans are left out
     reports = []
     for lsj_takes in (0.5, 1.5):
 
         def timed(_: Setting, plans: Any, takes: float = lsj_takes, **__: int) -> Times:
             own = {p: takes if p.algorithm == "lsj" else 1.0 for p in plans}
-            return Times(own, own, dict.fromkeys(own, 0.3))
+            own |= {p: 3.0 for p in plans if p == PAPER_ISJ}
+            fold = {p: value + 1.0 for p, value in own.items()}
+            return Times(fold, own, dict.fromkeys(own, 0.3), windows=10)
 
         for module in (lsj, lsj_rooms, lsj_drawn, lsj_steps):
             monkeypatch.setattr(module, "timed", timed)
@@ -139,5 +145,11 @@ def test_the_report_of_made_up_times(
         reports.append((tmp_path / "lsj.md").read_text())
     assert "LSJ saves 50 %" in reports[0]
     assert "LSJ costs 50 %" in reports[1]
+    for report, takes in zip(reports, ("50.00 / 150.00", "150.00 / 250.00"), strict=True):
+        # A row per algorithm: its own time and that from panes to answers, at every volume.
+        assert f"| LSJ | {' | '.join([takes] * 4)} |" in report
+        assert "| ISJ as the paper has it | 300.00 / 400.00 |" in report
+        assert "| Naive | 100.00 / 200.00 | 100.00 / 200.00 | 100.00 / 200.00 | - |" in report
+        assert "nan" not in report
     assert all(claim.says in report for claim in CLAIMS for report in reports)
     assert all(("not measured" in report) != with_rooms for report in reports)

@@ -105,6 +105,24 @@ def test_figures_that_differ_show_as_failing(study: Study) -> None:
     assert by_key(study, figures)["promise"].verdict == "holds in part"
 
 
+def test_words_follow_from_what_was_measured(study: Study) -> None:
+    """The same claims fail in both runs, but the explanations say what differs."""
+    said = []
+    for near, kept in ((40.0, 150.0), (2.5, 50.0)):
+        figures = found(study)
+        last = figures.quality["SKEW-I(d)"]["epsilon"]
+        last[:] = [replace(each, near=near, deviation=9.0) for each in last]  # type: ignore[index]
+        for points in figures.skew["SKEW-II(d)"].values():
+            for runs in points.values():
+                runs["pabf"] = replace(runs["pabf"], seconds=9.0, candidates=kept)  # type: ignore[index]
+        verdicts = by_key(study, figures)
+        said.append([verdicts[key].why for key in ("skew1-deviation", "skew2-pabf")])
+    assert "rises from 10 to 40" in said[0][0]
+    assert "falls from 10 to 2" in said[1][0]
+    assert "100 rows on a and 150 on d" in said[0][1]
+    assert "100 rows on a and 50 on d" in said[1][1]
+
+
 def test_memory_counts_the_rows_that_wait_for_a_merge(study: Study) -> None:
     study.rows = 6 * study.size
     made = study.run("TIME^U", replace(study.usual, slide=10, k=1), "pabf")

@@ -71,6 +71,16 @@ def test_cells_are_text_or_code(tmp_path: Path) -> None:
     assert not pictures
 
 
+def test_figures_that_were_open_before_are_not_shown(tmp_path: Path) -> None:
+    from matplotlib import pyplot as plt
+
+    path = tmp_path / "drawn.py"
+    path.write_text("# %%\nimport matplotlib.pyplot as plt\n\nfigure = plt.figure()\n")
+    plt.figure()
+    _, pictures = page_of("drawn", run(path))
+    assert list(pictures) == ["drawn-1.png"]
+
+
 def test_a_cell_that_fails_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "wrong.py"
     path.write_text("# %%\n1 / 0\n")
