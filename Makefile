@@ -11,16 +11,17 @@ VENV   := .venv
 LOWEST := .venv-lowest
 TRIAL  := .venv-wheel
 BIN    := $(VENV)/bin
-INSTALL := -m pip install --quiet --disable-pip-version-check
+# Python compiles what it imports; pip would compile three times as much, on one core.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 PIP    := $(BIN)/python $(INSTALL)
 PYTEST := $(BIN)/python -m pytest
-# Each worker starts with one half of the tests; tests/support/shares.py says which.
+# Each worker starts with its own share of the tests; tests/support/shares.py says which.
 TWO    := -n 2 --dist worksteal
 SUBMAKE := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-nojit test-spark \
-        slow-nojit spark-classes docs docs-test slow spark-versions cluster fuzz mutants lowest dist dist-spark check format clean
+.PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-kafka test-nojit test-spark \
+        slow-nojit spark-classes docs docs-test slow faults spark-versions cluster fuzz mutants lowest dist dist-spark check format clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,7 +50,7 @@ $(VENV)/.stamp-dev: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.stamp-demo $(VENV)/.stamp-board
 
 $(VENV)/.stamp-spark: pyproject.toml | $(BIN)/python
-	$(PIP) -e '.[dev,spark]'
+	$(PIP) -e '.[dev,spark,connect,kafka]'
 	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-demo $(VENV)/.stamp-board $(VENV)/.stamp-spark-demo
 
 $(VENV)/.stamp-docs: pyproject.toml | $(BIN)/python
@@ -95,27 +96,36 @@ docs: $(VENV)/.stamp-docs  ## Build the site in build/site, strictly; GENERATOR=
 
 # --- tests --------------------------------------------------------------------------------------
 
-CORE := -m "not slow and not cluster and not spark"
+CORE := -m "not slow and not cluster and not spark and not kafka"
 
-test: setup-test  ## Run all but the slow and the cluster tests, then the small ones without JIT
-	@parts="test-core test-nojit"; \
-	if $(BIN)/python -c "import pyspark" 2>/dev/null; then parts="$$parts test-spark"; fi; \
-	for part in $$parts; do \
-	  began=$$(date +%s); $(SUBMAKE) $$part || exit 1; \
-	  echo "==> make $$part took $$(($$(date +%s) - began)) s"; \
-	done
+# The small ones, and those that wait for a Kafka broker, run beside those on Spark, which leave the
+# processor idle now and then.
+test: setup-test  ## Run all but the slow and the cluster tests, and the small ones without JIT
+	@began=$$(date +%s); $(SUBMAKE) test-core || exit 1; \
+	echo "==> make test-core took $$(($$(date +%s) - began)) s"; \
+	if ! $(BIN)/python -c "import pyspark" 2>/dev/null; then exec $(SUBMAKE) test-nojit test-kafka; fi; \
+	began=$$(date +%s); mkdir -p build; \
+	$(SUBMAKE) test-nojit >build/nojit.log 2>&1 & nojit=$$!; \
+	$(SUBMAKE) test-spark; spark=$$?; wait $$nojit; nojit=$$?; cat build/nojit.log; \
+	echo "==> make test-nojit and test-spark took $$(($$(date +%s) - began)) s"; \
+	exit $$((spark | nojit))
 
-test-core: setup  ## Run the same, but neither on Spark nor without JIT
+test-core: setup  ## Run the same, but neither on Spark, nor with Kafka, nor without JIT
 	$(PYTEST) $(TWO) $(CORE) $(PYTEST_ARGS)
 
 # After the others, which leave compiled kernels behind: every Python worker of Spark needs them.
-# Two at a time: many of these tests wait for other processes. Only folders with tests on Spark are
-# read (tests/test_project.py checks that no other folder has one). The time limit is long, because
-# a test that is interrupted leaves a session that no other test can use.
-SPARK  := -m "spark and not slow and not cluster" --dist worksteal --timeout=1800 tests/cli tests/jobs tests/serve tests/skyline tests/spark
+# Three at a time: these tests often wait for other processes, so that two of them leave two cores idle
+# now and then. Only folders with tests on Spark are read (tests/test_project.py checks that no
+# other folder has one). The time limit is long, because a test that is interrupted leaves a session
+# that no other test can use.
+THREE  := -n 3 --dist worksteal
+SPARK  := -m "(spark or kafka) and not slow and not cluster" --timeout=1800 tests/cli tests/jobs tests/serve tests/skyline tests/spark
 
-test-spark: setup-spark spark-classes  ## Run the tests on Spark, except the slow and the cluster tests
-	$(PYTEST) $(TWO) $(SPARK) $(PYTEST_ARGS)
+test-spark: setup-spark spark-classes  ## Run the tests on Spark and with Kafka, except the slow and the cluster tests
+	$(PYTEST) $(THREE) $(SPARK) $(PYTEST_ARGS)
+
+test-kafka: setup-test  ## Run the tests that need a Kafka broker, but no Spark
+	$(PYTEST) -m "kafka and not slow" tests/jobs $(PYTEST_ARGS)
 
 # With an archive of its classes, a JVM that runs a stream takes a third less processor time, and
 # these tests start some twenty. They do without, if there is no Spark or the archive fails.
@@ -145,6 +155,13 @@ docs-test: setup  ## Run the examples in README, docs and docstrings
 slow: setup-test  ## Run the slow tests, and those of every supported version of Spark
 	$(PYTEST) -m "slow and not cluster" --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
 	@if $(BIN)/python -c "import pyspark" 2>/dev/null; then $(SUBMAKE) spark-versions; fi
+
+# Each fault at least twenty times; half an hour on a machine that does nothing else.
+FAULTS := tests/spark/test_faults.py tests/spark/test_cluster.py tests/jobs/test_server_faults.py \
+          tests/jobs/test_killed_jobs.py tests/jobs/test_broker_faults.py
+
+faults: setup-spark spark-classes  ## Run the long tests of faults on Spark, a part of the slow ones
+	$(PYTEST) -m "slow and not cluster" --timeout=3600 -o faulthandler_timeout=7200 --durations=0 $(FAULTS) $(PYTEST_ARGS)
 
 cluster: setup-spark  ## Run the tests that need a Spark cluster of several processes
 	$(PYTEST) -m cluster --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)

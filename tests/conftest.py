@@ -1,4 +1,4 @@
-"""What pytest needs in every folder of tests: settings, a Spark session, a PostgreSQL server."""
+"""What pytest needs in every folder of tests: settings, and servers that take long to start."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from support import postgres_server, shares, spark_session
+from support import kafka_broker, postgres_server, shares, spark_session
 
 # Two workers compile side by side already; the tests of the second process start it themselves.
 os.environ.setdefault("SKYBAND_COMPILE_AHEAD", "0")
+
+BROKER = pytest.StashKey[kafka_broker.Broker]()
 
 # No deadline: kernels may be compiled in the middle of an example.
 settings.register_profile("skyband", deadline=None)
@@ -27,9 +29,22 @@ settings.load_profile("skyband")
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of two workers, each starts with its own families of queries: see ``shares``."""
+    """Each worker starts with its own share of the tests: see ``shares``."""
     if hasattr(config, "workerinput"):
-        items[:] = shares.in_two(items, key=lambda item: item.nodeid)
+        workers = config.workerinput["workercount"]
+        items[:] = shares.in_shares(items, workers, lambda item: item.nodeid, _is_long, _group)
+
+
+def _is_long(item: pytest.Item) -> bool:
+    """Whether a test has been given more time than others."""
+    limit = item.get_closest_marker("timeout")
+    return limit is not None and bool(limit.args) and limit.args[0] >= 900
+
+
+def _group(item: pytest.Item) -> str | None:
+    """The tests that one worker should run, by the mark that xdist has for them."""
+    mark = item.get_closest_marker("xdist_group")
+    return None if mark is None else str(mark.args[0])
 
 
 def pytest_collection_finish() -> None:
@@ -83,3 +98,40 @@ def postgres() -> Iterator[postgres_server.Server]:
 def dsn(postgres: postgres_server.Server) -> str:
     """The address of a PostgreSQL server; skips the test if there is none."""
     return postgres.address
+
+
+@pytest.fixture(scope="session")
+def kafka_server(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[kafka_broker.Broker]:
+    """A Kafka broker that may have to be started; skips the test if there is none.
+
+    Tests that use it are in the group ``kafka``, so that one of two workers runs them all.
+    """
+    try:
+        found = kafka_broker.Broker(tmp_path_factory.mktemp("kafka"))
+    except kafka_broker.MissingError as problem:
+        pytest.skip(str(problem))
+    pytestconfig.stash[BROKER] = found
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def broker(kafka_server: kafka_broker.Broker) -> kafka_broker.Broker:
+    """A Kafka broker that runs; skips the test if there is none."""
+    kafka_server.run()
+    return kafka_server
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stop the broker after its last test: while it waits, it takes 2 % of a core."""
+    started = item.config.stash.get(BROKER, None)
+    if started is not None and (nextitem is None or _group(nextitem) != "kafka"):
+        started.stop()
+
+
+@pytest.fixture
+def servers(broker: kafka_broker.Broker) -> str:
+    """The address of a Kafka broker that runs; skips the test if there is none."""
+    return broker.address

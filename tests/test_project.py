@@ -111,14 +111,27 @@ def test_make_reads_every_folder_that_has_tests_on_spark() -> None:
     assert {"/".join(path.parts[:2]) for path in marked} == set(told[1].split())
 
 
-@pytest.mark.parametrize(("limit", "code"), [(1000, 0), (-1, 1)])
-def test_ci_fails_when_it_takes_too_long(tmp_path: Path, limit: int, code: int) -> None:
-    (tmp_path / "make").write_text("#!/bin/sh\n")  # each step passes at once
-    (tmp_path / "make").chmod(0o755)
-    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+def ci(folder: Path, make: str, limit: int = 1000) -> subprocess.CompletedProcess[str]:
+    """Run ``.ci/run`` with a shell script in place of make."""
+    (folder / "make").write_text(f"#!/bin/sh\n{make}\n")
+    (folder / "make").chmod(0o755)
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "SKYBAND_CI_SECONDS": str(limit)}
     command = [str(ROOT / ".ci" / "run")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("target", ["setup-test", "check", "test"])
+def test_ci_fails_when_a_step_fails(tmp_path: Path, target: str) -> None:
+    done = ci(tmp_path, f'echo "$1" >> {tmp_path}/run; [ "$1" != {target} ]')
+    assert done.returncode
+    assert "all passed" not in done.stdout
+    assert target in (tmp_path / "run").read_text().split()
+
+
+@pytest.mark.parametrize(("limit", "code"), [(1000, 0), (-1, 1)])
+def test_ci_fails_when_it_takes_too_long(tmp_path: Path, limit: int, code: int) -> None:
+    done = ci(tmp_path, "", limit)  # each step passes at once
     assert done.returncode == code
     assert re.search(r"all passed in \d+ s\n(    \d+ s  make [a-z-]+\n)+$", done.stdout)
     assert ("at most -1 s are allowed" in done.stderr) == bool(code)

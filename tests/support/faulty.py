@@ -1,7 +1,8 @@
 """Streaming jobs in a separate process, meant to be killed: python faulty.py FOLDER SHAPE...
 
 The jobs of several shapes run side by side, each with its own sink and checkpoint, so that one kill
-hits all of them.
+hits all of them. They end when they have read everything; with ``SKYBAND_TEST_STAYS`` they wait for
+more.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,6 +27,7 @@ from support import spark_session, streams
 
 WINDOW = sb.TimeWindow(30, slide=7, lateness=5)
 QUERY = sb.TopK(k=3, score="score", id="id", time="ts", by=("g",), window=WINDOW)
+OFTEN = sb.HeavyHitters(k=2, item="id", time="ts", window=WINDOW)
 JOIN = sb.SkylineJoin(
     left="trades",
     right="risks",
@@ -37,11 +40,12 @@ JOIN = sb.SkylineJoin(
 
 @dataclass(frozen=True)
 class Shape:
-    """A query and how it is run."""
+    """A query, or a board of several, and how it is run."""
 
     query: sb.Query = QUERY
     shards: int | None = None
     changes: bool = False
+    board: Mapping[str, sb.Query] | None = None
 
     def folders(self, folder: Path) -> dict[str, Path]:
         return {name: folder / f"in-{name or 'flows'}" for name in self.query.sources or ("",)}
@@ -53,7 +57,7 @@ SHAPES = {
     "changes": Shape(changes=True),
     "sharded-changes": Shape(shards=2, changes=True),
     "join": Shape(JOIN),
-    "sharded-join": Shape(JOIN, shards=2),
+    "board": Shape(board={"best": QUERY, "often": OFTEN}),
 }
 
 
@@ -105,11 +109,18 @@ def log_offset(line: str) -> int:
 
 
 def write_inputs(folder: Path, shapes: list[str], batches: int) -> None:
+    add_inputs(folder, shapes, batches, 0, batches)
+
+
+def add_inputs(folder: Path, shapes: list[str], batches: int, start: int, stop: int) -> None:
+    """Write the batches from ``start`` to ``stop`` of a stream of so many batches."""
+    folders = {}
     for name in shapes:
-        shape = SHAPES[name]
-        made = pushes(shape, batches)
-        for source, path in shape.folders(folder).items():
-            spark_session.write_batches(path, [push[source] if source else push for push in made])
+        for source, path in SHAPES[name].folders(folder).items():
+            made = pushes(SHAPES[name], batches)[start:stop]
+            folders[path] = [push[source] if source else push for push in made]
+    for path, tables in folders.items():
+        spark_session.write_batches(path, tables, start)
 
 
 def start(session: Any, folder: Path, name: str) -> Any:
@@ -120,7 +131,8 @@ def start(session: Any, folder: Path, name: str) -> Any:
         source: spark_session.read_stream(session, path, session.read.parquet(str(path)).schema)
         for source, path in shape.folders(folder).items()
     }
-    answers = rank(frames.get("", frames), shape.query, shards=shape.shards, changes=shape.changes)
+    asked = shape.board or shape.query
+    answers = rank(frames.get("", frames), asked, shards=shape.shards, changes=shape.changes)
     writer = answers.writeStream.format("parquet").outputMode("append")
     writer = writer.option("path", str(folder / "out" / name))
     return writer.option("checkpointLocation", str(folder / "checkpoint" / name)).start()
@@ -132,7 +144,10 @@ def main(folder: Path, shapes: list[str]) -> None:
     cluster = {
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
+        "spark.executor.extraJavaOptions": spark_session.java_options(),
+        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "spark.task.maxFailures": "20",
+        **spark_session.WARM,
     }
     session = spark_session.local_session(master, **({} if master.startswith("local") else cluster))
     alone = Lock()
@@ -147,8 +162,13 @@ def main(folder: Path, shapes: list[str]) -> None:
                 time.sleep(0.1)
             return query
 
+    stays = "SKYBAND_TEST_STAYS" in os.environ
+
+    def run(name: str) -> None:
+        spark_session.run_out(lambda: begun(name), attempts=20, stays=stays)
+
     with ThreadPoolExecutor(len(shapes)) as pool:
-        list(pool.map(lambda name: spark_session.run_out(lambda: begun(name), attempts=20), shapes))
+        list(pool.map(run, shapes))
     session.stop()
 
 

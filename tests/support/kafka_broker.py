@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import signal
 import socket
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 KAFKA = "org.apache.kafka:kafka_2.13:3.9.1"
@@ -23,6 +28,10 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <version>1</version><dependencies>{}</dependencies></project>"""
 NAME = "<groupId>{}</groupId><artifactId>{}</artifactId>"
 DEPENDENCY = f"<dependency>{NAME}<version>{{}}</version>{{}}</dependency>"
+KEPT = Path(__file__).parents[2] / "build" / f"kafka-{KAFKA.rsplit(':', maxsplit=1)[-1]}"
+"""The broker's jars, so that Maven is asked once per checkout."""
+JAVA = ("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""A broker that starts in few seconds of processor time; it only passes bytes on."""
 ALONE = f"<exclusions><exclusion>{NAME.format('*', '*')}</exclusion></exclusions>"
 
 
@@ -66,6 +75,16 @@ def connectors(spark: str) -> list[str]:
     return [*own, CLIENTS, POOL]
 
 
+def _broker_jars() -> list[Path]:
+    if not KEPT.is_dir():
+        KEPT.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=KEPT.parent) as fresh:
+            jars_of(Path(fresh) / "kafka", KAFKA)
+            with contextlib.suppress(OSError):  # another process was faster
+                (Path(fresh) / "kafka" / "jars").rename(KEPT)
+    return sorted(KEPT.glob("*.jar"))
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
@@ -76,9 +95,16 @@ class Broker:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.path = ":".join(str(jar) for jar in jars_of(folder / "kafka", KAFKA))
+        self.path = ":".join(str(jar) for jar in _broker_jars())
         self.address = f"127.0.0.1:{free_port()}"
         self.process: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> None:
+        """Start it, unless it runs."""
+        if self.process is None and (self.folder / "log").exists():
+            self.resume()
+        elif self.process is None:
+            self.start()
 
     def start(self) -> str:
         own = free_port()
@@ -95,9 +121,10 @@ class Broker:
             "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
         }
+        self.folder.mkdir(parents=True, exist_ok=True)
         config = self.folder / "server.properties"
         config.write_text("\n".join(f"{name}={value}" for name, value in settings.items()))
-        java = ["java", "-Xmx512m", "-cp", self.path]
+        java = [*JAVA, "-cp", self.path]
         identity = "c2t5YmFuZC10ZXN0cy0xMg"
         subprocess.run(
             [*java, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(config)],
@@ -108,7 +135,7 @@ class Broker:
 
     def resume(self) -> str:
         """Start it, again if it was stopped."""
-        java = ["java", "-Xmx512m", "-cp", self.path]
+        java = [*JAVA, "-cp", self.path]
         with (self.folder / "broker.log").open("ab") as log:
             command = [*java, "kafka.Kafka", str(self.folder / "server.properties")]
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -126,3 +153,15 @@ class Broker:
         if self.process is not None:
             self.process.terminate()
             self.process.wait()
+            self.process = None
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let the broker send nothing for a while, although its connections stay open."""
+        assert self.process is not None
+        os.kill(self.process.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)  # until then it may still answer
+        try:
+            yield
+        finally:
+            os.kill(self.process.pid, signal.SIGCONT)

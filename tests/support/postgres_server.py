@@ -8,6 +8,8 @@ import socket
 import subprocess
 from pathlib import Path
 
+import pyarrow as pa
+
 
 class Server:
     """A temporary PostgreSQL server, in its own folder."""
@@ -48,3 +50,25 @@ class Server:
     def stop(self) -> None:
         """Stop it at once, as a crash would."""
         self.call("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "stop")
+
+
+def rows_in(address: str, table: str) -> int:
+    """Number of rows of a table; 0 if the table does not exist yet."""
+    import psycopg
+
+    with psycopg.connect(address) as connection:
+        (found,) = connection.execute("SELECT to_regclass(%s)", [table]).fetchone() or (None,)
+        if found is None:
+            return 0
+        (count,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone() or (0,)
+        return int(count)
+
+
+def stored(address: str, table: str) -> pa.Table:
+    """All rows of a table, under its own column names."""
+    import psycopg
+
+    with psycopg.connect(address) as connection:
+        cursor = connection.execute(f"SELECT * FROM {table}")
+        names = [column.name for column in cursor.description or ()]
+        return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in cursor])

@@ -9,6 +9,17 @@ from typing import Any, NamedTuple
 
 import oracle
 
+COUNTED = (
+    "rows_in",
+    "rows_late",
+    "rows_bad",
+    "rows_unused",
+    "rows_filtered",
+    "windows_out",
+    "retained",
+)
+"""The statistics that are the same by every way and on every engine."""
+
 
 class Seen(NamedTuple):
     """An answer in the oracle's terms."""

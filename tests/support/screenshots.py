@@ -48,6 +48,7 @@ def travel(page: Any) -> None:
     """A step into the past, with one row lit."""
     for _ in range(12):
         page.keyboard.press("ArrowLeft")
+    page.wait_for_timeout(1_500)  # until the last step is drawn
     page.locator("tbody tr").nth(2).hover()
     page.wait_for_timeout(800)
 

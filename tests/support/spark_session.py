@@ -108,13 +108,17 @@ class Kept:
         """Do nothing."""
 
 
-def write_batches(folder: Path, batches: Sequence[pa.Table]) -> None:
-    """Write one file per batch; Spark reads them in this order, by modification time."""
+def write_batches(folder: Path, batches: Sequence[pa.Table], first: int = 0) -> None:
+    """Write one file per batch; Spark reads them in this order, by modification time.
+
+    The files get numbers from ``first`` on. A query may run already: it sees whole files only.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for number, table in enumerate(batches):
-        path = folder / f"{number:04}.parquet"
-        pq.write_table(table, path)
-        os.utime(path, (1_000_000_000 + number,) * 2)
+    for number, table in enumerate(batches, first):
+        aside = folder / f".{number:04}.parquet"
+        pq.write_table(table, aside)
+        os.utime(aside, (1_000_000_000 + number,) * 2)
+        aside.rename(folder / f"{number:04}.parquet")
 
 
 def read_stream(session: Any, folder: Path, schema: Any, parts: int = 1) -> Any:
@@ -159,11 +163,16 @@ def collect_all(frames: Sequence[Any], folder: Path) -> tuple[list[pa.Table], li
     return found, progress
 
 
-def run_out(start: Callable[[], Any], attempts: int = 5) -> list[Any]:
-    """Run a query until its source is exhausted; retry if a worker was too slow to start."""
+def run_out(start: Callable[[], Any], attempts: int = 5, stays: bool = False) -> list[Any]:
+    """Run a query until its source is exhausted; retry if a worker was too slow to start.
+
+    A query that ``stays`` waits for more, until its process is killed.
+    """
     while True:
         query = start()
         try:
+            if stays:
+                query.awaitTermination()
             query.processAllAvailable()
             return list(query.recentProgress)
         except Exception as problem:

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 import skyband as sb
-from skyband.data.ipc import table_from
 from skyband.engine.intake import Intake
 from skyband.engine.session import make_synopsis
+from skyband.spark.answer_bytes import answers_from
 from skyband.spark.finishing import finish
 from skyband.spark.plan import SHIFT_MS, Plan
 from skyband.spark.sessions import SESSIONS
@@ -54,8 +54,9 @@ class Memory:
 class Timers:
     """Spark's timers of all keys, seen from one of them."""
 
-    def __init__(self, job: Job, key: tuple[int, int]) -> None:
+    def __init__(self, job: Any, key: tuple[Any, ...]) -> None:
         self.job = job
+        """What simulates Spark: it has a ``watermark``, and ``timers`` by key."""
         self.key = key
 
     def registerTimer(self, at: int) -> None:  # noqa: N802 - Spark's names
@@ -156,7 +157,7 @@ class Job:
     def _finished(self, pieces: dict[int, list[Any]]) -> Iterator[pa.Table]:
         for number, mine in pieces.items():
             if self.plan.shards == 1:
-                yield from (table_from(p).cast(self.plan.output) for _, _, p in mine if p)
+                yield from (answers_from(p, self.plan.output) for _, _, p in mine if p)
             else:
                 before = self.before.get(number)
                 table, self.before[number] = finish(self.plan, mine, before=before)

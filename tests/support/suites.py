@@ -6,12 +6,15 @@ algorithm.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import pytest
 
 from skyband import registry
 from support import approximate, conformance
+
+Option = TypeVar("Option")
 
 _SKETCH = {"capacity": 3, "cells": 6, "options": {"raw_rows": 10}}
 
@@ -42,6 +45,24 @@ def cases() -> list[Any]:
         for algorithm in registry.algorithms(kind)
         for number in range(len(conformance.SETTINGS[kind]))
     ]
+
+
+def in_turn(kind: str, algorithm: str, number: int, options: Sequence[Option]) -> list[Option]:
+    """The options that a case runs with: all with an algorithm's first settings, else one of them.
+
+    So every algorithm runs with all of them, and so do all settings of a kind together.
+    """
+    if number == 0:
+        return list(options)
+    return [options[(number + registry.algorithms(kind).index(algorithm)) % len(options)]]
+
+
+def examples(kind: str, total: int, most: int) -> int:
+    """How many random streams one case reads.
+
+    The total for an algorithm is spread over its settings, of which some kinds have many.
+    """
+    return min(most, -(-total // len(conformance.SETTINGS[kind])))
 
 
 def registered() -> set[tuple[str, str]]:

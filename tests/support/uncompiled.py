@@ -10,7 +10,8 @@ import pytest
 
 from support.unwritten import VISIBLE
 
-UNCOMPILED = [
-    pytest.mark.nojit,
-    pytest.mark.skipif(not VISIBLE, reason="calls parts of kernels, which are not compiled alone"),
-]
+PARTS = pytest.mark.skipif(
+    not VISIBLE, reason="calls parts of kernels, which are not compiled alone"
+)
+"""For a test in a file that is marked with ``nojit`` already."""
+UNCOMPILED = [pytest.mark.nojit, PARTS]
