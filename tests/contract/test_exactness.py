@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import oracle
 import skyband as sb
 from skyband import registry
-from support import conformance, streams, suites
+from support import conformance, promises, streams, suites
 
 SKETCHES = [
     name
@@ -68,6 +68,26 @@ def test_what_was_left_out_no_longer_matters_once_its_pane_has_gone(algorithm: s
     query = sb.HeavyHitters(window=sb.TimeWindow(10, slide=5), **asked(algorithm, 2))
     said = {answer.end: answer.exact for answer in sb.watch(stream.table, query)}
     assert said == {5: False, 10: False, 15: True}
+
+
+@pytest.mark.parametrize("algorithm", promises.MAY_SHOW_NOTHING)
+@pytest.mark.parametrize("by", [(), ("g",)])
+def test_a_list_that_was_full_may_be_empty_later(algorithm: str, by: tuple[str, ...]) -> None:
+    stream = made("bbccaz", [1] * 6, [0, 0, 0, 0, 3, 9], [])
+    chosen = asked(algorithm, 2, by=by)
+    if algorithm == "fsw-f":
+        del chosen["weight"]
+    query = sb.HeavyHitters(window=sb.TimeWindow(6, slide=3), **chosen)
+    answer = {answer.end: answer for answer in sb.watch(stream.table, query)}[9]
+    assert (answer.table.num_rows, answer.total, answer.exact) == (0, 1, False)
+    assert answer.bounds["mu"] >= 1
+
+
+@pytest.mark.parametrize("algorithm", SKETCHES)
+def test_an_item_of_weight_0_that_meets_a_full_list(algorithm: str) -> None:
+    stream = made("aaabcaa", [0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 0, 1, 3], [])
+    window = oracle.TimeWindow(4, 3)
+    conformance.compare("HeavyHitters", window, asked(algorithm, 2), stream, False, True)
 
 
 @st.composite

@@ -29,9 +29,10 @@ class Fsw(FswState):
     whole number, 64 once a count might not fit. Guarantee:
     the true count of an answered item lies within [count − error, count]; the count of an item that
     is not monitored is at most its cell's bound; an item that occurs in one pane more often than
-    the least monitored count at the pane's end is monitored at that moment. An answer is ``exact``
-    if every live cell and every error is zero, and no item of a live pane was left out because it
-    weighed 0.
+    the least monitored count at the pane's end is monitored at that moment. An item that met a full
+    list is in no list until its next row, so an answer may show fewer than k items, even none. An
+    answer is ``exact`` if every live cell and every error is zero, and no item of a live pane was
+    left out because it weighed 0.
 
     Homem and Carvalho, "Finding top-k elements in a time-sliding window", section 4. We depart from
     Figure 4 in three places: an inserted item's active bucket counts the observation that brought
