@@ -111,6 +111,21 @@ def test_on_spark(chosen: dict[str, Any]) -> None:
     assert problem is None, problem
 
 
+@pytest.mark.parametrize("distinct", [None, "best"])
+def test_on_spark_a_row_comes_up_that_was_stored_batches_ago(distinct: Any) -> None:
+    """
+    rows    a 100     b 10            c 0       d 0
+    times   1,000     1,002           3,001     9,000; rows are gone after 2,000
+    """
+    window = sb.DecayWindow(2, slide=1)
+    query = sb.TopK(k=1, score="x", id="id", time="t", distinct=distinct, window=window)
+    rows = zip([1_000, 1_002, 3_001, 9_000], [100.0, 10.0, 0.0, 0.0], "abcd", strict=True)
+    pushes = [pa.table({"t": [time], "x": [score], "id": [name]}) for time, score, name in rows]
+    job = spark_simulator.Job(spark_simulator.plan_of(query, {"": pushes[0]}), forgetful=True)
+    found = [job.push({"": push})["id"].to_pylist() for push in pushes]
+    assert found == [[], ["a"], ["a"], ["b"]]
+
+
 def test_a_board_shows_what_its_queries_show() -> None:
     window = oracle.DecayWindow(1, 300)
     stream = sparse(5, 200, 1)
