@@ -97,9 +97,9 @@ def test_sparse_streams(chosen: dict[str, Any], slide: int) -> None:
 def test_on_spark(chosen: dict[str, Any]) -> None:
     """Both engines agree; each state is read from the store again after every batch."""
     window = oracle.DecayWindow(1, 300, lateness=5)
-    stream = sparse(4, 120, 1, pattern="uniform", batches=30)
+    stream = sparse(4, 60, 1, pattern="uniform", batches=15)
     query = conformance.query_of("TopK", window, chosen, stream.table)
-    how: Any = {"parts": 2, "changes": False, "forgetful": True, "least": 10}
+    how: Any = {"parts": 2, "changes": False, "forgetful": True, "least": 5}
     for shards in (1, 3):
         both_engines.compare("TopK", query, pushes_of(stream, chosen), shards=shards, **how)
     whole = stream.table

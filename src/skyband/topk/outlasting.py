@@ -122,7 +122,7 @@ class Outlasting(Accumulated, TopKSynopsis):
         if not len(pane):
             return
         number = int(pane.stamp[0])
-        self._expire(number + 1)  # rows that are gone must keep no others out
+        self._expire(number + 1)  # what is compared must be within 1,000 half-lives
         self._merge(_plain(pane), number)
         self.touch(pane)
         many = 2 * self.reserve.settled + len(self.kept.parts["rows"]) + _SLACK
