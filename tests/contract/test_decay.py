@@ -267,11 +267,6 @@ def test_spec_round_trip_and_old_fingerprints() -> None:
     assert sb.query.from_spec(query.spec()) == query
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the best k rows are kept, not those that would come up once these are gone; it takes "
-    "fewer than k rows in 1,000 half-lives",
-)
 def test_a_row_that_outlives_a_better_and_older_one() -> None:
     """
     rows    a 100        b 10             c 0

@@ -166,8 +166,11 @@ def test_windows_that_no_row_leaves(mode: str, window: Any) -> None:
         monitor = sb.Monitor.restore(monitor.snapshot())
     seen += monitor.flush()
     assert [row for answer in seen for row in answer.table.to_pylist()] == got.to_pylist()
-    if mode == "best":
-        assert monitor.stats()["retained"] == 4
+    retained = monitor.stats()["retained"]
+    if mode == "best" and decays:  # with rows that may outlast those of the best ids
+        assert 4 < retained <= 40
+    elif mode == "best":
+        assert retained == 4
 
 
 # Positions ------------------------------------------------------------------------------------

@@ -135,14 +135,14 @@ class Part:
         low, high = int(self.offsets[start]), int(self.offsets[stop])
         return self.map(lambda column: column[low:high], self.offsets[start : stop + 1] - low)
 
-
-def _joined(pieces: Sequence[Part]) -> Part:
-    """Concatenate parts; a part without rows may lack columns."""
-    offsets = offsets_of(np.concatenate([piece.lengths for piece in pieces]))
-    known = [piece for piece in pieces if len(piece)] or [p for p in pieces if p.columns][:1]
-    if not known:
-        return Part(offsets, {})
-    return Part(offsets, {c: _concat([piece[c] for piece in known]) for c in known[0].columns})
+    @staticmethod
+    def concat(pieces: Sequence[Part]) -> Part:
+        """All runs, in this order; a part without rows may lack columns."""
+        offsets = offsets_of(np.concatenate([piece.lengths for piece in pieces]))
+        known = [piece for piece in pieces if len(piece)] or [p for p in pieces if p.columns][:1]
+        if not known:
+            return Part(offsets, {})
+        return Part(offsets, {c: _concat([piece[c] for piece in known]) for c in known[0].columns})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,7 +222,7 @@ class Runs:
         if len(many) == 1:
             return many[0]
         names = dict.fromkeys(name for runs in many for name in runs.parts)
-        parts = {name: _joined([runs.part(name) for runs in many]) for name in names}
+        parts = {name: Part.concat([runs.part(name) for runs in many]) for name in names}
         return Runs(
             np.concatenate([runs.stamp for runs in many]),
             np.concatenate([runs.group for runs in many]),

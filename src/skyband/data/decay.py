@@ -2,7 +2,7 @@
 
 A row of time ``t`` weighs ``2 ** (-(e - t) / half_life)`` at an end ``e``. All weights shrink
 alike, so ``score * 2 ** (t / half_life)`` orders rows once and for all. That number is far too
-large for a double, so it is kept as a pair (exponent, mantissa): those of
+large for a double, so rows are compared by a pair (exponent, mantissa): those of
 ``score * 2 ** ((t mod half_life) / half_life)``, with ``t div half_life`` added to the exponent.
 """
 
@@ -22,6 +22,10 @@ __all__ = ["Decay"]
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _NOTHING = 5_000
 """After this many half-lives, any double is 0."""
+_MANTISSA_BITS = 52
+_MANTISSA = (1 << _MANTISSA_BITS) - 1
+_GREATEST = 2_046
+"""The exponent that the best row of a run gets: less than that of any infinite score."""
 
 
 class Decay:
@@ -64,16 +68,43 @@ class Decay:
         faded = mantissa * np.exp2((rest - part) / self.half_life)
         return self._faded(faded, whole - exponent)
 
-    def order(self, score: Floats, native: Ints) -> tuple[Ints, Floats]:
-        """The exponent and mantissa that order rows of these scores, none of which is below 0."""
+    def keys(self, score: Floats, native: Ints, offsets: Ints) -> Ints:
+        """Integers in the order of decayed scores, greater is better, within each run.
+
+        No score is below 0, and the rows of a run must be within 1,000 half-lives of each other.
+        Then their exponents differ by less than 3,200, so exponent and mantissa fit in 64 bits.
+        """
         ticks, rest = self._times(native)
         whole, part = np.divmod(ticks, self.half_life)
         mantissa, exponent = np.frexp(score)
         mantissa, more = np.frexp(mantissa * np.exp2((part + rest) / self.half_life))
-        exponent = whole + exponent + more
-        exponent[score == 0] = _LEAST
-        exponent[np.isinf(score)] = _MOST
-        return exponent, mantissa
+        whole += exponent
+        whole += more
+        plain = (mantissa > 0) & (mantissa < 1)  # neither 0 nor infinite
+        if not plain.all():
+            whole[~plain] = _LEAST
+        lengths = np.diff(offsets)
+        filled = lengths > 0
+        most = np.maximum.reduceat(whole, offsets[:-1][filled]) if len(whole) else whole
+        whole -= most if len(most) == 1 else np.repeat(most, lengths[filled])
+        found: Ints = mantissa.view(np.int64) & _MANTISSA
+        found |= (whole + _GREATEST) << _MANTISSA_BITS
+        if not plain.all():
+            found[mantissa == 0] = _LEAST
+            found[np.isinf(mantissa)] = _MOST
+        return found
+
+    @property
+    def splits(self) -> bool:
+        """Whether rows of one pane may be gone at different ends."""
+        return self.panes.memory % self.panes.slide > 0 and self.panes.slide <= self.panes.memory
+
+    def last_seen(self, native: Ints) -> Ints:
+        """The number of the last end at which a row is not gone, less a constant."""
+        slide = self.panes.slide
+        slides, into = np.divmod(native_ticks(native, self.kind) - self.panes.offset, slide)
+        found: Ints = slides + (into >= slide - self.panes.memory % slide)
+        return found
 
     def alive(self, native: Ints, end: Any, memory: int | None = None) -> Mask:
         """Which rows are at most ``memory`` ticks old at ``end``; by default 1,000 half-lives."""

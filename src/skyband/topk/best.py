@@ -15,7 +15,7 @@ from skyband.data.keys import hash_kept
 from skyband.data.order import sortable
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import distinct as kernel
-from skyband.kernels.topk.distinct import Asked, Pushed, fold_distinct
+from skyband.kernels.topk.distinct import Pushed, fold_distinct
 from skyband.kernels.topk.select import select_runs
 from skyband.query.topk import TopK
 from skyband.topk.base import ALL
@@ -137,7 +137,7 @@ class SkybandDistinct(DistinctTopK):
             frozen(np.asarray(runs["hash"]).view(np.int64)), frozen(runs["slot"]),
         )  # fmt: skip
         groups = max(len(self.starts) - 1, int(panes.group.max(initial=-1)) + 1)
-        asked, numbers = self._asked(windows, groups)
+        asked, numbers = self.asked(windows, groups)
         self.rows, self.starts, rows, told = fold_distinct(
             frozen(self.rows), frozen(self.starts), groups, self.query.k, pushed, asked
         )
@@ -182,16 +182,6 @@ class SkybandDistinct(DistinctTopK):
         """The best row of each id; rows that differ only in kept columns are equal here."""
         found = self.one_each(part["key"], part["tie"], part["hash"], part.offsets, None)
         return part.rows(*found)
-
-    def _asked(self, windows: Windows, groups: int) -> tuple[Asked, Ints]:
-        """Windows as the kernel takes them, and their numbers."""
-        first, end, number = windows.first, windows.end, windows.number
-        if windows.group is None:
-            return Asked(frozen(first), frozen(end), frozen(_NONE), True), number
-        order = np.lexsort((number, windows.group))
-        cuts = np.searchsorted(windows.group[order], np.arange(groups + 1))
-        asked = Asked(frozen(first[order]), frozen(end[order]), frozen(cuts), False)
-        return asked, number[order]
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         owner = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))

@@ -10,32 +10,31 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Floats, Ints, Mask
-from skyband.contract.accumulated import Accumulated
 from skyband.contract.checks import QuickTests, faults, null_tests, number_tests, within
 from skyband.contract.rows import Faults, Rows
-from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.contract.runs import Part, Runs, expand, offsets_of, places
 from skyband.data.columns import native_dtype, to_numpy
 from skyband.data.decay import Decay
 from skyband.data.keys import hash_kept
-from skyband.data.order import id_ranks, sortable, unsortable
+from skyband.data.order import row_order, sortable, unsortable
+from skyband.kernels.core.borrow import frozen
+from skyband.kernels.core.sorting import sort_runs
 from skyband.kernels.topk.select import select_runs
-from skyband.topk.base import TopKSynopsis
+from skyband.topk.base import ALL
+from skyband.topk.outlasting import Outlasting, cut
 
 __all__ = ["DecayedRows"]
 
-_ROOM = 1_000
-"""The exponent that the best row of a run gets when rows are compared as doubles."""
 
+class DecayedRows(Outlasting):
+    """Keeps the best k rows of each group by ``score * weight``, and rows that may outlast them.
 
-class DecayedRows(Accumulated, TopKSynopsis):
-    """Keeps the best k rows of each group by ``score * weight``.
-
-    All weights shrink alike, so the order of two rows never changes and a row that k others have
-    passed never comes back. Cost: a few array operations per row, then what ``Accumulated`` costs
-    for the best k rows of each pane and group. State: k rows per group. Exact, as long as no row
-    outlives k better and older ones: rows are gone after 1,000 half-lives, so that takes a stream
-    with fewer than k rows in about as many half-lives. Cormode, Shkapenyuk, Srivastava and Xu 2009
-    (forward decay), with an order that does not depend on a landmark.
+    All weights shrink alike, so the order of two rows never changes. Cost: a few array operations
+    per row, then what ``Accumulated`` costs for the best k rows of each pane and group. State: per
+    group the best k rows and a reserve of at most about twice as many as the k-skyband in (decayed
+    score, time), which has k (1 + ln n) rows if scores come in random order in the n panes of a
+    few half-lives. Exact. Cormode, Shkapenyuk, Srivastava and Xu 2009 (forward decay), with an
+    order that does not depend on a landmark, and rows that are gone after 1,000 half-lives.
 
     >>> import pyarrow as pa, skyband as sb
     >>> rows = pa.table({"t": [0, 3, 12], "x": [9.0, 5.0, 4.0]})
@@ -91,19 +90,32 @@ class DecayedRows(Accumulated, TopKSynopsis):
         return np.repeat(self.decay.panes.pane_end(pane), lengths)
 
     def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
-        """Positions of each run's best k rows and of rows tied with the k-th; their offsets."""
+        """Positions of each run's best k rows and of rows tied with the k-th; their offsets.
+
+        If rows of one pane are gone at different ends, these are the best k for each end.
+        """
         positions, offsets = np.arange(len(rows)), rows.offsets
+        splits = self.outlasts and self.decay.splits
         if self.decay.panes.slide > self.decay.panes.memory:
             # Some rows are gone at the end of their own pane already.
             gone = ~self._alive(tie, np.repeat(rows.pane + 1, rows.lengths))
             positions = positions[~gone]
             offsets = offsets_of(rows.lengths - np.add.reduceat(gone, offsets[:-1], dtype=np.int64))
-        exponent, mantissa = self.decay.order(score[positions].astype(np.float64), tie[positions])
-        value = _as_doubles(exponent, mantissa, offsets)
-        if value is None:
-            return positions, offsets  # they differ too much for doubles; ``combine`` sorts them
-        best, offsets = select_runs(value, tie[positions], offsets, self.limit, True)
-        return positions[best], offsets
+        if self.limit == ALL:
+            return positions, offsets
+        if splits:
+            positions, offsets = self._split(tie, offsets)
+        values, ties = score[positions].astype(np.float64, copy=False), tie[positions]
+        keys = self.decay.keys(values, ties, offsets)
+        best, offsets = select_runs(keys, ties, offsets, self.limit, True)
+        return positions[best], offsets[::2] if splits else offsets
+
+    def _split(self, tie: Ints, offsets: Ints) -> tuple[Ints, Ints]:
+        """Positions and offsets of two runs for each: rows that are gone at one end or the next."""
+        runs = len(offsets) - 1
+        run = 2 * np.repeat(np.arange(runs), np.diff(offsets)) + (self.decay.last_seen(tie) & 1)
+        cuts = offsets_of(np.bincount(run, minlength=2 * runs))
+        return np.argsort(run, kind="stable"), cuts
 
     def _alive(self, tie: Ints, end: Ints) -> Mask:
         """Which rows are not gone before pane ``end``."""
@@ -113,23 +125,36 @@ class DecayedRows(Accumulated, TopKSynopsis):
             found[mine] = self.decay.alive(tie[mine], self.decay.panes.pane_start(each))
         return found
 
-    def combine(self, runs: Runs) -> Runs:
-        runs = runs.united()
-        part = runs.parts["rows"].resorted(np.arange(len(runs)), self._order)
-        return runs.with_parts(rows=part.first_rows(self.query.k))
+    def _best(self, part: Part) -> Part:
+        """The best k rows of the run of each pane, or the best k for each end; see ``_select``."""
+        if not len(part):
+            return part
+        if not (self.outlasts and self.decay.splits):
+            return cut(part, *self._ranked(part))
+        part = part.rows(*self._split(part["tie"], part.offsets))
+        part = cut(part, *self._ranked(part))
+        return Part(part.offsets[::2], part.columns)
+
+    def _ranked(self, part: Part) -> tuple[Ints, Mask]:
+        order = self._order(part, np.repeat(np.arange(len(part.lengths)), part.lengths))
+        return order, places(part.offsets) <= self.query.k
 
     def _order(self, part: Part, run: Ints) -> Array:
-        exponent, mantissa = self.decay.order(self._scores(part), part["tie"])
-        keys: list[Array] = [~part["tie"], -mantissa, ~exponent, run]
-        kept = [part[f"shown:{name}"] for name in self.query.keep]
-        ids = part.columns.get(f"shown:{self.query.id}")
-        if ids is not None:
-            keys.insert(0, id_ranks(ids))
-        elif self.query.id == self.query.score:
-            keys.insert(0, part["key"])
-        if kept and len(part):
-            keys.insert(0, hash_kept(kept))
-        return np.lexsort(keys)
+        keys, tie = self._keys(part), part["tie"]
+        order, tied = sort_runs(frozen(keys), frozen(tie), frozen(part.offsets))
+        if tied.any():  # ids decide, then kept columns
+            runs = np.flatnonzero(tied)
+            rows = expand(part.offsets[runs], part.lengths[runs])
+            some = part.rows(rows, offsets_of(part.lengths[runs]))
+            same = self.query.id == self.query.score
+            ids = pa.array(some["key"]) if same else some.columns.get(f"shown:{self.query.id}")
+            kept = [some[f"shown:{name}"] for name in self.query.keep]
+            hashes = hash_kept(kept) if kept else None
+            order[rows] = rows[row_order(keys[rows], tie[rows], ids, None, run[rows], hashes)]
+        return order
+
+    def _keys(self, part: Part) -> Ints:
+        return self.decay.keys(self._scores(part), part["tie"], part.offsets)
 
     def _scores(self, part: Part) -> Floats:
         dtype = native_dtype(self.schema.field(self.query.score).type)
@@ -137,33 +162,6 @@ class DecayedRows(Accumulated, TopKSynopsis):
         return unsortable(part["key"], dtype).astype(np.float64)
 
     # Answers ----------------------------------------------------------------------------------
-
-    def read(self, kept: Runs, end: int) -> Runs:
-        return self._live(kept, end)
-
-    def _live(self, kept: Runs, end: int) -> Runs:
-        """Without the rows that are gone before pane ``end``."""
-        part = kept.parts["rows"]
-        if not len(part):
-            return kept.slice(0, 0)
-        alive = self.decay.alive(part["tie"], self.decay.panes.pane_start(end))
-        if alive.all():
-            return kept
-        counts = np.add.reduceat(np.append(alive, False), part.offsets[:-1], dtype=np.int64)
-        counts[part.lengths == 0] = 0
-        found = kept.with_parts(rows=part.rows(np.flatnonzero(alive), offsets_of(counts)))
-        return found.take(counts > 0)
-
-    def _take(self, panes: Runs) -> None:
-        if self.kept is not None and len(panes):  # rows that are gone must keep no others out
-            self.kept = self._live(self.kept, int(panes.stamp[-1]) + 1)
-        super()._take(panes)
-
-    def fold(self, panes: Runs, windows: Any, final: bool = False) -> Runs | None:
-        found = super().fold(panes, windows, final)
-        if len(windows) and self.kept is not None:
-            self.kept = self._live(self.kept, int(windows.end[-1]))
-        return found
 
     def finish(self, partials: Sequence[Runs]) -> Runs:
         runs = Runs.concat(partials)
@@ -182,21 +180,6 @@ class DecayedRows(Accumulated, TopKSynopsis):
         runs = runs.ordered().united(np.maximum.reduceat)
         part = runs.parts["rows"].resorted(np.arange(len(runs)), self._order)
         return runs.with_parts(rows=part.first_rows(self.query.k))
-
-
-def _as_doubles(exponent: Ints, mantissa: Floats, offsets: Ints) -> Floats | None:
-    """Doubles in the order of the pairs within each run; None if a double cannot tell them."""
-    lengths = np.diff(offsets)
-    finite = (mantissa > 0) & np.isfinite(mantissa)
-    if not finite.any():
-        return mantissa
-    known = np.where(finite, exponent, np.iinfo(np.int64).min)
-    starts = offsets[:-1][lengths > 0]
-    best = np.repeat(np.maximum.reduceat(known, starts), lengths[lengths > 0])
-    behind = np.where(finite, best - np.where(finite, exponent, best), 0)
-    if behind.max() > 2 * _ROOM:
-        return None
-    return np.asarray(np.ldexp(mantissa, np.where(finite, _ROOM - behind, 0)))
 
 
 def _below_zero(batch: pa.RecordBatch, name: str) -> Mask | None:

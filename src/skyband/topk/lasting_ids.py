@@ -1,7 +1,8 @@
 """``distinct`` over windows that no row leaves: decay and landmark windows.
 
-The order of two rows never changes there, so for ``distinct="best"`` k ids per group suffice. For
-"latest" every id counts, because the row that ranks it may be replaced by a worse one.
+The order of two rows never changes there, so for ``distinct="best"`` k ids per group suffice (and,
+over a decay window, rows that may outlast theirs). For "latest" every id counts, because the row
+that ranks it may be replaced by a worse one.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Hashes, Ints
+from skyband.arrays import Hashes, Ints, Mask
 from skyband.contract.accumulated import Accumulated
-from skyband.contract.rows import Rows, Windows
-from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.contract.rows import Rows
+from skyband.contract.runs import Part, Runs
 from skyband.data.keys import KeyIndex, hash_array, owned_keys, shards_of
 from skyband.query.topk import TopK
 from skyband.topk.base import ALL, TopKSynopsis
 from skyband.topk.decay import DecayedRows
 from skyband.topk.landmark import BestRows
+from skyband.topk.outlasting import cut, within_runs
 
 __all__ = ["DecayedIds", "LandmarkIds"]
 
@@ -28,7 +30,7 @@ class _Ids(Accumulated, TopKSynopsis):
     """One row per id in every summary and in the state. Exact.
 
     Cost: a sort of the rows of each pane, and of the groups of the state that have rows in it.
-    State: k ids per group for "best", all ids for "latest".
+    State: k ids per group for "best", and over a decay window a reserve; all ids for "latest".
     """
 
     def __init__(self, query: TopK) -> None:
@@ -40,40 +42,33 @@ class _Ids(Accumulated, TopKSynopsis):
 
     def summarise(self, rows: Rows) -> Runs:
         runs = super().summarise(rows)
-        return runs.with_parts(rows=self._of_each(runs.parts["rows"]))
+        return runs.with_parts(rows=self._best(runs.parts["rows"]))
 
     def combine(self, runs: Runs) -> Runs:
         runs = runs.united()
-        return runs.with_parts(rows=self._of_each(runs.parts["rows"]))
+        return runs.with_parts(rows=self._best(runs.parts["rows"]))
 
     def _ids(self, part: Part) -> Hashes:
         same = self.query.id == self.query.score
         return hash_array(pa.array(part["key"]) if same else part[f"shown:{self.query.id}"])
 
-    def _of_each(self, part: Part) -> Part:
-        """The row that counts of each id; for "best" only those of the best k ids of each run."""
-        if not len(part):
-            return part
+    def _ranked(self, part: Part) -> tuple[Ints, Mask]:
+        """The rows of each run, best (or latest) first, and which of them count."""
         run = np.repeat(np.arange(len(part.lengths)), part.lengths)
         order: Any = self._order(part, run)
         if self.query.distinct == "latest":
             turn = np.lexsort((np.arange(len(order)), ~part["tie"][order], run[order]))
             order = order[turn]
         keys = owned_keys(self._ids(part), np.arange(len(part.lengths)), part.offsets)
-        first = order[KeyIndex(expected=len(keys)).encode(keys[order]).fresh_rows]
-        offsets = offsets_of(np.bincount(run[first], minlength=len(part.lengths)))
-        found = part.rows(first, offsets)
-        return found.first_rows(self.query.k) if self.query.distinct == "best" else found
-
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
-        found = Accumulated.fold(self, panes, windows, final)
-        if len(windows) and self.kept is not None:
-            self.kept = super().read(self.kept, int(windows.end[-1]))
-        return found
+        first = np.zeros(len(part), np.bool_)
+        first[KeyIndex(expected=len(keys)).encode(keys[order]).fresh_rows] = True
+        if self.query.distinct == "best":
+            first &= within_runs(first, part.offsets) <= self.query.k
+        return order, first
 
     def read(self, kept: Runs, end: int) -> Runs:
         live = super().read(kept, end)
-        if not len(live):
+        if self.query.distinct == "best" or not len(live):
             return live
         part = live.parts["rows"].resorted(np.arange(len(live)), self._order)
         return live.with_parts(rows=part.first_rows(self.query.k))
@@ -90,9 +85,15 @@ class LandmarkIds(_Ids, BestRows):
     [9, 5, 7, 5]
     """
 
+    def _best(self, part: Part) -> Part:
+        """The row that counts of each id; for "best" only those of the best k ids of each run."""
+        return cut(part, *self._ranked(part)) if len(part) else part
+
 
 class DecayedIds(_Ids, DecayedRows):
     """``decay-distinct``: each id once, with its best row by decayed score, or its latest one.
+
+    A row of "best" is dropped if its id has a better one that is gone no earlier, or k ids have.
 
     >>> import pyarrow as pa, skyband as sb
     >>> rows = pa.table({"t": [0, 3, 9], "id": ["a", "b", "a"], "x": [9.0, 5.0, 1.0]})
@@ -101,3 +102,10 @@ class DecayedIds(_Ids, DecayedRows):
     >>> sb.rank(rows, query)["x"].to_pylist()
     [9.0, 5.0]
     """
+
+    def __init__(self, query: TopK) -> None:
+        super().__init__(query)
+        self.outlasts = query.distinct == "best"  # the latest row of an id is the last to go
+
+    def _owners(self, part: Part) -> Ints:
+        return self._ids(part).view(np.int64)
