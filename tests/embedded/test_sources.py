@@ -190,3 +190,29 @@ def test_a_file_of_an_unknown_kind(tmp_path: Path) -> None:
     (tmp_path / "flows.parquet").write_text("not parquet")
     with pytest.raises(sb.SchemaError, match="could not be read"):
         sb.rank(tmp_path / "flows.parquet", QUERY)
+
+
+def test_a_folder_is_read_without_hidden_files(tmp_path: Path) -> None:
+    folder = folder_of_parquet(tmp_path)
+    for name in (".part-9.parquet", "_part-9.parquet", "._part-0.parquet", "_SUCCESS"):
+        (folder / name).write_bytes(b"")
+    (folder / "_temporary").mkdir()
+    pq.write_table(TABLE, folder / "_temporary" / "part-0.parquet")
+    assert sb.rank(folder, QUERY).equals(WANT)
+
+
+def test_a_folder_without_files_to_read_says_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "flows.csv.gz").write_bytes(b"")
+    with pytest.raises(sb.SchemaError, match=r"folder .* has no file to read.*\.parquet, .*\.csv"):
+        sb.rank(tmp_path, QUERY)
+
+
+@pytest.mark.parametrize("rows", [[{"ts": 1, "id": "a", "score": 2.0}], iter([{"ts": [1]}])])
+def test_python_dicts_in_an_iterable_are_refused(rows: Any) -> None:
+    with pytest.raises(sb.SchemaError, match=r"dict is not a source.*pa\.Table\.from_pylist"):
+        sb.rank(rows, QUERY)
+
+
+def test_a_dict_of_columns_is_refused_with_advice() -> None:
+    with pytest.raises(sb.SchemaError, match=r"not a mapping.*pa\.table"):
+        sb.rank({"ts": [1], "id": ["a"], "score": [2.0]}, QUERY)

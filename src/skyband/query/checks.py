@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, time
 from typing import Any
 
+import numpy as np
+
 from skyband.errors import QueryError
 
 __all__ = [
@@ -14,7 +16,7 @@ __all__ = [
     "column",
     "columns",
     "conditions",
-    "count",
+    "counts",
     "flag",
     "number",
     "one_of",
@@ -89,14 +91,18 @@ def _plain_value(name: str, value: Any) -> Any:
     raise QueryError(f"where[{name!r}] must hold text, numbers, booleans or times, not {value!r}")
 
 
-def count(name: str, value: object, optional: bool = False) -> None:
-    """Check that a value is a positive whole number."""
-    if value is None and optional:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise QueryError(f"{name} must be a whole number of at least 1, not {value!r}")
-    if value >= 1 << 31:
-        raise QueryError(f"{name} must be less than 2**31, not {value!r}")
+def counts(query: object, *names: str, optional: bool = False) -> None:
+    """Check that some settings of a query are positive whole numbers; those of numpy become int."""
+    for name in names:
+        value = getattr(query, name)
+        if value is None and optional:
+            continue
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if not whole or value < 1:
+            raise QueryError(f"{name} must be a whole number of at least 1, not {value!r}")
+        if value >= 1 << 31:
+            raise QueryError(f"{name} must be less than 2**31, not {value!r}")
+        object.__setattr__(query, name, int(value))
 
 
 def number(name: str, value: object, low: float, high: float, open_low: bool = False) -> None:
