@@ -16,6 +16,7 @@ __all__ = [
     "column",
     "columns",
     "conditions",
+    "count",
     "counts",
     "flag",
     "number",
@@ -91,18 +92,21 @@ def _plain_value(name: str, value: Any) -> Any:
     raise QueryError(f"where[{name!r}] must hold text, numbers, booleans or times, not {value!r}")
 
 
+def count(name: str, value: object, optional: bool = False) -> int | None:
+    """Check that a value is a positive whole number; return it as a plain int."""
+    if value is None and optional:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise QueryError(f"{name} must be a whole number of at least 1, not {value!r}")
+    if value >= 1 << 31:
+        raise QueryError(f"{name} must be less than 2**31, not {value!r}")
+    return int(value)
+
+
 def counts(query: object, *names: str, optional: bool = False) -> None:
-    """Check that some settings of a query are positive whole numbers; those of numpy become int."""
+    """Check settings of a query by ``count``, and make them plain."""
     for name in names:
-        value = getattr(query, name)
-        if value is None and optional:
-            continue
-        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if not whole or value < 1:
-            raise QueryError(f"{name} must be a whole number of at least 1, not {value!r}")
-        if value >= 1 << 31:
-            raise QueryError(f"{name} must be less than 2**31, not {value!r}")
-        object.__setattr__(query, name, int(value))
+        object.__setattr__(query, name, count(name, getattr(query, name), optional))
 
 
 def number(name: str, value: object, low: float, high: float, open_low: bool = False) -> None:
