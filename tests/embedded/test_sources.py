@@ -220,7 +220,7 @@ def test_a_dict_of_columns_is_refused_with_advice() -> None:
 
 # Polars hands over text as views, which Arrow can neither take nor sort.
 VIEW = pa.string_view()
-NESTED = [
+NESTED: list[tuple[pa.DataType, list[Any]]] = [
     (pa.dictionary(pa.uint32(), VIEW), ["a", "b", "a", "c"]),
     (pa.list_(VIEW), [["a"], [], ["b", "c"], None]),
     (pa.large_list(VIEW), [["a"], [], ["b", "c"], None]),
@@ -257,7 +257,9 @@ def test_categories_of_polars() -> None:
     frame = frame.with_columns(polars.col("v").cast(polars.Categorical))
     window = sb.TimeWindow(3)
     for query in (
-        sb.TopK(k=2, score="x", id="v", time="t", by="v", window=window, where={"v": ["a", "b"]}),
+        sb.TopK(
+            k=2, score="x", id="v", time="t", by=("v",), window=window, where={"v": ["a", "b"]}
+        ),
         sb.HeavyHitters(k=2, item="v", time="t", window=window),
         sb.Skyline(prefer={"x": "min"}, time="t", window=window),
     ):

@@ -21,7 +21,7 @@ def test_numbers_of_numpy_become_plain(kind: Any) -> None:
     heavy = sb.HeavyHitters(k=1, item="i", window=WINDOW, time="t", capacity=kind(9))
     assert type(heavy.capacity) is int
     fused = sb.FusedTopK(
-        k=1, id="i", value="v", streams="s", window=WINDOW, time="t", recurrences=kind(2)
+        k=1, id="i", value="v", streams=("s",), window=WINDOW, time="t", recurrences=kind(2)
     )
     assert type(fused.recurrences) is int
     monitor = sb.Monitor(topk)
