@@ -332,5 +332,5 @@ def test_times_with_fractions_of_seconds(
 def test_text_that_is_not_always_a_time_stays_text(text: str, tmp_path: Path) -> None:
     lines = [json.dumps({"x": 1, "note": note}) for note in ("1970-01-01T00:00:00.5Z", text)]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    query = sb.TopK(k=2, score="x", keep="note", window=sb.CountWindow(2))
+    query = sb.TopK(k=2, score="x", keep=("note",), window=sb.CountWindow(2))
     assert sb.rank(tmp_path / "a.jsonl", query).schema.field("note").type == pa.string()
