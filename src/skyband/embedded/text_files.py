@@ -29,6 +29,10 @@ _WHOLE = 1 << 28
 # A line that begins with null: a record, unless it is a value whose name stands on a line before.
 _NULL_RECORD = re.compile(rb"(\A(?:\xef\xbb\xbf)?\s*+|(?<=[^\s:,\[])[ \t]*+[\r\n]\s*+)null")
 _ROW = re.compile(r"Row #\d+: ")
+_TYPES = (
+    ". The first megabyte of a CSV file decides the types of its columns: write a column alike "
+    "from the first row on (1.0, not 1), or use Parquet"
+)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?")
 
 Needed = Callable[[pa.Schema], Sequence[str] | None]
@@ -93,6 +97,7 @@ class CsvFile:
             told = str(problem)
             if start:  # Arrow counts the rows of this block only
                 told = f"{_ROW.sub('', told)} (after byte {start:,})"
+                told += _TYPES if "conversion error" in told else ""
             raise SchemaError(f"{self.path.name!r} could not be read as csv: {told}") from problem
 
     def _parsed(
