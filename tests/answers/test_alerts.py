@@ -160,3 +160,11 @@ def test_who_has_no_rank() -> None:
     (answer,) = sb.watch(ROWS, sb.TopK(k=1, score="x", window=window))
     with pytest.raises(sb.QueryError, match="this TopK has no id="):
         answer.rank_of("a")
+
+
+def test_alerts_take_one_kind_and_refuse_unknown_ones() -> None:
+    answer = list(sb.watch(ROWS, topk()))[2]
+    assert answer.alerts("leave").equals(answer.alerts(("leave",)))
+    assert answer.alerts("leave")["id"].to_pylist() == ["a"]
+    with pytest.raises(sb.QueryError, match="enter, leave, move"):
+        answer.alerts("left")

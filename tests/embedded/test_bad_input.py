@@ -190,6 +190,35 @@ def test_a_first_batch_that_does_not_fit_leaves_the_monitor_unbound() -> None:
     assert monitor.flush()[0].table["id"].to_pylist() == ["b", "c"]
 
 
+def test_a_first_batch_with_bad_rows_leaves_the_monitor_unbound() -> None:
+    query = sb.TopK(k=1, score="x", id="id", time="t", distinct="best", window=sb.TimeWindow(5))
+    bad = pa.table({"t": [1, None], "id": ["a", "b"], "x": [1, 2]})
+    good = pa.table({"t": [1, 9], "id": ["a", "b"], "x": [1.5, 2.5]})
+    boards: list[Any] = [query, {"alone": query}, {"a": query, "b": query}]
+    for board in boards:
+        monitor = sb.Monitor(board)
+        before = monitor.snapshot()
+        with pytest.raises(sb.DataError, match="the time is null"):
+            monitor.push(bad)
+        assert monitor.snapshot() == before
+        names = [None] if board is query else list(board)
+        found = [answer.table["x"].to_pylist() for answer in monitor.push(good)]
+        assert found == [[1.5]] * len(names)
+        assert [monitor.position("a", name=name) for name in names] == [(1, 1.5, 1)] * len(names)
+
+
+def test_columns_of_an_empty_batch_survive_a_batch_with_bad_rows() -> None:
+    query = sb.TopK(k=1, score="x", time="t", window=sb.TimeWindow(5))
+    monitor = sb.Monitor(query)
+    monitor.push(pa.table({"t": pa.array([], pa.int64()), "x": pa.array([], pa.int64())}))
+    before = monitor.snapshot()
+    with pytest.raises(sb.DataError, match="the time is null"):
+        monitor.push(pa.table({"t": [None, 1], "x": [1, 2]}))
+    assert monitor.snapshot() == before
+    with pytest.raises(sb.SchemaError, match="had type int64 in earlier batches"):
+        monitor.push(pa.table({"t": [1], "x": [1.5]}))
+
+
 def test_batches_that_do_not_speak_arrow() -> None:
     with pytest.raises(sb.SchemaError, match="Arrow interface"):
         sb.Monitor(topk()).push([1, 2, 3])

@@ -225,3 +225,13 @@ def test_monitors_that_make_no_sense(made: Any, told: str) -> None:
 def test_a_mapping_is_refused_where_there_is_one_source() -> None:
     with pytest.raises(sb.SchemaError, match="one source"):
         sb.Monitor(query()).push({"a": rows()})
+
+
+def test_a_monitor_shows_what_it_answers_and_how_far_it_is() -> None:
+    query = sb.TopK(k=1, score="x", window=sb.CountWindow(2))
+    alone, board = sb.Monitor(query), sb.Monitor({"best": query, "again": query})
+    assert repr(alone) == "<Monitor of TopK: 0 rows in, 0 windows out>"
+    for monitor in (alone, board):
+        monitor.push(pa.table({"x": [1, 2, 3]}))
+    assert repr(alone) == "<Monitor of TopK: 3 rows in, 1 windows out>"
+    assert repr(board) == "<Monitor of best (TopK), again (TopK): 3 rows in, 2 windows out>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -164,7 +165,7 @@ def test_a_csv_file_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ]
     with path.open("ab") as file:
         file.write(b"much,n\n")
-    with pytest.raises(sb.SchemaError, match=r"many\.csv.*much.*after byte"):
+    with pytest.raises(sb.SchemaError, match=r"many\.csv.*much.*after byte.*from the first row on"):
         sb.rank(path, query)
 
 
@@ -296,3 +297,40 @@ def test_threads_are_validated(threads: Any) -> None:
     for call in calls:
         with pytest.raises(sb.QueryError, match="threads must be a positive integer"):
             call()
+
+
+# Times in JSON ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("times", "unit"),
+    [
+        (["1970-01-01T00:00:00.250Z", "1970-01-01T02:00:01.5+02:00"], "us"),
+        (["1970-01-01 00:00:00.250", "1970-01-01 00:00:01.500000"], "us"),
+        (["1970-01-01T00:00:00.25Z", None, "1970-01-01T00:00:01.500000000Z"], "ns"),
+        (["1970-01-01T00:00:00Z", "1970-01-01T00:00:01.5Z"], "us"),
+        (["1970-01-01T00:00:00Z", "1970-01-01T00:00:01Z"], "s"),
+    ],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_times_with_fractions_of_seconds(
+    times: list[Any], unit: str, whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not whole:  # the first line decides
+        monkeypatch.setattr(text_files, "_WHOLE", 0)
+        times = [times[-1].replace(":01", ":00"), times[-1]]
+    lines = [json.dumps({"ts": time, "x": place}) for place, time in enumerate(times)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    query = sb.TopK(k=3, score="x", time="ts", window=sb.TimeWindow("1 s"))
+    answer = sb.rank(tmp_path / "a.jsonl", query, on_bad="skip")
+    assert answer.schema.field("ts").type == pa.timestamp(unit)
+    assert answer.schema.field("window_end").type == pa.timestamp("us")
+    assert answer["window_end"].cast(pa.int64()).to_pylist() == [1_000_000, 2_000_000]
+
+
+@pytest.mark.parametrize("text", ["1970-01-01T00:00:00.5Z or so", "later", "1970-13-01T00:00:00Z"])
+def test_text_that_is_not_always_a_time_stays_text(text: str, tmp_path: Path) -> None:
+    lines = [json.dumps({"x": 1, "note": note}) for note in ("1970-01-01T00:00:00.5Z", text)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    query = sb.TopK(k=2, score="x", keep=("note",), window=sb.CountWindow(2))
+    assert sb.rank(tmp_path / "a.jsonl", query).schema.field("note").type == pa.string()

@@ -190,3 +190,78 @@ def test_a_file_of_an_unknown_kind(tmp_path: Path) -> None:
     (tmp_path / "flows.parquet").write_text("not parquet")
     with pytest.raises(sb.SchemaError, match="could not be read"):
         sb.rank(tmp_path / "flows.parquet", QUERY)
+
+
+def test_a_folder_is_read_without_hidden_files(tmp_path: Path) -> None:
+    folder = folder_of_parquet(tmp_path)
+    for name in (".part-9.parquet", "_part-9.parquet", "._part-0.parquet", "_SUCCESS"):
+        (folder / name).write_bytes(b"")
+    (folder / "_temporary").mkdir()
+    pq.write_table(TABLE, folder / "_temporary" / "part-0.parquet")
+    assert sb.rank(folder, QUERY).equals(WANT)
+
+
+def test_a_folder_without_files_to_read_says_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "flows.csv.gz").write_bytes(b"")
+    with pytest.raises(sb.SchemaError, match=r"folder .* has no file to read.*\.parquet, .*\.csv"):
+        sb.rank(tmp_path, QUERY)
+
+
+@pytest.mark.parametrize("rows", [[{"ts": 1, "id": "a", "score": 2.0}], iter([{"ts": [1]}])])
+def test_python_dicts_in_an_iterable_are_refused(rows: Any) -> None:
+    with pytest.raises(sb.SchemaError, match=r"dict is not a source.*pa\.Table\.from_pylist"):
+        sb.rank(rows, QUERY)
+
+
+def test_a_dict_of_columns_is_refused_with_advice() -> None:
+    with pytest.raises(sb.SchemaError, match=r"not a mapping.*pa\.table"):
+        sb.rank({"ts": [1], "id": ["a"], "score": [2.0]}, QUERY)
+
+
+# Polars hands over text as views, which Arrow can neither take nor sort.
+VIEW = pa.string_view()
+NESTED: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.dictionary(pa.uint32(), VIEW), ["a", "b", "a", "c"]),
+    (pa.list_(VIEW), [["a"], [], ["b", "c"], None]),
+    (pa.large_list(VIEW), [["a"], [], ["b", "c"], None]),
+    (pa.list_(VIEW, 1), [["a"], ["b"], ["c"], None]),
+    (pa.struct([("v", VIEW)]), [{"v": "a"}, {"v": None}, None, {"v": "b"}]),
+    (pa.map_(VIEW, pa.list_(VIEW)), [[("k", ["a"])], [], None, [("l", None)]]),
+]
+
+
+def viewed(kind: pa.DataType, values: list[Any]) -> pa.Table:
+    plain = pa.dictionary(pa.uint32(), pa.string())
+    column = pa.array(values, plain) if pa.types.is_dictionary(kind) else pa.array(values, kind)
+    if pa.types.is_dictionary(kind):
+        column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(VIEW))
+    return pa.table({"t": [4, 2, 1, 3], "x": [1, 2, 3, 4], "v": column})
+
+
+@pytest.mark.parametrize(("kind", "values"), NESTED, ids=str)
+def test_views_within_other_types(kind: pa.DataType, values: list[Any], tmp_path: Path) -> None:
+    table = viewed(kind, values)
+    query = sb.TopK(k=4, score="x", time="t", keep=("v",), window=sb.TimeWindow(10))
+    answer = sb.rank(table, query)
+    assert answer["v"].to_pylist() == table["v"].to_pylist()[::-1]
+    assert "view" not in str(answer.schema.field("v").type)
+    for part in range(2):  # of files that overlap, all rows are sorted
+        pyarrow.feather.write_feather(table.slice(2 * part, 2), tmp_path / f"{part}.arrow")
+    assert sb.rank(tmp_path, query).equals(answer)
+
+
+def test_categories_of_polars() -> None:
+    polars = pytest.importorskip("polars")
+    table = viewed(*NESTED[0])
+    frame = polars.DataFrame({"t": [4, 2, 1, 3], "x": [1, 2, 3, 4], "v": ["a", "b", "a", "c"]})
+    frame = frame.with_columns(polars.col("v").cast(polars.Categorical))
+    window = sb.TimeWindow(3)
+    for query in (
+        sb.TopK(
+            k=2, score="x", id="v", time="t", by=("v",), window=window, where={"v": ["a", "b"]}
+        ),
+        sb.HeavyHitters(k=2, item="v", time="t", window=window),
+        sb.Skyline(prefer={"x": "min"}, time="t", window=window),
+    ):
+        assert sb.rank(frame, query).equals(sb.rank(table, query))
+        assert sb.rank(frame, query).num_rows

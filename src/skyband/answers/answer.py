@@ -6,7 +6,7 @@ number and a reference into them; it builds its tables when they are requested.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.answers.changes import ALERTS, Kinds, changes
+from skyband.answers.changes import ALERTS, Kinds, changes, kinds_of
 from skyband.answers.later import Later, now
 from skyband.answers.show import answer_html, answer_text
 from skyband.arrays import Ints
@@ -167,10 +167,10 @@ class Answer:
         every = self._all
         return changes(every.previous(self._at), self.table, every.query, every.only)
 
-    def alerts(self, only: Kinds = ALERTS) -> pa.Table:
-        """Changes of some kinds, followed by the other columns of each row."""
+    def alerts(self, only: str | Sequence[str] = ALERTS) -> pa.Table:
+        """Changes of one kind or several, followed by the other columns of each row."""
         every = self._all
-        return changes(every.previous(self._at), self.table, every.query, only)
+        return changes(every.previous(self._at), self.table, every.query, kinds_of("only", only))
 
     def rank_of(
         self,

@@ -25,7 +25,7 @@ from skyband.data.order import order_by_value
 from skyband.query.base import RESERVED, Query
 from skyband.query.checks import one_of
 
-__all__ = ["ALERTS", "Kinds", "asked_changes", "changes", "changes_schema"]
+__all__ = ["ALERTS", "Kinds", "asked_changes", "changes", "changes_schema", "kinds_of"]
 
 ALERTS = ("enter", "leave")
 """The kinds of changes that ``watch(only="changes")`` gives."""
@@ -35,8 +35,11 @@ _OCCURRENCE_STEP = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 def asked_changes(name: str, asked: bool | str | Sequence[str]) -> bool | Kinds:
     """Check which changes are asked for: all (True), none, or some kinds with their rows."""
-    if isinstance(asked, bool):
-        return asked
+    return asked if isinstance(asked, bool) else kinds_of(name, asked)
+
+
+def kinds_of(name: str, asked: str | Sequence[str]) -> Kinds:
+    """Check which kinds of changes are asked for; one may stand alone."""
     kinds = (asked,) if isinstance(asked, str) else tuple(asked)
     for kind in kinds:
         one_of(name, kind, (*ALERTS, "move"))

@@ -73,13 +73,47 @@ def output_type(kind: pa.DataType) -> pa.DataType:
 
 
 def decoded(table: pa.Table) -> pa.Table:
-    """The table with views and runs decoded, because Arrow cannot take or filter all of them."""
+    """The table with views and runs decoded, because Arrow cannot take or filter all of them.
+
+    Dictionaries and nested columns stay what they are, of plain values.
+    """
     for number, column in enumerate(table.schema):
-        if column.type in _VIEWS or pa.types.is_run_end_encoded(column.type):
-            kind = output_type(column.type)
-            column_now = pa.chunked_array([plain(c) for c in table.column(number).chunks], kind)
-            table = table.set_column(number, column.with_type(kind), column_now)
+        given = column.type
+        runs = pa.types.is_run_end_encoded(given)
+        kind = output_type(given) if runs else _without_views(given)
+        if kind is not given:
+            chunks = table.column(number).chunks
+            now = pa.chunked_array([plain(c) if runs else c.cast(kind) for c in chunks], kind)
+            table = table.set_column(number, column.with_type(kind), now)
     return table
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """A type with plain text and bytes in place of views, also within dictionaries and others."""
+    if kind.id in _VIEW_IDS:
+        return _VIEWS[kind]
+    if pa.types.is_dictionary(kind):
+        given = kind.value_type
+        values = _without_views(given)
+        return kind if values is given else pa.dictionary(kind.index_type, values, kind.ordered)
+    if not pa.types.is_nested(kind):
+        return kind
+    fields = [kind.field(i) for i in range(kind.num_fields)]
+    plain_fields = [field.with_type(_without_views(field.type)) for field in fields]
+    return kind if plain_fields == fields else _nested(kind, plain_fields)
+
+
+def _nested(kind: pa.DataType, fields: list[pa.Field]) -> pa.DataType:
+    """A nested type with other fields; a type that is not known here stays as it is."""
+    if pa.types.is_struct(kind):
+        return pa.struct(fields)
+    if pa.types.is_map(kind):
+        return pa.map_(*fields[0].type.fields, keys_sorted=kind.keys_sorted)
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(fields[0], kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(fields[0])
+    return pa.list_(fields[0]) if pa.types.is_list(kind) else kind
 
 
 def plain(arr: pa.Array | pa.ChunkedArray) -> pa.Array:

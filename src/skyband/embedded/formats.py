@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from skyband.data.columns import empty_table
+from skyband.data.columns import decoded, empty_table
 from skyband.embedded.ahead import Load
 from skyband.embedded.text_files import CsvFile, JsonFile, Needed, sound
 from skyband.embedded.time_order import Span, span_of
@@ -180,7 +180,7 @@ class IpcFile:
         sound(empty_table(self.schema))
 
     def loads(self, needed: Needed) -> Iterator[Load]:
-        """One load per batch."""
+        """One load per batch; views are decoded, because Arrow cannot sort them."""
         names = needed(self.schema)
         fields = None if names is None else [self.schema.get_field_index(name) for name in names]
         random, reader = self._reader(fields)
@@ -189,7 +189,7 @@ class IpcFile:
         def table(read: Callable[[], pa.RecordBatch]) -> pa.Table:
             with lock:
                 found = pa.Table.from_batches([read()])
-            return sound(found if names is None else found.select(names))
+            return decoded(sound(found if names is None else found.select(names)))
 
         with reader:
             if random:

@@ -109,6 +109,13 @@ class Monitor:
         """The query, or the board as a dict of queries."""
         return self.board.queries[None] if self.board.alone else self.board.queries
 
+    def __repr__(self) -> str:
+        kinds = {name: query.kind for name, query in self.board.queries.items()}
+        named = [kind if name is None else f"{name} ({kind})" for name, kind in kinds.items()]
+        stats = self.stats()
+        counts = f"{stats['rows_in']:,} rows in, {stats['windows_out']:,} windows out"
+        return f"<Monitor of {', '.join(named)}: {counts}>"
+
     def push(self, batch: Any) -> list[Answer]:
         """Take a batch and return the answers that are due.
 

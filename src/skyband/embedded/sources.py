@@ -152,22 +152,30 @@ def batches_of(source: Any, reading: Reading = _PLAIN) -> Batches:
             yield pa.Table.from_batches([batch])
     elif isinstance(source, OwnReader):
         yield from source.batches(reading)
-    elif isinstance(source, Iterable):
+    elif isinstance(source, Iterable) and not isinstance(source, Mapping):
         for each in source:
             yield from batches_of(each, reading)
     else:
+        rows = "; pa.Table.from_pylist(rows) makes a table of dicts"
         raise SchemaError(
             f"{type(source).__name__} is not a source; give a table (pyarrow, pandas, polars, "
             "DuckDB, ...), a path or glob, an iterable of those, or a mapping for several streams"
+            f"{rows if isinstance(source, Mapping) else ''}"
         )
 
 
 def paths_of(source: str | Path) -> list[Path]:
-    """The files of a path, a folder or a glob, sorted by name as people do: 2 before 10."""
+    """The files of a path, a folder or a glob, sorted by name as people do: 2 before 10.
+
+    Of a folder, names that begin with ``.`` or ``_`` are left out: such files are hidden, or belong
+    to the program that writes the folder.
+    """
     text = str(source)
     path = Path(text)
     if path.is_dir():
-        found = [p for p in path.rglob("*") if p.suffix in READERS]
+        found = [p for p in path.rglob("*") if p.suffix.lower() in READERS and _shown(p, path)]
+        if not found:
+            raise SchemaError(f"folder {text!r} has no file to read: {', '.join(READERS)}")
     elif path.exists():
         found = [path]
     else:
@@ -177,6 +185,10 @@ def paths_of(source: str | Path) -> list[Path]:
     if not found:
         raise SchemaError(f"no file matches {text!r}; give a path, a folder or a glob")
     return sorted(found, key=by_name)
+
+
+def _shown(path: Path, folder: Path) -> bool:
+    return not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
 
 
 # Files --------------------------------------------------------------------------------------------

@@ -29,6 +29,11 @@ _WHOLE = 1 << 28
 # A line that begins with null: a record, unless it is a value whose name stands on a line before.
 _NULL_RECORD = re.compile(rb"(\A(?:\xef\xbb\xbf)?\s*+|(?<=[^\s:,\[])[ \t]*+[\r\n]\s*+)null")
 _ROW = re.compile(r"Row #\d+: ")
+_TYPES = (
+    ". The first megabyte of a CSV file decides the types of its columns: write a column alike "
+    "from the first row on (1.0, not 1), or use Parquet"
+)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?")
 
 Needed = Callable[[pa.Schema], Sequence[str] | None]
 """The columns that are needed of a file with this schema; None for all of them."""
@@ -92,6 +97,7 @@ class CsvFile:
             told = str(problem)
             if start:  # Arrow counts the rows of this block only
                 told = f"{_ROW.sub('', told)} (after byte {start:,})"
+                told += _TYPES if "conversion error" in told else ""
             raise SchemaError(f"{self.path.name!r} could not be read as csv: {told}") from problem
 
     def _parsed(
@@ -193,7 +199,38 @@ def _parsed(text: bytes | pa.Buffer, options: Any, threads: bool = True) -> pa.T
     read = json.ReadOptions(use_threads=threads)
     if not threads:
         read.block_size = max(len(text) + 1, 1 << 20)
-    return json.read_json(pa.BufferReader(text), read_options=read, parse_options=options)
+    table = json.read_json(pa.BufferReader(text), read_options=read, parse_options=options)
+    given = None if options is None else options.explicit_schema
+    return table if given is not None else _with_times(table)
+
+
+def _with_times(table: pa.Table) -> pa.Table:
+    """Text columns in which every value is a time with a date become times.
+
+    Arrow does that for whole seconds only, in UTC without a zone; so do we for fractions.
+    """
+    for at, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            times = _times(table.column(at))
+            if times is not None:
+                table = table.set_column(at, field.with_type(times.type), times)
+    return table
+
+
+def _times(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Text as times; None if some value is no time."""
+    first = next((value for value in text if value.is_valid), None)
+    looks = None if first is None else _TIME.fullmatch(first.as_py())
+    if looks is None:
+        return None
+    for unit in ("us", "ns"):
+        try:
+            return text.cast(pa.timestamp(unit, "UTC" if looks[1] else None)).cast(
+                pa.timestamp(unit)
+            )
+        except pa.ArrowInvalid:
+            pass  # more digits, no time, or only some have a zone
+    return None
 
 
 def _guarded(text: bytes | pa.Buffer) -> bytes | pa.Buffer:

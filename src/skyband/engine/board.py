@@ -211,15 +211,14 @@ class BoardSession:
 
     def _moved(self, plan: Callable[[], Moves]) -> list[Answers]:
         """Make the moves of a plan, all or none; return the answers in the order of the board."""
-        new = [session for session in self.sessions.values() if session.fold is None]
+        new = [(each, dict(each.bound)) for each in self.sessions.values() if each.fold is None]
         try:
             planned = dict(plan())
             moves = {n: planned[n] for n in self.sessions if planned.get(n) is not None}
             found = make_moves([move for move in moves.values() if move is not None])
         except BaseException:
-            if not self.alone:
-                for session in new:
-                    session.reset()
+            for session, known in new:
+                session.reset(known)
             raise
         pairs = zip(moves, found, strict=True)
         return [

@@ -70,6 +70,7 @@ class Session:
         """Whether all batches are known to be in order of time."""
         self.intake = Intake(query, make_synopsis(query)) if intake is None else intake
         self.synopsis = self.intake.synopsis
+        self.positions = positions
         if positions:
             self.synopsis.track_positions()
         self.fold: Fold | None = None
@@ -289,11 +290,15 @@ class Session:
                 self.fold.time.join(self.joins)
         return self.fold
 
-    def reset(self) -> None:
-        """Forget the columns of the sources; only for a session that has taken no rows."""
+    def reset(self, known: Mapping[str, pa.Schema] | None = None) -> None:
+        """Forget all columns but the known ones; only for a session that has taken no rows."""
         self.intake = Intake(self.query, make_synopsis(self.query))
         self.synopsis = self.intake.synopsis
-        self.fold, self.several, self._small = None, None, None
+        if self.positions:
+            self.synopsis.track_positions()
+        self.fold, self.several, self._small = None, self.several if known else None, None
+        for source, schema in (known or {}).items():
+            self.bind(source, schema)
 
     @contextmanager
     def named(self) -> Iterator[None]:

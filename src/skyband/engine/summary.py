@@ -68,7 +68,8 @@ def too_late(query: Query, fold: Fold, count: int, earliest: int, source: str) -
     return DataError(
         f"{count:,} row{'s' if count != 1 else ''}{where} came too late: the source is out of "
         f"order, and their panes were already sealed. A window with lateness={said} would take "
-        "them; on_bad='skip' counts them and goes on; rank sorts a table and files for you"
+        "them; on_bad='skip' counts them and goes on; rank sorts a table or the files of a folder "
+        "or glob, but no iterable"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from skyband import registry
 from skyband.errors import QueryError, SchemaError
-from skyband.query.checks import column, columns, conditions, count, one_of
+from skyband.query.checks import column, columns, conditions, counts, one_of
 from skyband.query.functions import function_identity
 from skyband.query.plain_values import FUNCTION, IDENTITY, WINDOWS, is_function, name_of, plain
 from skyband.window import (
@@ -70,7 +70,7 @@ class Query:
         object.__setattr__(self, "options", dict(self.options))
         object.__setattr__(self, "where", conditions(self.where))
         if hasattr(self, "k"):
-            count("k", self.k)
+            counts(self, "k")
         if hasattr(self, "by"):
             object.__setattr__(self, "by", columns("by", self.by, empty=True))
         if hasattr(self, "keep"):
@@ -227,7 +227,10 @@ class Query:
                 raise SchemaError(f"{self.kind} reads several streams; give {example}")
             return
         if not self.sources:
-            raise SchemaError(f"{self.kind} over this window reads one source, not a mapping")
+            raise SchemaError(
+                f"{self.kind} over this window reads one source, not a mapping; give the source "
+                "itself, and make a table of a dict of columns with pa.table(...)"
+            )
         given = list(names)
         unknown = [name for name in given if name not in self.sources]
         if unknown:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, time
 from typing import Any
 
+import numpy as np
+
 from skyband.errors import QueryError
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "columns",
     "conditions",
     "count",
+    "counts",
     "flag",
     "number",
     "one_of",
@@ -89,14 +92,21 @@ def _plain_value(name: str, value: Any) -> Any:
     raise QueryError(f"where[{name!r}] must hold text, numbers, booleans or times, not {value!r}")
 
 
-def count(name: str, value: object, optional: bool = False) -> None:
-    """Check that a value is a positive whole number."""
+def count(name: str, value: object, optional: bool = False) -> int | None:
+    """Check that a value is a positive whole number; return it as a plain int."""
     if value is None and optional:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise QueryError(f"{name} must be a whole number of at least 1, not {value!r}")
     if value >= 1 << 31:
         raise QueryError(f"{name} must be less than 2**31, not {value!r}")
+    return int(value)
+
+
+def counts(query: object, *names: str, optional: bool = False) -> None:
+    """Check settings of a query by ``count``, and make them plain."""
+    for name in names:
+        object.__setattr__(query, name, count(name, getattr(query, name), optional))
 
 
 def number(name: str, value: object, low: float, high: float, open_low: bool = False) -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from skyband.errors import QueryError
 from skyband.query.base import ADDED, Query
-from skyband.query.checks import TIES, column, columns, count, flag, one_of
+from skyband.query.checks import TIES, column, columns, counts, flag, one_of
 
 __all__ = ["HeavyHitters"]
 
@@ -59,8 +59,7 @@ class HeavyHitters(Query):
         column("weight", self.weight, optional=True)
         one_of("ties", self.ties, TIES)
         flag("proof", self.proof)
-        for name in ("capacity", "cells", "ratio", "filter_bits"):
-            count(name, getattr(self, name), optional=True)
+        counts(self, "capacity", "cells", "ratio", "filter_bits", optional=True)
         if self.capacity is not None and self.capacity < self.k:
             raise QueryError(f"capacity ({self.capacity}) must be at least k ({self.k})")
         if self.algorithm == "fsw-f" and self.weight is not None:

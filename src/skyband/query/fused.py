@@ -12,7 +12,7 @@ import numpy as np
 
 from skyband.errors import QueryError
 from skyband.query.base import ADDED, Query
-from skyband.query.checks import column, columns, count, one_of
+from skyband.query.checks import column, columns, counts, one_of
 from skyband.window import CountWindow
 
 __all__ = ["COMBINERS", "FusedTopK"]
@@ -95,7 +95,7 @@ class FusedTopK(Query):
         object.__setattr__(self, "streams", columns("streams", self.streams))
         one_of("repeats", self.repeats, REPEATS)
         if self.recurrences != "estimate":
-            count("recurrences", self.recurrences)
+            counts(self, "recurrences")
         with _understood("bounds", "a pair (low, high), or a pair per stream", self.bounds):
             pairs = self.pairs
         object.__setattr__(self, "bounds", self._plain_bounds(pairs))

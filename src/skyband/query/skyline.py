@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from skyband.errors import QueryError
 from skyband.query.base import Query
-from skyband.query.checks import column, columns, count, preferences
+from skyband.query.checks import column, columns, counts, preferences
 from skyband.window import CountWindow, SideWindows
 
 __all__ = ["Skyline", "SkylineJoin"]
@@ -96,7 +96,7 @@ class SkylineJoin(Query):
         names = columns("on", self.on)
         object.__setattr__(self, "on", self.on if isinstance(self.on, str) else names)
         object.__setattr__(self, "prefer", preferences(self.prefer))
-        count("layers", self.layers, optional=True)
+        counts(self, "layers", optional=True)
         if isinstance(self.window, CountWindow):
             raise QueryError(
                 "SkylineJoin takes a TimeWindow: two sources have no common count of arrivals; "
