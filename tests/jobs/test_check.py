@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skyband.jobs import problems_of
+import skyband as sb
+from skyband.jobs import check_ready, explain, load_job, problems_of
 from skyband.jobs.draft import draft, look_at
 from skyband.jobs.lines import Lines
 from support import command_line
@@ -283,3 +285,78 @@ sink = { kind = "console" }
     assert problems_of(job, "spark") == []  # it may find more columns
     job.write_text(text.replace("PATH", "later/*.parquet"))
     assert problems_of(job) == []  # there is nothing to look at yet
+
+
+QUERY = """
+[queries.best]
+kind = "TopK"
+k = 1
+score = "n"
+id = "id"
+time = "ts"
+window = { size = "1 minute" }
+"""
+
+
+LACKS = 'kind = "files"\npath = "lacks.csv"'
+RECORDS = 'servers = "x:1"\ntopic = "t"\nschema = "ts bigint, id string, n int"'
+LINES = 'host = "x"\nport = 1\nschema = "ts timestamp, id string, n string"'
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "said"),
+    [
+        ('kind = "http"\nschema = "ts timestamp, id int"', "[queries", "column 'n' is missing"),
+        ('kind = "http"\nschema = "ts time, id int"', "schema =", "ts has the type 'time'"),
+        (f'kind = "kafka"\n{RECORDS}', "time =", "time column 'ts' holds integers"),
+        (f'kind = "kafka"\n{RECORDS}\nstarting = "now"', "starting", "earliest or latest"),
+        (f'kind = "socket"\n{LINES}', "score =", "score column 'n' has type string"),
+        ('kind = "rate"\ncolumns = { n = "value" }', "id =", "column 'id' is missing"),
+        ('kind = "rate"\ncolumns = { n = "date(value)" }', "[source]", "A local job computes"),
+        (LACKS, "[queries", "column 'n' is missing; the columns are: ts, id"),
+        (f'{LACKS}\nschema = "n int"', "schema", "schema is for Spark's readers"),
+        (f'{LACKS}\nformat = "orc"', "format", "format 'orc' cannot be read by a local job"),
+    ],
+)
+def test_sources_that_a_local_job_cannot_read(
+    tmp_path: Path, source: str, line: str, said: str
+) -> None:
+    (tmp_path / "lacks.csv").write_text("ts,id\n2026-01-05T10:00:00,a\n")
+    text = f'name = "x"\nengine = "local"\ncheckpoint = "state"\n[source]\n{source}{QUERY}'
+    job = tmp_path / "job.toml"
+    job.write_text(text)
+    found = next(each for each in problems_of(job) if said in each.text)
+    assert text.splitlines()[found.line - 1].startswith(line)
+    with pytest.raises(sb.SkybandError, match=re.escape(said)):
+        check_ready(load_job(job), serving=True)
+
+
+def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    job = tmp_path / "job.toml"
+    rest = '[source]\nkind = "files"\npath = "in"' + QUERY
+    job.write_text(
+        f'name = "x"\nengine = "local"\ncheckpoint = "file/state"\n{rest}'
+        'sink = { kind = "files", path = "file" }\n'
+    )
+    found = [(each.line, each.text) for each in problems_of(job)]
+    assert [line for line, _ in found] == [3, 14], found
+    assert all("is a file; give a folder" in text for _, text in found), found
+
+
+def test_rows_from_a_server_need_the_server(tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    schema = '[source]\nkind = "http"\nschema = "ts timestamp, id string, n int"'
+    job.write_text(f'name = "x"\nengine = "local"\ncheckpoint = "state"\n{schema}{QUERY}')
+    assert problems_of(job) == []
+    check_ready(load_job(job), serving=True)
+    with pytest.raises(sb.QueryError, match="use skyband serve"):
+        check_ready(load_job(job))
+
+
+def test_a_count_window_is_explained(tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    rest = '[source]\nkind = "files"\npath = "in"' + QUERY
+    counted = rest.replace('size = "1 minute"', "count = 100, slide = 10")
+    job.write_text(f'name = "x"\nengine = "local"\ncheckpoint = "state"\n{counted}')
+    assert "the last 100 rows every 10" in explain(load_job(job))

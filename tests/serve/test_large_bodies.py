@@ -184,7 +184,10 @@ def test_a_sender_of_too_much_gets_the_reply(tmp_path: Path) -> None:
 
 
 def test_a_sender_that_asks_first_is_refused_at_once(tmp_path: Path) -> None:
-    with served.serving(served.new_service(tmp_path, limits=Limits(body_bytes=LARGE))) as client:
-        with socket.create_connection(("127.0.0.1", client.port), timeout=20) as line:
-            line.sendall(head(2 * LARGE, "Expect: 100-continue"))
-            assert reply(line)[0] == 413
+    service = served.new_service(tmp_path, limits=Limits(body_bytes=LARGE))
+    with (
+        served.serving(service) as client,
+        socket.create_connection(("127.0.0.1", client.port), timeout=20) as line,
+    ):
+        line.sendall(head(2 * LARGE, "Expect: 100-continue"))
+        assert reply(line)[0] == 413

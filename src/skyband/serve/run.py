@@ -46,7 +46,7 @@ def serve_job(
 ) -> None:
     """Run a job and show it."""
     _ready(host)
-    check_ready(job)
+    check_ready(job, serving=True)
     from skyband.serve.server import listen
 
     if job.engine == "spark":
