@@ -261,6 +261,20 @@ def test_a_draft_of_text_files_with_awkward_names(tmp_path: Path) -> None:
     assert (look.rows, look.time, look.id, look.score) == (3, "ts", "id", "n")
 
 
+@pytest.mark.parametrize("names", ["name,value", "value", "epoch,value"])
+def test_a_draft_without_a_time_or_an_id_runs(tmp_path: Path, names: str) -> None:
+    count = names.count(",") + 1
+    lines = [",".join([str(i)] * count) for i in range(2_000)]
+    (tmp_path / "rows.csv").write_text("\n".join([names, *lines]))
+    job = tmp_path / "first.toml"
+    job.write_text(draft(look_at(str(tmp_path / "rows.csv")), "first"))
+    assert problems_of(job) == []
+    queries = tomllib.loads(job.read_text())["queries"].values()
+    over = [query.get("time", query["window"].get("count")) for query in queries]
+    assert over == ["epoch" if "epoch" in names else 200] * 2
+    assert "epoch" not in {query.get("item") for query in queries}
+
+
 def test_columns_that_the_files_lack(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": [1], "id": ["a"]}), tmp_path / "rows.parquet")
     job = tmp_path / "job.toml"
