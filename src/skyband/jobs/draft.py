@@ -117,8 +117,8 @@ def _over(look: Look) -> str:
     """The time column and the window; without a time, a window over the last rows."""
     if look.time is None:
         told = "# no time was found; with one: time = ..., window = { size = ... }"
-        size = max(min((look.rows or 1_000_000) // 10, 100_000), 1)
-        return f"window = {{ count = {size}, slide = {max(size // 10, 1)} }}   {told}\n"
+        count = max(min((look.rows or 1_000_000) // 10, 100_000), 1)
+        return f"window = {{ count = {count}, slide = {max(count // 10, 1)} }}   {told}\n"
     size, slide = _window(look, look.time)
     window = f"window = {{ size = {size}, slide = {slide} }}\n"
     return f"time = {_quoted(look.time)}\n{window}"
