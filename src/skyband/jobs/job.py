@@ -10,7 +10,14 @@ from skyband.engine.explain import sharing_of
 from skyband.jobs.checks import read_by_workers
 from skyband.query import Query
 from skyband.spark.plan import buckets_of
-from skyband.window import CountWindow, DecayWindow, LandmarkWindow, SideWindows, Window
+from skyband.window import (
+    CountWindow,
+    DecayWindow,
+    LandmarkWindow,
+    SideWindows,
+    TimeWindow,
+    Window,
+)
 
 __all__ = ["Job", "Section", "explain"]
 
@@ -105,7 +112,8 @@ def _over(window: Window) -> str:
     if isinstance(window, CountWindow):
         return f"the last {window.size} rows every {window.slide or window.size}"
     each = next(iter(window.values())) if isinstance(window, SideWindows) else window
-    every = f"every {each.slide or each.size}, lateness {each.lateness}"
+    slide = each.slide or each.size if isinstance(each, TimeWindow) else each.slide
+    every = f"every {slide}, lateness {each.lateness}"
     if isinstance(window, SideWindows):
         sizes = " and ".join(f"{name} {side.size}" for name, side in window.items())
         return f"windows {sizes} {every}"
