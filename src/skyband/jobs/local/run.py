@@ -72,7 +72,7 @@ class Progress:
         answers = {name: answer.table for name, answer in self.newest.items()}
         return Report(
             self.batches - 1,
-            self.rows,
+            self.rows + self.unread,
             rate,
             late=self.late,
             bad=self.bad + self.unread,
