@@ -257,6 +257,7 @@ window = { size = "1 minute" }
 
 LACKS = 'kind = "files"\npath = "lacks.csv"'
 RECORDS = 'servers = "x:1"\ntopic = "t"\nschema = "ts bigint, id string, n int"'
+AVRO = 'servers = "x:1"\ntopic = "t"\nformat = "avro"\navro_schema = "row.avsc"'
 LINES = 'host = "x"\nport = 1\nschema = "ts timestamp, id string, n string"'
 
 
@@ -270,6 +271,8 @@ LINES = 'host = "x"\nport = 1\nschema = "ts timestamp, id string, n string"'
         (f'kind = "socket"\n{LINES}', "score =", "score column 'n' has type string"),
         ('kind = "rate"\ncolumns = { n = "value" }', "id =", "column 'id' is missing"),
         ('kind = "rate"\ncolumns = { n = "date(value)" }', "[source]", "A local job computes"),
+        ('kind = "rate"\ncolumns = { n = "size" }', "[source]", "column 'size' of the expression"),
+        (f'kind = "kafka"\n{AVRO}', "format", "format 'avro' cannot be read by a local job"),
         (LACKS, "[queries", "column 'n' is missing; the columns are: ts, id"),
         (f'{LACKS}\nschema = "n int"', "schema", "schema is for Spark's readers"),
         (f'{LACKS}\nformat = "orc"', "format", "format 'orc' cannot be read by a local job"),
@@ -279,6 +282,7 @@ def test_sources_that_a_local_job_cannot_read(
     tmp_path: Path, source: str, line: str, said: str
 ) -> None:
     (tmp_path / "lacks.csv").write_text("ts,id\n2026-01-05T10:00:00,a\n")
+    (tmp_path / "row.avsc").write_text('{"type": "record", "name": "row", "fields": []}')
     text = f'name = "x"\nengine = "local"\ncheckpoint = "state"\n[source]\n{source}{QUERY}'
     job = tmp_path / "job.toml"
     job.write_text(text)

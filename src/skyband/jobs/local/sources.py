@@ -46,6 +46,8 @@ def check_source(name: str, section: Section, serving: bool) -> None:
         if not serving:
             raise _served(where)
     Chosen(where, section["columns"])
+    if section.kind != "files":
+        known_columns(name, section)  # the columns that it chooses have to be there
 
 
 def known_columns(name: str, section: Section) -> pa.Schema | None:
@@ -60,8 +62,10 @@ def known_columns(name: str, section: Section) -> pa.Schema | None:
         found = Rate(where, section).schema
     elif section["format"] == "text":
         found = pa.schema([("value", pa.string())])
+    elif section["format"] in (None, "json"):
+        found = arrow_schema(where, section["schema"] or "")
     else:
-        found = arrow_schema(where, section["schema"])
+        return None
     return None if found is None else Chosen(where, section["columns"]).of_schema(found)
 
 
