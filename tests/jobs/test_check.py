@@ -1,20 +1,18 @@
-"""``skyband check`` says everything that is wrong with a job file; ``init`` drafts one."""
+"""``skyband check`` says everything that is wrong with a job file."""
 
 from __future__ import annotations
 
-import json
-import tomllib
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skyband.jobs import problems_of
-from skyband.jobs.draft import draft, look_at
+import skyband as sb
+from skyband.jobs import check_ready, explain, load_job, problems_of
 from skyband.jobs.lines import Lines
 from support import command_line
-from support.local_jobs import rows, written
 
 FAULTY = """\
 name = " "                                           # 1 empty
@@ -220,45 +218,6 @@ every = "1 s"
     assert "every and once" in found[5][1]
 
 
-def test_a_first_job_takes_a_minute(tmp_path: Path) -> None:
-    """``init`` drafts a job that runs as it is."""
-    from typer.testing import CliRunner
-
-    from skyband.cli.app import app
-
-    tables = rows(2)
-    times = [pa.array(t["ts"].to_numpy() * 1_000_000, pa.timestamp("us")) for t in tables]
-    written(tmp_path, [t.set_column(0, "ts", s) for t, s in zip(tables, times, strict=True)])
-    file = tmp_path / "first.toml"
-    made = CliRunner().invoke(app, ["init", str(tmp_path / "in"), "-o", str(file)])
-    assert made.exit_code == 0, made.output
-    text = file.read_text()
-    assert 'path = "in"' in text
-    assert "2 files, 800 rows" in text
-    assert 'score = "bytes"' in text
-    assert CliRunner().invoke(app, ["check", str(file)]).output.endswith("first.toml is fine\n")
-    again = CliRunner().invoke(app, ["init", str(tmp_path / "in"), "-o", str(file)])
-    assert again.exit_code == 2
-    ran = CliRunner().invoke(app, ["pipeline", str(file)])
-    assert ran.exit_code == 0, ran.output
-    answers = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
-    assert {row["query"] for row in answers} == {"best", "frequent"}
-
-
-def test_a_draft_of_text_files_with_awkward_names(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('when,"the ""host""",bytes\n2026-01-05T10:00:00,x,5\n')
-    (tmp_path / "b.csv").write_text('when,"the ""host""",bytes\n2026-01-05T11:00:00,y,7\n\n')
-    look = look_at(str(tmp_path))
-    assert look.rows == 2
-    told = tomllib.loads(draft(look, 'my "first" job'))
-    assert told["name"] == 'my "first" job'
-    assert told["queries"]["best"]["id"] == 'the "host"'
-    (tmp_path / "lines").mkdir()
-    (tmp_path / "lines" / "a.jsonl").write_text('{"ts": 1, "id": "a", "n": 2}\n' * 3)
-    look = look_at(str(tmp_path / "lines"))
-    assert (look.rows, look.time, look.id, look.score) == (3, "ts", "id", "n")
-
-
 def test_columns_that_the_files_lack(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": [1], "id": ["a"]}), tmp_path / "rows.parquet")
     job = tmp_path / "job.toml"
@@ -283,3 +242,82 @@ sink = { kind = "console" }
     assert problems_of(job, "spark") == []  # it may find more columns
     job.write_text(text.replace("PATH", "later/*.parquet"))
     assert problems_of(job) == []  # there is nothing to look at yet
+
+
+QUERY = """
+[queries.best]
+kind = "TopK"
+k = 1
+score = "n"
+id = "id"
+time = "ts"
+window = { size = "1 minute" }
+"""
+
+
+LACKS = 'kind = "files"\npath = "lacks.csv"'
+RECORDS = 'servers = "x:1"\ntopic = "t"\nschema = "ts bigint, id string, n int"'
+AVRO = 'servers = "x:1"\ntopic = "t"\nformat = "avro"\navro_schema = "row.avsc"'
+LINES = 'host = "x"\nport = 1\nschema = "ts timestamp, id string, n string"'
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "said"),
+    [
+        ('kind = "http"\nschema = "ts timestamp, id int"', "[queries", "column 'n' is missing"),
+        ('kind = "http"\nschema = "ts time, id int"', "schema =", "ts has the type 'time'"),
+        (f'kind = "kafka"\n{RECORDS}', "time =", "time column 'ts' holds integers"),
+        (f'kind = "kafka"\n{RECORDS}\nstarting = "now"', "starting", "earliest or latest"),
+        (f'kind = "socket"\n{LINES}', "score =", "score column 'n' has type string"),
+        ('kind = "rate"\ncolumns = { n = "value" }', "id =", "column 'id' is missing"),
+        ('kind = "rate"\ncolumns = { n = "date(value)" }', "[source]", "A local job computes"),
+        ('kind = "rate"\ncolumns = { n = "size" }', "[source]", "column 'size' of the expression"),
+        (f'kind = "kafka"\n{AVRO}', "format", "format 'avro' cannot be read by a local job"),
+        (LACKS, "[queries", "column 'n' is missing; the columns are: ts, id"),
+        (f'{LACKS}\nschema = "n int"', "schema", "schema is for Spark's readers"),
+        (f'{LACKS}\nformat = "orc"', "format", "format 'orc' cannot be read by a local job"),
+    ],
+)
+def test_sources_that_a_local_job_cannot_read(
+    tmp_path: Path, source: str, line: str, said: str
+) -> None:
+    (tmp_path / "lacks.csv").write_text("ts,id\n2026-01-05T10:00:00,a\n")
+    (tmp_path / "row.avsc").write_text('{"type": "record", "name": "row", "fields": []}')
+    text = f'name = "x"\nengine = "local"\ncheckpoint = "state"\n[source]\n{source}{QUERY}'
+    job = tmp_path / "job.toml"
+    job.write_text(text)
+    found = next(each for each in problems_of(job) if said in each.text)
+    assert text.splitlines()[found.line - 1].startswith(line)
+    with pytest.raises(sb.SkybandError, match=re.escape(said)):
+        check_ready(load_job(job), serving=True)
+
+
+def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    job = tmp_path / "job.toml"
+    rest = '[source]\nkind = "files"\npath = "in"' + QUERY
+    job.write_text(
+        f'name = "x"\nengine = "local"\ncheckpoint = "file/state"\n{rest}'
+        'sink = { kind = "files", path = "file" }\n'
+    )
+    found = [(each.line, each.text) for each in problems_of(job)]
+    assert [line for line, _ in found] == [3, 14], found
+    assert all("is a file; give a folder" in text for _, text in found), found
+
+
+def test_rows_from_a_server_need_the_server(tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    schema = '[source]\nkind = "http"\nschema = "ts timestamp, id string, n int"'
+    job.write_text(f'name = "x"\nengine = "local"\ncheckpoint = "state"\n{schema}{QUERY}')
+    assert problems_of(job) == []
+    check_ready(load_job(job), serving=True)
+    with pytest.raises(sb.QueryError, match="use skyband serve"):
+        check_ready(load_job(job))
+
+
+def test_a_count_window_is_explained(tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    rest = '[source]\nkind = "files"\npath = "in"' + QUERY
+    counted = rest.replace('size = "1 minute"', "count = 100, slide = 10")
+    job.write_text(f'name = "x"\nengine = "local"\ncheckpoint = "state"\n{counted}')
+    assert "the last 100 rows every 10" in explain(load_job(job))

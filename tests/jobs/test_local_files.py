@@ -106,3 +106,22 @@ def test_row_groups_are_not_cut_to_fill_up_batches(tmp_path: Path) -> None:
     found = source.take(source.first, last=True)
     assert found is not None
     assert found[0].num_rows == 20
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("ts,id,x\n1,a,5\n", "ts,id,x\n2,b,7.5\n", "a.csv and b.csv do not fit together"),
+        ("ts,id,x,x\n1,a,5,6\n", "ts,id,x,x\n2,b,7,8\n", "a.csv and b.csv do not fit together"),
+        ("ts,id,x,x\n1,a,5,6\n", None, "column 'x' occurs twice"),
+    ],
+)
+def test_columns_that_do_not_fit_are_an_error_of_ours(
+    tmp_path: Path, first: str, second: str | None, said: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text(first)
+    if second is not None:
+        (tmp_path / "in" / "b.csv").write_text(second)
+    with pytest.raises(sb.SchemaError, match=said):
+        run_local(job(tmp_path))

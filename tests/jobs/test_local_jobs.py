@@ -108,6 +108,20 @@ def test_changes_and_dead_letters(tmp_path: Path) -> None:
         run_job(parse_job(strict))
 
 
+def test_late_and_bad_rows_are_told(tmp_path: Path) -> None:
+    """Counts are those since the job was started."""
+    first = {"ts": [1, 9], "flow": [1, 2], "bytes": [1, 2]}
+    later = {"ts": [0, 10], "flow": [3, 4], "bytes": [3, None]}
+    told = job(tmp_path, trigger={"once": True})
+    told["queries"] = {"best": told["queries"]["busiest"] | {"window": {"size": 2}}}
+    for name, counts in ((first, (2, 0, 0)), (later, (2, 1, 1)), (later, (2, 1, 1))):
+        number = len(list((tmp_path / "in").glob("*")))
+        written(tmp_path, [pa.table(name)], number)
+        report = run_local(parse_job(told)).report()
+        assert (report.rows, report.late, report.bad) == counts
+        assert report.state_bytes
+
+
 def test_several_sources(tmp_path: Path) -> None:
     left, right = ({"ts": [0, 5, 11, 31], "stock": list("xyxy")} for _ in range(2))
     pq.write_table(pa.table(left | {"price": [3.0, 2.0, 1.0, 2.5]}), tmp_path / "l.parquet")

@@ -80,6 +80,28 @@ class TestWebhook:
         assert [row for each in lost for row in each["rows"]] == wanted(tmp_path, "busiest")
 
 
+@pytest.mark.parametrize("most", [None, 3])
+def test_the_console_shows_every_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], most: int | None
+) -> None:
+    """All rows of all windows, unless the job limits the rows of a batch."""
+    written(tmp_path, rows(1))
+    told = job(tmp_path)
+    told["queries"] = {"busiest": told["queries"]["busiest"]}
+    limit = {} if most is None else {"rows": most}
+    told["queries"]["busiest"]["sink"] = {"kind": "console", **limit}
+    run_job(parse_job(told))
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {(row.pop("job"), row.pop("query")) for row in shown} == {("network", "busiest")}
+    answers = wanted(tmp_path, "busiest")
+    if most is None:
+        assert len(answers) > 20
+        assert shown == answers
+    else:
+        assert shown[:most] == answers[:most]
+        assert len(shown) < len(answers)
+
+
 def test_a_sink_may_ask_for_what_enters_or_leaves(tmp_path: Path) -> None:
     made = rows(1)
     written(tmp_path, made)

@@ -191,3 +191,20 @@ def test_a_new_row_gets_a_colour_that_no_other_has(chromium: Any, tmp_path: Path
         )
         assert len(set(dots)) == 2
         page.close()
+
+
+def test_a_tall_page_of_medium_width(chromium: Any, tmp_path: Path) -> None:
+    """The title is not cut to make room for the tools, and cards follow one another closely."""
+    service = Service(BOARD, {"": arrow_schema("", SCHEMA)}, tmp_path)
+    with served.serving(service, title="the whole network") as client:
+        client.post(rows(0, a=5_000, b=400))
+        client.post(rows(2, a=1))
+        page = chromium.new_page(viewport={"width": 800, "height": 2_400})
+        page.goto(f"http://127.0.0.1:{client.port}/")
+        cards = page.locator("section.card")
+        cards.nth(1).locator("tbody tr").first.wait_for(timeout=20_000)
+        cut = page.locator("h1").evaluate("(title) => title.scrollWidth > title.clientWidth")
+        assert not cut
+        first, second = (cards.nth(i).bounding_box() for i in range(2))
+        assert 0 < second["y"] - (first["y"] + first["height"]) < 30
+        page.close()

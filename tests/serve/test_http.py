@@ -247,6 +247,16 @@ def test_when_the_engine_is_behind_requests_are_sent_away(tmp_path: Path) -> Non
         assert client.post(served.rows(5, 1)).status == 200
 
 
+def test_integer_times_are_not_told_as_seconds(tmp_path: Path) -> None:
+    query = sb.TopK(k=1, score="n", time="turn", window=sb.TimeWindow(2))
+    service = Service({"best": query}, {"": arrow_schema("", "turn bigint, n int")}, tmp_path)
+    with served.serving(service) as client:
+        assert client.post(b'{"turn": 5, "n": 1}\n').json == {"rows": 1}
+        text = client.get("/metrics").body.decode()
+        assert 'source_rows_total{source="rows"} 1\n' in text
+        assert not [line for line in text.splitlines() if "_seconds" in line and line[0] != "#"]
+
+
 def test_metrics_and_health(client: served.Client) -> None:
     from skyband.serve.metrics import NAMES
 

@@ -168,3 +168,26 @@ def test_too_large_a_body_is_refused_before_it_comes(tmp_path: Path, taken: list
                 assert reply(line)[0] == wanted
         assert client.post(b"", source="nobody").status == 404
     assert not taken
+
+
+def test_a_sender_of_too_much_gets_the_reply(tmp_path: Path) -> None:
+    """Most clients read a reply only when they have sent everything, so the rest is read too."""
+    limits = Limits(body_bytes=LARGE)
+    body = b" " * (24 << 20)  # more than the buffers of a connection hold
+    service = served.new_service(tmp_path, limits=limits)
+    with served.serving(service, token="sesame") as client:
+        own = {"authorization": "Bearer sesame"}
+        assert client.post(body, **own).status == 413
+        assert client.post(body).status == 401
+        assert client.post(body, **own, origin="http://evil.example").status == 403
+        assert service.status.rows[""] == 0
+
+
+def test_a_sender_that_asks_first_is_refused_at_once(tmp_path: Path) -> None:
+    service = served.new_service(tmp_path, limits=Limits(body_bytes=LARGE))
+    with (
+        served.serving(service) as client,
+        socket.create_connection(("127.0.0.1", client.port), timeout=20) as line,
+    ):
+        line.sendall(head(2 * LARGE, "Expect: 100-continue"))
+        assert reply(line)[0] == 413

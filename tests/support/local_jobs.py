@@ -33,9 +33,9 @@ def rows(hours: int, each: int = 400, seed: int = 5) -> list[pa.Table]:
     ]
 
 
-def written(folder: Path, tables: list[pa.Table]) -> Path:
+def written(folder: Path, tables: list[pa.Table], first: int = 0) -> Path:
     (folder / "in").mkdir(exist_ok=True)
-    for i, table in enumerate(tables):
+    for i, table in enumerate(tables, first):
         pq.write_table(table, folder / "in" / f"{i:03}.parquet")
     return folder / "in"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.cli.serving import demo_board, demo_stream
-from skyband.serve.feeds import Feed
+from skyband.serve.feeds import Feed, Taken
 from skyband.serve.service import Service
 from support import browser, served
 
@@ -27,7 +27,7 @@ def main(folder: Path) -> None:
     first = next(stream)
     with tempfile.TemporaryDirectory() as state, browser.browsing() as chromium:
         service = Service(demo_board(), {"": first.schema}, Path(state))
-        feed = Feed(service, "", ((table, None) for table in stream))
+        feed = Feed(service, "", map(Taken, stream))
         with served.serving(service, title="demo") as client:
             feed.start()
             for name, look in LOOKS.items():

@@ -105,7 +105,7 @@ def _lines(
                 schema = table.schema
                 names = reading.needed(schema)
         more = _next(source)
-    if kept.strip():
+    if kept.strip() or (header and schema is None):  # a header alone tells the columns, too
         yield sound(parse(header + kept, schema, names))
 
 

@@ -23,7 +23,7 @@ _MOST_COUNTED = 64 << 20
 """Bytes of text files whose lines are counted."""
 _SCORES = ("score", "value", "bytes", "amount", "price", "size", "count", "total", "magnitude")
 _IDS = ("id", "user", "item", "key", "name", "host", "flow", "station", "player", "symbol")
-_TIMES = ("ts", "time", "timestamp", "event_time", "date", "at", "when", "created")
+_TIMES = ("ts", "time", "timestamp", "event_time", "date", "at", "when", "created", "epoch")
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,6 @@ def draft(look: Look, name: str) -> str:
     shown = "\n".join(f"#   {field.name:<24} {field.type}" for field in look.schema)
     rows = "" if look.rows is None else f", {look.rows:,} rows"
     count = f"{look.files} file{'s' if look.files != 1 else ''}{rows}"
-    missing = 'time = "?"                       # no time was found: name a column that has it\n'
-    time = missing if look.time is None else f"time = {_quoted(look.time)}\n"
-    size, slide = _window(look)
     return f"""\
 # A job for Skyband, drafted from {look.path}: {count}, with the columns
 {shown}
@@ -88,32 +85,43 @@ kind = "files"                   # new files are read as they appear
 path = {_quoted(look.path)}
 
 [queries.best]                   # the rows with the greatest score
-{_best(look, time, size, slide)}
+{_best(look)}
 [queries.frequent]               # the most frequent items
-{_frequent(look, time, size, slide)}
+{_frequent(look)}
 [trigger]
 once = true                      # read all there is and stop; leave it out to wait for more
 close = true                     # answer the last windows at the end
 """
 
 
-def _best(look: Look, time: str, size: str, slide: str) -> str:
+def _best(look: Look) -> str:
     column = "" if look.id is None else f"id = {_quoted(look.id)}\n"
     score = _quoted(look.score or "?")
     mark = "" if look.score else "                    # no column of numbers was found: name one"
     return (
-        f'kind = "TopK"\nk = 10\nscore = {score}{mark}\n{column}{time}'
-        f"window = {{ size = {size}, slide = {slide} }}\n"
+        f'kind = "TopK"\nk = 10\nscore = {score}{mark}\n{column}{_over(look)}'
         'sink = { kind = "console" }     # or files, postgres, kafka, http\n'
     )
 
 
-def _frequent(look: Look, time: str, size: str, slide: str) -> str:
+def _frequent(look: Look) -> str:
+    names = [name for name in look.schema.names if name != look.time]
+    item = look.id or look.score or (names or look.schema.names)[0]
     return (
-        f'kind = "HeavyHitters"\nk = 10\nitem = {_quoted(look.id or look.schema.names[0])}\n{time}'
-        f"window = {{ size = {size}, slide = {slide} }}\n"
+        f'kind = "HeavyHitters"\nk = 10\nitem = {_quoted(item)}\n{_over(look)}'
         'sink = { kind = "console" }\n'
     )
+
+
+def _over(look: Look) -> str:
+    """The time column and the window; without a time, a window over the last rows."""
+    if look.time is None:
+        told = "# no time was found; with one: time = ..., window = { size = ... }"
+        count = max(min((look.rows or 1_000_000) // 10, 100_000), 1)
+        return f"window = {{ count = {count}, slide = {max(count // 10, 1)} }}   {told}\n"
+    size, slide = _window(look, look.time)
+    window = f"window = {{ size = {size}, slide = {slide} }}\n"
+    return f"time = {_quoted(look.time)}\n{window}"
 
 
 def _quoted(text: str) -> str:
@@ -152,11 +160,11 @@ def _counting(sample: pa.Table) -> str | None:
     return None
 
 
-def _window(look: Look) -> tuple[str, str]:
+def _window(look: Look, time: str) -> tuple[str, str]:
     """A size and a slide that show some windows of the source."""
-    if look.time is None or not _is_time(look.schema.field(look.time).type):
+    if not _is_time(look.schema.field(time).type):
         return "1000", "100"
-    times = look.sample[look.time].cast(pa.timestamp("us", tz=None), safe=False)
+    times = look.sample[time].cast(pa.timestamp("us", tz=None), safe=False)
     span = pa.compute.min_max(times.cast(pa.int64())).as_py()
     seconds = ((span["max"] or 0) - (span["min"] or 0)) / 1e6
     if look.rows is not None and look.sample.num_rows:

@@ -10,7 +10,14 @@ from skyband.engine.explain import sharing_of
 from skyband.jobs.checks import read_by_workers
 from skyband.query import Query
 from skyband.spark.plan import buckets_of
-from skyband.window import CountWindow, DecayWindow, LandmarkWindow, SideWindows, TimeWindow
+from skyband.window import (
+    CountWindow,
+    DecayWindow,
+    LandmarkWindow,
+    SideWindows,
+    TimeWindow,
+    Window,
+)
 
 __all__ = ["Job", "Section", "explain"]
 
@@ -101,17 +108,21 @@ def explain(job: Job) -> str:
     return "\n".join(lines)
 
 
-def _over(window: TimeWindow | DecayWindow | LandmarkWindow | SideWindows) -> str:
+def _over(window: Window) -> str:
+    if isinstance(window, CountWindow):
+        return f"the last {window.size} rows every {window.slide or window.size}"
+    each = next(iter(window.values())) if isinstance(window, SideWindows) else window
+    slide = each.slide or each.size if isinstance(each, TimeWindow) else each.slide
+    every = f"every {slide}, lateness {each.lateness}"
     if isinstance(window, SideWindows):
-        sizes = " and ".join(f"{name} {each.size}" for name, each in window.items())
-        each = next(iter(window.values()))
-        return f"windows {sizes} every {each.slide or each.size}"
+        sizes = " and ".join(f"{name} {side.size}" for name, side in window.items())
+        return f"windows {sizes} {every}"
     if isinstance(window, DecayWindow):
-        return f"half-life {window.half_life} every {window.slide}"
+        return f"half-life {window.half_life} {every}"
     if isinstance(window, LandmarkWindow):
         since = "the first row" if window.since is None else window.since
-        return f"since {since} every {window.slide}"
-    return f"window {window.size} every {window.slide or window.size}"
+        return f"since {since} {every}"
+    return f"window {window.size} {every}"
 
 
 def _shards(job: Job) -> str:
@@ -123,12 +134,9 @@ def _shards(job: Job) -> str:
 
 def _explain_query(job: Job, name: str, shards: str) -> list[str]:
     query, window = job.queries[name], job.queries[name].window
-    assert not isinstance(window, CountWindow)
-    any_side = next(iter(window.values())) if isinstance(window, SideWindows) else window
     lines = [
         f"  query  {query.kind} by {query.algorithm or 'the algorithm that measures best'}, "
-        f"{_over(window)}, lateness {any_side.lateness}"
-        + (f", by {', '.join(query.groups)}" if query.groups else ""),
+        f"{_over(window)}" + (f", by {', '.join(query.groups)}" if query.groups else ""),
         f"  panes  {window.panes.per_window} per window, {window.panes.per_slide} per slide; "
         f"summaries are made where the rows are",
     ]

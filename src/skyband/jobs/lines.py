@@ -28,7 +28,7 @@ class Lines:
         for path, line in self.places.items():
             key = path[len(prefix) :]
             plain = path.startswith(prefix) and "." not in key
-            if plain and (f"'{key}'" in said or f" {key} " in said):
+            if plain and any(word in said for word in (f"'{key}'", f" {key} ", f" {key}: ")):
                 return line
         while table and table not in self.places:
             table = table.rpartition(".")[0]

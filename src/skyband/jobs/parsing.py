@@ -184,7 +184,7 @@ class _Parsing:
             table = "query" if job.alone else f"queries.{name}"
             checks.append((table, partial(check_query, job, name)))
         if ready and job.engine in (None, *ENGINES):
-            checks += ready_checks(job)
+            checks += ready_checks(job, serving=True)
         for table, check in checks:
             self.attempt(table, check)
 

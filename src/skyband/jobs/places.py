@@ -18,6 +18,7 @@ __all__ = [
     "check_avro",
     "check_dsn",
     "check_folder",
+    "check_local",
     "check_table",
     "check_url",
     "client_options",
@@ -39,8 +40,20 @@ def folder_of(where: str, path: str) -> tuple[Any, str]:
     return system, folder
 
 
+def check_local(what: str, folder: str) -> None:
+    """Raise EngineError for a folder on this machine that cannot be made or written to."""
+    path = Path(folder).absolute()
+    there = next(each for each in (path, *path.parents) if each.exists())
+    if not there.is_dir():
+        raise EngineError(f"{what} {folder!r}: {str(there)!r} is a file; give a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise EngineError(f"{what} {folder!r}: nothing may be written to {str(there)!r}")
+
+
 def check_folder(where: str, system: Any, folder: str) -> None:
-    """Raise EngineError for a folder in which Spark would ignore the files we write."""
+    """Raise EngineError for a folder that cannot be used, or where Spark would ignore our files."""
+    if isinstance(system, pa.fs.LocalFileSystem):
+        check_local(f"{where} path", folder)
     metadata = system.get_file_info(f"{folder}/_spark_metadata")
     if metadata.type != pa.fs.FileType.NotFound:
         raise EngineError(

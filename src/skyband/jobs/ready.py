@@ -5,39 +5,50 @@ from __future__ import annotations
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from skyband.errors import QueryError, SkybandError
 from skyband.jobs.checks import Check, read_by_workers, sink_table
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Job, Section
-from skyband.jobs.places import check_folder, dsn_of, folder_of, require_psycopg
+from skyband.jobs.local.sources import check_source, known_columns
+from skyband.jobs.places import check_folder, check_local, dsn_of, folder_of, require_psycopg
 from skyband.query.base import Query
 from skyband.spark.text_types import check_types
 
 __all__ = ["check_ready", "ready_checks"]
 
 
-def check_ready(job: Job) -> None:
-    """Raise if this machine or the job's engine lacks something that a valid job needs."""
-    for _, check in ready_checks(job):
+def check_ready(job: Job, serving: bool = False) -> None:
+    """Raise if this machine or the job's engine lacks something that a valid job needs.
+
+    ``serving`` tells that a server takes rows for the job.
+    """
+    for _, check in ready_checks(job, serving):
         check()
 
 
-def ready_checks(job: Job) -> list[Check]:
+def ready_checks(job: Job, serving: bool = False) -> list[Check]:
     """The checks of ``check_ready``, each with the table that it is about."""
-    checks: list[Check] = [] if job.engine == "local" else _spark_checks(job)
+    checks = _local_checks(job, serving) if job.engine == "local" else _spark_checks(job)
     for name, query in job.queries.items():
         table = "query" if job.alone else f"queries.{name}"
         checks.append((table, partial(_check_algorithm, query)))
-        if job.engine == "local":  # Spark may find more columns, in the names of folders
-            checks.append((table, partial(_check_columns, job, query)))
+        checks.append((table, partial(_check_columns, job, query)))
     sinks = {sink_table(job, name): sink for name, sink in job.sinks.items()}
     if job.dead_letters is not None:
         sinks["dead_letters"] = job.dead_letters
     for table, sink in sinks.items():
         checks.append((table, partial(_check_writable, f"[{table}]", sink)))
     return checks
+
+
+def _local_checks(job: Job, serving: bool) -> list[Check]:
+    """Checks of what a job in this process needs."""
+    found: list[Check] = [("", partial(check_local, "checkpoint", job.checkpoint))]
+    return found + [
+        (f"sources.{name}" if name else "source", partial(check_source, name, source, serving))
+        for name, source in job.sources.items()
+    ]
 
 
 def _check_algorithm(query: Query) -> None:
@@ -47,29 +58,24 @@ def _check_algorithm(query: Query) -> None:
 
 
 def _check_columns(job: Job, query: Query) -> None:
-    """Raise SchemaError if a query cannot read the columns of Parquet files that are there."""
+    """Raise SchemaError if a query cannot read the columns that its sources are known to have."""
     from skyband.engine.intake import Intake
     from skyband.engine.session import make_synopsis
 
     for name, source in job.sources.items():
-        schema = _parquet_schema(source)
+        schema = _columns(job, name, source)
         if schema is not None and (not name or name in query.sources):
             Intake(query, make_synopsis(query)).bind(name, schema)
 
 
-def _parquet_schema(source: Section) -> pa.Schema | None:
-    """The columns of the first of a source's files; None if only reading the source can tell."""
-    from skyband.embedded.sources import paths_of
-
-    if source.kind != "files" or source["columns"] or "://" in source["path"]:
-        return None
-    if source["format"] not in (None, "parquet"):
-        return None
+def _columns(job: Job, name: str, source: Section) -> pa.Schema | None:
+    """The columns of a source; None if only reading the source can tell, or if it is refused."""
+    if job.engine != "local" and (source.kind == "files" or not read_by_workers(source)):
+        return None  # Spark may find more columns, in the names of folders or by SQL
     try:
-        first = paths_of(source["path"])[0]
-        return pq.read_schema(first) if first.suffix.lower() == ".parquet" else None
-    except (SkybandError, OSError, pa.ArrowException, IndexError):
-        return None  # files may come later
+        return known_columns(name, source)
+    except (SkybandError, OSError):
+        return None  # another check tells, or files may come later
 
 
 def _check_writable(where: str, sink: Section) -> None:

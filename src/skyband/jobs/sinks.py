@@ -1,4 +1,4 @@
-"""Sinks of a job; this module writes files.
+"""Sinks of a job; this module writes files, and to the console.
 
 | sink     | how                                                            | guarantee        |
 |----------|----------------------------------------------------------------|------------------|
@@ -8,12 +8,13 @@
 | kafka    | locally a transaction that holds the batch's number            | each window once |
 | kafka    | on Spark its own writer                                        | at least once    |
 | http     | a message per window, repeated until it is accepted            | at least once    |
-| console  | the rows as text                                               | at least once    |
+| console  | the rows as JSON lines                                         | at least once    |
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -32,7 +33,7 @@ from skyband.jobs.postgres import Postgres
 from skyband.jobs.rows import Sink, SinkRows
 from skyband.jobs.webhook import Webhook
 
-__all__ = ["Files", "make_sink"]
+__all__ = ["Console", "Files", "make_sink"]
 
 
 def make_sink(
@@ -45,11 +46,36 @@ def make_sink(
         return Files(where, section["path"], query, section["format"] or form)
     if section.kind == "http":
         return Webhook(where, section, job, query)
+    if section.kind == "console":
+        return Console(where, job, query, section["rows"])
     if local:
         from skyband.jobs.local import sinks
     else:
         from skyband.jobs import spark_sinks as sinks  # type: ignore[no-redef]
     return sinks.make_sink(section, where, query)
+
+
+class Console:
+    """Standard output, as JSON lines; at least once. ``most`` limits the rows of a batch."""
+
+    def __init__(self, where: str, job: str, query: str, most: int | None) -> None:
+        self.where = where
+        self.named = {"job": job, "query": query}
+        self.most = most
+
+    def open(self, run: str) -> None:
+        """Nothing to prepare."""
+
+    def write(self, batch: int, rows: SinkRows) -> None:
+        """Show the rows of a batch."""
+        left = self.most
+        for table in rows.tables():
+            shown = table if left is None else table.slice(0, left)
+            for row in shown.to_pylist():
+                sys.stdout.write(json_text({**self.named, **row}) + "\n")
+            left = None if left is None else left - shown.num_rows
+        if rows:
+            sys.stdout.flush()
 
 
 # Files --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Sinks that only Spark can write to: its Kafka writer, its tables and its console."""
+"""Sinks that only Spark can write to: its Kafka writer and its tables."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from skyband.jobs.batches import SparkRows
 from skyband.jobs.job import Section
 from skyband.jobs.table import Table
 
-__all__ = ["Console", "Kafka", "make_sink"]
+__all__ = ["Kafka", "make_sink"]
 
 
-def make_sink(section: Section, where: str, query: str) -> Console | Kafka | Table:
+def make_sink(section: Section, where: str, query: str) -> Kafka | Table:
     """A sink of a kind that is written by Spark."""
     if section.kind == "table":
         return Table(where, section, query)
-    if section.kind == "kafka":
-        return Kafka(where, section)
-    return Console(where, section["rows"] or 20)
+    return Kafka(where, section)
 
 
 class Kafka:
@@ -41,19 +39,3 @@ class Kafka:
         writer = writer.options(**(self.section["options"] or {}))
         writer = writer.option("kafka.bootstrap.servers", self.section["servers"])
         writer.option("topic", self.section["topic"]).save()
-
-
-class Console:
-    """Standard output; at least once."""
-
-    def __init__(self, where: str, most: int) -> None:
-        self.where = where
-        self.most = most
-
-    def open(self, run: str) -> None:
-        """Nothing to prepare."""
-
-    def write(self, batch: int, rows: SparkRows) -> None:
-        """Show the rows of a batch."""
-        if rows:
-            rows.frame().show(self.most, truncate=False)

@@ -7,6 +7,7 @@ that was rebound to our address is refused) and an Origin header, if any, must b
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -15,6 +16,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
@@ -26,6 +28,8 @@ COOKIE = "skyband_session"
 SESSION_SECONDS = 7 * 24 * 3600
 _OPEN = ("/", "/healthz", "/api/session")
 """Paths that need no token: they show nothing of the board."""
+_REST_BYTES, _REST_SECONDS, _SILENT_SECONDS = 1 << 30, 30.0, 1.0
+"""What is still read of a request that was refused, for how long, and with what pauses."""
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
@@ -59,6 +63,23 @@ def check_host(host: str, token: str | None) -> None:
         )
 
 
+async def _let_finish(receive: Any) -> None:
+    """Read what a sender still sends, up to a limit, and drop it.
+
+    Most clients read the reply only when they have sent everything. If the connection were closed
+    before, they would report a broken connection instead of the reason.
+    """
+    left = _REST_BYTES
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_REST_SECONDS):
+            while left > 0:
+                async with asyncio.timeout(_SILENT_SECONDS):
+                    message = await receive()
+                if not message.get("more_body"):
+                    return
+                left -= len(message["body"])
+
+
 class Doors:
     """Wraps an ASGI application."""
 
@@ -81,13 +102,21 @@ class Doors:
                 await self.app(scope, receive, send)
             return
 
+        closing = False
+
         async def guarded(message: Any) -> None:
+            nonlocal closing
             if message["type"] == "http.response.start":
                 headers = [each for each in message["headers"] if each[0].lower() != b"server"]
                 names = {name.lower() for name, _ in headers}
                 if b"cache-control" not in names:
                     headers.append((b"cache-control", b"no-store"))
                 message = {**message, "headers": [*headers, *_HEADERS]}
+                closing = (b"connection", b"close") in headers
+            elif closing and not message.get("more_body"):
+                await send({**message, "more_body": True})
+                await _let_finish(receive)
+                message = {"type": "http.response.body"}
             await send(message)
 
         refusal = self._refusal(scope)
@@ -97,7 +126,7 @@ class Doors:
         status, reason = refusal
         body = json.dumps({"error": reason}).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        headers.append((b"connection", b"close"))  # what the request still sends is not read
+        headers.append((b"connection", b"close"))  # what the request still sends is not taken
         if status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
         await guarded({"type": "http.response.start", "status": status, "headers": headers})

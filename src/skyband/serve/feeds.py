@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,31 @@ from skyband.jobs.durable import write_whole
 from skyband.jobs.local.source import LocalSource
 from skyband.serve.service import Busy, Refused, Request, Service
 from skyband.serve.status import ROWS
+from skyband.spark.letters import LETTERS, refuse
 
-__all__ = ["Feed", "known_schema", "source_feed"]
+__all__ = ["Feed", "Taken", "known_schema", "source_feed"]
 
-Marked = tuple[pa.Table, Any]
-"""A batch, and how far the source has come with it."""
 _LOOK = 0.1
 """Seconds between looks at a source that has nothing new."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A batch of a source."""
+
+    table: pa.Table
+    mark: Any = None
+    """How far the source has come with it."""
+    unread: pa.Table = field(default_factory=LETTERS.empty_table)
+    """Letters for its records that could not be read."""
+    origin: Mapping[str, pa.Array] = field(default_factory=dict)
+    """Where each row came from."""
 
 
 class Feed:
     """A thread that hands batches to a service."""
 
-    def __init__(self, service: Service, source: str, batches: Iterator[Marked]) -> None:
+    def __init__(self, service: Service, source: str, batches: Iterator[Taken]) -> None:
         self.service, self.source, self.batches = service, source, batches
         self._stop = threading.Event()
         name = f"skyband-feed-{source}"
@@ -44,18 +57,28 @@ class Feed:
 
     def _run(self) -> None:
         try:
-            for table, mark in self.batches:
+            for taken in self.batches:
                 if self._stop.is_set():
                     return
-                if table.num_rows:
-                    self._hand_over(table, mark)
+                if taken.unread.num_rows and self.service.board.on_bad == "raise":
+                    refuse(taken.unread, taken.unread.num_rows)
+                if taken.table.num_rows or taken.unread.num_rows:
+                    self._hand_over(taken)
         except (SkybandError, Refused, OSError) as problem:
             self.service.status.troubles.append(f"source {self.source or ROWS} stopped: {problem}")
 
-    def _hand_over(self, table: pa.Table, mark: Any) -> None:
+    def _hand_over(self, taken: Taken) -> None:
+        size = taken.table.nbytes + taken.unread.nbytes
         while not self._stop.is_set():
             try:
-                request = Request(self.source, table, table.nbytes, mark=mark)
+                request = Request(
+                    self.source,
+                    taken.table,
+                    size,
+                    mark=taken.mark,
+                    unread=taken.unread,
+                    origin=taken.origin,
+                )
                 self.service.submit(request).result()
                 return
             except Busy:
@@ -64,17 +87,16 @@ class Feed:
                 return
 
 
-def source_feed(source: LocalSource, place: Any) -> Iterator[Marked]:
+def source_feed(source: LocalSource, place: Any) -> Iterator[Taken]:
     """The batches of a source of a local job, from a place on; an empty one while it waits."""
-    empty = pa.table({})
     while True:
         found = source.take(place, last=False)
         if found is None:
             time.sleep(_LOOK)
-            yield empty, place
+            yield Taken(pa.table({}), place)
         else:
-            _, place = found
-            yield found
+            table, place = found
+            yield Taken(table, place, source.unread(), source.origin())
 
 
 def known_schema(source: LocalSource, path: Path) -> pa.Schema:

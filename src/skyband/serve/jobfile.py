@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,12 +14,16 @@ from skyband.jobs import Job, load_job
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.durable import write_whole
 from skyband.jobs.job import Section
+from skyband.jobs.local.letters import Letters
 from skyband.jobs.local.run import rows_for
 from skyband.jobs.local.source import LocalSource
-from skyband.jobs.local.sources import make_source
+from skyband.jobs.local.sources import known_columns, make_source
 from skyband.jobs.rows import Sink, TableRows, written
 from skyband.jobs.sinks import make_sink
+from skyband.serve.dead_letters import Letter
 from skyband.serve.feeds import known_schema
+from skyband.serve.requests import Request
+from skyband.spark.letters import LETTERS
 
 __all__ = ["Sinks", "Sources", "load_served"]
 
@@ -48,7 +53,8 @@ class Sources:
                 continue
             folder.mkdir(parents=True, exist_ok=True)
             self.read[name] = make_source(name, section, folder)
-            self.schemas[name] = known_schema(
+            told = None if section.kind == "files" else known_columns(name, section)
+            self.schemas[name] = told or known_schema(
                 self.read[name], folder / f"schema-{name or 'source'}"
             )
 
@@ -58,7 +64,7 @@ def _schema(name: str, section: Section) -> pa.Schema:
 
 
 class Sinks:
-    """The sinks of a job, except the console: the page takes its place."""
+    """The sinks of a job, and its dead letters; not the console: the page takes its place."""
 
     def __init__(self, job: Job, folder: Path) -> None:
         self.job = job
@@ -67,9 +73,11 @@ class Sinks:
             for name, section in job.sinks.items()
             if section.kind != "console"
         }
-        run = _run_of(folder) if self.sinks else ""
+        self.letters = Letters(job)
+        run = _run_of(folder) if self.sinks or self.letters.sink else ""
         for sink in self.sinks.values():
             sink.open(run)
+        self.letters.open(run)
 
     def write(self, batch: int, answers: list[Answer]) -> None:
         """Write the answers of a batch; a sink leaves out a batch that it has."""
@@ -77,6 +85,23 @@ class Sinks:
             mine = [answer for answer in answers if answer.name == name]
             if mine:
                 written(sink, batch, rows_for(self.job, name, mine))
+
+    def found(self, request: Request, queries: Collection[str]) -> list[Letter]:
+        """The dead letters of a request; none if the job has no place for them."""
+        if self.letters.sink is None:
+            return []
+        worse = {name: self.job.queries[name] for name in queries}
+        found = [] if request.unread is None else request.unread.to_pylist()
+        if worse:
+            rows = self.letters.of_rows(request.source, request.table, worse, request.origin)
+            found += rows.to_pylist()
+        return found
+
+    def deliver(self, batch: int, letters: list[Letter]) -> None:
+        """Write the dead letters of a batch; a sink leaves out a batch that it has."""
+        if self.letters.sink is not None:
+            table = pa.Table.from_pylist(letters, LETTERS)
+            written(self.letters.sink, batch, TableRows([table], LETTERS))
 
 
 def _run_of(folder: Path) -> str:

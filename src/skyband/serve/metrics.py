@@ -60,12 +60,12 @@ def prometheus(service: Shown, subscribers: int) -> str:
     for source, rows in status.rows.items():
         label = {"source": source or ROWS}
         found["source_rows"].append((label, rows))
-        if source in status.seen:
-            found["seen_seconds"].append((label, status.seen[source] / 1e6))
+        seen = status.seconds(status.seen.get(source))
+        if seen is not None:
+            found["seen_seconds"].append((label, seen))
     requests, waiting = service.waiting
-    mark = status.watermark()
     whole = {
-        "watermark_seconds": None if mark is None else mark / 1e6,
+        "watermark_seconds": status.seconds(status.watermark()),
         "answers": service.number,
         "waiting_requests": requests,
         "waiting_bytes": waiting,

@@ -13,7 +13,7 @@ from skyband.answers.answer import Answer
 from skyband.serve.board import Fault
 from skyband.serve.journal import Packed
 
-__all__ = ["Busy", "Group", "KeyReused", "Refused", "Request", "reply_of"]
+__all__ = ["Busy", "Counts", "Group", "KeyReused", "Refused", "Request", "reply_of"]
 
 
 class Refused(Exception):  # noqa: N818
@@ -47,6 +47,10 @@ class Request:
     """How far the reader of a source has come, kept with the rows."""
     packed: Packed | None = None
     """The rows as they will stand in the journal, if they were packed already."""
+    unread: pa.Table | None = None
+    """Letters for records that could not be read."""
+    origin: Mapping[str, pa.Array] = field(default_factory=dict)
+    """Where each row came from, for the letters of bad rows."""
     done: Future[dict[str, Any]] = field(default_factory=Future)
 
 
@@ -60,6 +64,8 @@ class Group:
     """What is appended to the journal."""
     answers: list[tuple[int, list[Answer]]] = field(default_factory=list)
     """The batch of each request that has answers, and these."""
+    bad: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    """The batch of each request, and what the journal keeps of its bad records."""
     stats: dict[str, dict[str, int | float]] = field(default_factory=dict)
 
 

@@ -17,7 +17,7 @@ from skyband.jobs import Job, check_ready
 from skyband.query import Query
 from skyband.serve.board import Schemas
 from skyband.serve.doors import check_host
-from skyband.serve.feeds import Feed, source_feed
+from skyband.serve.feeds import Feed, Taken, source_feed
 from skyband.serve.jobfile import Sinks, Sources
 from skyband.serve.service import Service
 from skyband.serve.shown import Limits, Shown
@@ -46,7 +46,7 @@ def serve_job(
 ) -> None:
     """Run a job and show it."""
     _ready(host)
-    check_ready(job)
+    check_ready(job, serving=True)
     from skyband.serve.server import listen
 
     if job.engine == "spark":
@@ -62,7 +62,7 @@ def serve_job(
         sources = Sources(job, folder)
         sinks = Sinks(job, folder)
         service = Service(
-            job.queries, sources.schemas, folder, job.on_bad, history, write=sinks.write
+            job.queries, sources.schemas, folder, job.on_bad, history, write=sinks.write, post=sinks
         )
         feeds = [
             Feed(service, name, source_feed(source, service.marks.get(name, source.first)))
@@ -83,7 +83,7 @@ def serve_stream(
     """Show queries over a stream that this process reads; nothing is kept after it ends."""
     with _for_a_while(host, port) as (taken, folder):
         service = Service(queries, {"": schema}, folder)
-        feed = Feed(service, "", ((table, None) for table in batches))
+        feed = Feed(service, "", map(Taken, batches))
         _serve(service, {"": "stream"}, title, [feed], taken, host, (), started)
 
 

@@ -28,6 +28,7 @@ from skyband.jobs.local.run import changed_lines
 from skyband.query import Query
 from skyband.serve.board import Schemas
 from skyband.serve.bodies import read_body
+from skyband.serve.dead_letters import DeadLetters, Post
 from skyband.serve.history import Event
 from skyband.serve.journal import Journal, Packed
 from skyband.serve.keys import Applied
@@ -54,6 +55,7 @@ class Service(Shown):
         history: int = 1_000,
         limits: Limits | None = None,
         write: Writer | None = None,
+        post: Post | None = None,
     ) -> None:
         self.journal = Journal(folder)
         try:
@@ -65,6 +67,7 @@ class Service(Shown):
         """How far the sources have come that the service reads itself."""
         self.batch = 0
         """How many requests were applied."""
+        self.dead = DeadLetters(post)
         self._write = write
         self._waiting: deque[Request] = deque()
         self._waiting_bytes = 0
@@ -79,7 +82,7 @@ class Service(Shown):
         except BaseException:
             self.journal.close()
             raise
-        self.stats = self.board.stats()
+        self.stats = self.dead.counted(self.board.stats())
         self._thread = threading.Thread(target=self._run, name="skyband-engine", daemon=True)
         self._committer = threading.Thread(target=self._commits, name="skyband-commit", daemon=True)
         self._thread.start()
@@ -190,7 +193,7 @@ class Service(Shown):
                 group.replies.append((request, reply))
                 if answers:
                     group.answers.append((self.batch, answers))
-        group.stats = self.board.stats()
+        group.stats = self.dead.counted(self.board.stats())
         return group
 
     # The commit thread --------------------------------------------------------------------------
@@ -216,6 +219,8 @@ class Service(Shown):
         if group.records:
             self.journal.sync()
         events: list[Event] = []
+        for batch, found in group.bad:
+            self.dead.deliver(batch, found)
         for batch, answers in group.answers:
             self._sinks(batch, answers)
             events += self._events(answers)
@@ -261,9 +266,11 @@ class Service(Shown):
             raise Refused(str(problem)) from None
         self.status.took(request.source, request.table)
         find = partial(self.board.fault, request.source, request.table)
-        reply = reply_of(request, before, self.status.counts(), find)
+        now = self.status.counts()
+        reply = reply_of(request, before, now, find)
         at = time.time()
-        header = {"source": request.source, "at": at, "reply": reply}
+        bad = self.dead.of(request, before, now)
+        header = {"source": request.source, "at": at, "reply": reply, **bad}
         if request.key is not None:
             header |= {"key": request.key, "digest": request.digest}
             self.keys.add(request.key, Applied(request.digest, at, reply))
@@ -272,6 +279,8 @@ class Service(Shown):
         assert request.packed is not None
         group.records.append((header, request.packed))
         self.batch += 1
+        self.dead.took(bad)
+        group.bad.append((self.batch, bad))
         return reply, answers
 
     def _fail(self, problem: Exception) -> None:
@@ -295,6 +304,7 @@ class Service(Shown):
             "batch": self.batch,
             "keys": self.keys.save(),
             "marks": self.marks,
+            "unread": self.dead.unread,
             "status": self.status.save(),
         }
         self.journal.replace(header, self.board.snapshot())
@@ -308,6 +318,7 @@ class Service(Shown):
             self.number, self.batch = header["number"], header["batch"]
             self.keys.load(header["keys"])
             self.marks = dict(header["marks"])
+            self.dead.took(header)
             self.status.load(header["status"])
         for header, rows in self.journal.records():
             table = read_body("arrow", rows, self.board.schemas[header["source"]])
@@ -320,6 +331,8 @@ class Service(Shown):
                 self.marks[header["source"]] = header["mark"]
             self.history.add(self._events(answers), self.number)
             self.batch += 1
+            self.dead.took(header)
+            self.dead.deliver(self.batch, header)
             self._sinks(self.batch, answers)
         if changed is not None and any(changed):
             for line in changed_lines(changed):

@@ -113,22 +113,30 @@ class Status:
             return None
         return min(self.seen.values())
 
+    @property
+    def _integer(self) -> bool:
+        """Whether times are integers, whose unit nobody knows."""
+        axis = next((axis for axis in self._axes.values() if axis is not None), None)
+        return axis is None or axis.integer
+
     def moment(self, ticks: int | None) -> str | int | None:
         """Ticks as they are shown: ISO 8601, or the integer itself."""
-        axis = next((axis for axis in self._axes.values() if axis is not None), None)
-        if ticks is None or axis is None or axis.integer:
+        if ticks is None or self._integer:
             return ticks
         try:
             return (_EPOCH + timedelta(microseconds=ticks)).isoformat()
         except OverflowError:
             return ticks
 
+    def seconds(self, ticks: int | None) -> float | None:
+        """Ticks in seconds since 1970; None for integer times."""
+        return None if ticks is None or self._integer else ticks / 1e6
+
     @property
     def behind(self) -> float | None:
         """Seconds between the watermark and the clock on the wall; None for integer times."""
         mark = self.watermark()
-        axis = next((axis for axis in self._axes.values() if axis is not None), None)
-        if mark is None or axis is None or axis.integer:
+        if mark is None or self._integer:
             return None
         return round(time.time() - mark / 1e6, 3)
 

@@ -34,6 +34,10 @@ class Chosen:
             return table
         return pa.table({name: self._column(name, table) for name in self.columns})
 
+    def of_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The chosen columns of tables with this schema."""
+        return self.of(schema.empty_table()).schema if self.columns else schema
+
     def _column(self, name: str, table: pa.Table) -> pa.ChunkedArray | pa.Array:
         text = self.columns[name]
         if text in table.column_names:

@@ -21,12 +21,26 @@ from skyband.jobs.local.checkpoint import append_line, read_lines
 from skyband.jobs.local.chosen import Chosen
 from skyband.jobs.local.source import LocalSource, Needed, Place
 
-__all__ = ["Files"]
+__all__ = ["Files", "check_files", "is_visible"]
 
 _ROWS = 1 << 20
 """Rows per batch, unless the job says otherwise."""
 _SETTLED = 1.0
 """Seconds without a change after which a new file counts as complete."""
+
+
+def check_files(where: str, section: Section) -> None:
+    """Raise QueryError for files that only Spark can read."""
+    for key in ("schema", "options"):
+        if section[key]:
+            raise QueryError(
+                f"{where} {key} is for Spark's readers; leave it out, or use engine = 'spark'"
+            )
+    if section["format"] not in (None, "parquet", "csv", "json", "arrow"):
+        raise QueryError(
+            f"{where} format {section['format']!r} cannot be read by a local job; use engine = "
+            "'spark'"
+        )
 
 
 class Files(LocalSource):
@@ -47,16 +61,7 @@ class Files(LocalSource):
         """Whether a batch ends where a batch of a file ends, if there is room for one at all."""
         self.record = record
         self.chosen = Chosen(where, section["columns"])
-        for key in ("schema", "options"):
-            if section[key]:
-                raise QueryError(
-                    f"{where} {key} is for Spark's readers; leave it out, or use engine = 'spark'"
-                )
-        if section["format"] not in (None, "parquet", "csv", "json", "arrow"):
-            raise QueryError(
-                f"{where} format {section['format']!r} cannot be read by a local job; use engine = "
-                "'spark'"
-            )
+        check_files(where, section)
         self.lots: list[list[Any]] = read_lines(record)
         self.known = {found[0] for lot in self.lots for found in lot}
         self._open: _Reader | None = None
@@ -133,7 +138,7 @@ class Files(LocalSource):
     def _look(self, last: bool) -> bool:
         """Look for new files; whether there is a new lot."""
         try:
-            found = [path for path in paths_of(self.path) if _visible(path)]
+            found = [path for path in paths_of(self.path) if is_visible(path)]
         except SchemaError:
             if last and not self.known:
                 raise
@@ -175,7 +180,8 @@ class Files(LocalSource):
         return [str(path), told.st_size, told.st_mtime_ns]
 
 
-def _visible(path: Path) -> bool:
+def is_visible(path: Path) -> bool:
+    """Whether a file of a folder is read."""
     return path.suffix.lower() in READERS and not path.name.startswith((".", "_"))
 
 
@@ -197,7 +203,16 @@ class _Reader:
         piece costs as much as a batch to work on.
         """
         taken = list(self._pieces(most, whole))
-        return pa.concat_tables(taken, promote_options="default") if taken else None
+        if len(taken) < 2:
+            return taken[0] if taken else None
+        try:
+            return pa.concat_tables(taken, promote_options="default")
+        except pa.ArrowException as problem:
+            names = " and ".join(dict.fromkeys(Path(name).name for name, _ in self.pieces))
+            raise SchemaError(
+                f"the columns of {names} do not fit together: {problem}; write them with the same "
+                "types"
+            ) from problem
 
     def skip(self, rows: int) -> None:
         """Leave out the next rows."""

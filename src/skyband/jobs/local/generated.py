@@ -22,6 +22,7 @@ class Rate(LocalSource):
     """
 
     first = None
+    schema = pa.schema([("timestamp", MOMENT), ("value", pa.int64())])
 
     def __init__(self, where: str, section: Section) -> None:
         self.where = where
@@ -46,5 +47,5 @@ class Rate(LocalSource):
         began, first = end[0], 0 if begin is None else begin[1]
         values = np.arange(first, end[1], dtype=np.int64)
         times = began + values * 1_000_000 // self.rate
-        rows = pa.table({"timestamp": pa.array(times, MOMENT), "value": values})
+        rows = pa.table([times, values], schema=self.schema)
         return self.chosen.of(rows)

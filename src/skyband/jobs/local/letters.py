@@ -53,19 +53,20 @@ class Letters:
             return
         found = [sources[source].unread() for source in tables]
         found += [
-            self._of(source, table, worse, sources[source].origin())
+            self.of_rows(source, table, worse, sources[source].origin())
             for source, table in tables.items()
             if worse
         ]
         written(self.sink, batch, TableRows(found, LETTERS))
 
-    def _of(
+    def of_rows(
         self,
         source: str,
         table: pa.Table,
         queries: Mapping[str, Query],
         origin: Mapping[str, pa.Array],
     ) -> pa.Table:
+        """A letter for each row that is bad for some of these queries."""
         reasons: dict[int, list[str]] = {}
         for name, query in queries.items():
             for row, reason in _faults(query, source, table):

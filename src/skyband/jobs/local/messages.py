@@ -26,7 +26,7 @@ from skyband.jobs.places import client_options
 from skyband.spark.json_records import read_records
 from skyband.spark.letters import LETTERS, RAW, Carried, unread
 
-__all__ = ["Kafka", "Socket"]
+__all__ = ["Kafka", "Socket", "check_messages"]
 
 log = logging.getLogger("skyband.jobs")
 
@@ -49,6 +49,20 @@ _PATIENCE = 0.25
 """Seconds to wait for more records before a batch is closed."""
 
 
+def check_messages(where: str, section: Section) -> None:
+    """Raise QueryError for records that a local job cannot read."""
+    if section["format"] not in (None, "json", "text"):
+        raise QueryError(
+            f"{where} format {section['format']!r} cannot be read by a local job; use engine = "
+            "'spark'"
+        )
+    if section["format"] != "text":
+        arrow_schema(where, section["schema"])
+    starting = section["starting"]
+    if starting not in (None, "earliest", "latest"):
+        raise QueryError(f"{where} starting must be earliest or latest, not {starting!r}")
+
+
 class _Messages(LocalSource):
     """Records that are JSON of a schema, or lines of text."""
 
@@ -57,11 +71,7 @@ class _Messages(LocalSource):
         self.name = name
         self.chosen = Chosen(where, section["columns"])
         self.text = section["format"] == "text"
-        if section["format"] not in (None, "json", "text"):
-            raise QueryError(
-                f"{where} format {section['format']!r} cannot be read by a local job; use engine = "
-                "'spark'"
-            )
+        check_messages(where, section)
         self.schema = None if self.text else arrow_schema(where, section["schema"])
         self.rows_per_batch = section["rows_per_batch"] or _ROWS
         self._unread = LETTERS.empty_table()
@@ -107,8 +117,6 @@ class Kafka(_Messages):
         super().__init__(where, section, name)
         self.topic = section["topic"]
         self.starting = section["starting"] or "earliest"
-        if self.starting not in ("earliest", "latest"):
-            raise QueryError(f"{where} starting must be earliest or latest, not {self.starting!r}")
         options = {
             "bootstrap.servers": section["servers"],
             "group.id": "skyband",

@@ -56,6 +56,10 @@ class Progress:
     """Seconds spent on snapshots."""
     unread: int = 0
     """Records that could not be read."""
+    late: int = 0
+    """Late rows, and below bad ones: of several queries, those of the query that has most."""
+    bad: int = 0
+    state_bytes: int = 0
     replayed: int = 0
     """Batches that were read once more after a crash."""
     began: float = field(default_factory=time.monotonic)
@@ -66,7 +70,16 @@ class Progress:
         """The same for those who look at the job."""
         rate = self.rows / max(time.monotonic() - self.began, 1e-9)
         answers = {name: answer.table for name, answer in self.newest.items()}
-        return Report(self.batches - 1, self.rows, rate, windows=self.windows, answers=answers)
+        return Report(
+            self.batches - 1,
+            self.rows + self.unread,
+            rate,
+            late=self.late,
+            bad=self.bad + self.unread,
+            windows=self.windows,
+            state_bytes=self.state_bytes,
+            answers=answers,
+        )
 
 
 def run_local(
@@ -115,6 +128,11 @@ class LocalJob:
         for name, source in self.sources.items():
             source.asked(partial(self._needed, name), self._time(name))
         self._resume()
+        counts = self._stats().values()
+        self.late, self.bad = (
+            max(int(each[what]) for each in counts) for what in ("rows_late", "rows_bad")
+        )
+        """Late and bad rows of earlier starts."""
 
     # Running -----------------------------------------------------------------------------------
 
@@ -175,13 +193,18 @@ class LocalJob:
                 if answer.table.num_rows:
                     self.progress.newest[name] = answer
                     break
-        self.letters.write(batch.number, tables, self.sources, self._bad())
+        stats = self._stats()
+        bad = {name: int(each["rows_bad"]) for name, each in stats.items()}
+        self.letters.write(batch.number, tables, self.sources, bad)
         self.batch = batch.number
         self.places |= batch.end
         self._note(tables)
         self.progress.batches += 1
         self.progress.rows += sum(table.num_rows for table in tables.values())
         self.progress.windows += len(answers)
+        self.progress.late = max(int(each["rows_late"]) for each in stats.values()) - self.late
+        self.progress.bad = max(bad.values()) - self.bad
+        self.progress.state_bytes = sum(int(each["state_bytes"]) for each in stats.values())
 
     def _judge(self, tables: Mapping[str, pa.Table]) -> None:
         """Count the records that could not be read; raise if bad records stop the job."""
@@ -222,12 +245,10 @@ class LocalJob:
         }
         return next(iter(found)) if len(found) == 1 else None
 
-    def _bad(self) -> dict[str, int]:
-        """Bad rows so far, by query."""
+    def _stats(self) -> dict[str, dict[str, Any]]:
+        """The monitor's counts, by query."""
         stats = self.monitor.stats()
-        if self.job.alone:
-            return {name: int(stats["rows_bad"]) for name in self.job.queries}
-        return {name: int(stats[name]["rows_bad"]) for name in self.job.queries}
+        return {name: stats if self.job.alone else stats[name] for name in self.job.queries}
 
     def _behind(self, name: str) -> tuple[bool, Any]:
         return (name in self.seen, self.seen.get(name, 0))

@@ -1,9 +1,8 @@
-"""Sinks of a local job that Spark writes to in its own way: the console and Kafka."""
+"""The sink of a local job that Spark writes to in its own way: Kafka."""
 
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 from skyband.answers.json_text import json_text
@@ -12,39 +11,15 @@ from skyband.jobs.job import Section
 from skyband.jobs.places import client_options, require_kafka
 from skyband.jobs.rows import SinkRows
 
-__all__ = ["Console", "Kafka", "make_sink"]
+__all__ = ["Kafka", "make_sink"]
 
 _SECONDS = 30.0
 """How long the brokers may take to answer."""
 
 
-def make_sink(section: Section, where: str, query: str) -> Console | Kafka:
+def make_sink(section: Section, where: str, query: str) -> Kafka:
     """A sink of a kind that each engine writes in its own way."""
-    if section.kind == "kafka":
-        return Kafka(where, section, query)
-    return Console(where, query, section["rows"] or 20)
-
-
-class Console:
-    """Standard output, as JSON lines; at least once."""
-
-    def __init__(self, where: str, query: str, most: int) -> None:
-        self.where = where
-        self.query = query
-        self.most = most
-
-    def open(self, run: str) -> None:
-        """Nothing to prepare."""
-
-    def write(self, batch: int, rows: SinkRows) -> None:
-        """Show the first rows of a batch."""
-        left = self.most
-        for table in rows.tables():
-            for row in table.slice(0, left).to_pylist():
-                sys.stdout.write(json_text({"query": self.query, **row}) + "\n")
-            left = max(left - table.num_rows, 0)
-        if rows:
-            sys.stdout.flush()
+    return Kafka(where, section, query)
 
 
 class Kafka:

@@ -1,0 +1,154 @@
+"""Bad records of a served job: counted, told, and written as dead letters."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skyband.jobs import Job
+from skyband.serve.bodies import read_body
+from skyband.serve.feeds import Feed, source_feed
+from skyband.serve.jobfile import Sinks, Sources, load_served
+from skyband.serve.service import Request, Service
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+JOB = """
+name = "net"
+engine = "local"
+checkpoint = "state"
+on_bad = "{on_bad}"
+
+[source]
+{source}
+schema = "ts bigint, host string, bytes bigint"
+
+[queries.best]
+kind = "TopK"
+k = 2
+score = "bytes"
+id = "host"
+time = "ts"
+window = {{ size = 4 }}
+
+[queries.often]
+kind = "HeavyHitters"
+k = 2
+item = "host"
+time = "ts"
+window = {{ size = 4 }}
+
+[dead_letters]
+kind = "files"
+path = "bad"
+"""
+LINES = b"""\
+{"ts": 1, "host": "a", "bytes": 5}
+nonsense
+{"ts": 2, "host": "b", "bytes": null}
+\xff\xfe
+{"ts": 9, "host": "a", "bytes": 2}
+"""
+
+
+def loaded(folder: Path, source: str, on_bad: str = "skip") -> Job:
+    path = folder / "job.toml"
+    path.write_text(JOB.format(source=source, on_bad=on_bad))
+    return load_served(path)
+
+
+def begun(job: Job, folder: Path) -> tuple[Service, Sources]:
+    sources, sinks = Sources(job, folder), Sinks(job, folder)
+    service = Service(
+        job.queries, sources.schemas, folder, job.on_bad, write=sinks.write, post=sinks
+    )
+    return service, sources
+
+
+def letters(folder: Path) -> list[tuple[str, str]]:
+    found = [path.read_text().splitlines() for path in sorted((folder / "bad").glob("*.json"))]
+    told = [json.loads(line) for lines in found for line in lines]
+    return [(letter["reason"], letter["record"]) for letter in told]
+
+
+def test_bad_rows_become_letters_once(tmp_path: Path) -> None:
+    """Also if the journal is replayed, with the letters that were not written before."""
+    job, folder = loaded(tmp_path, 'kind = "http"'), tmp_path / "state"
+    service, sources = begun(job, folder)
+    body = b'{"ts": 1, "host": "a", "bytes": null}\n{"ts": 2, "host": null, "bytes": 3}\n'
+    for _ in range(2):
+        table = read_body("json", body, sources.schemas[""])
+        assert service.submit(Request("", table, 1)).result(20)["bad"] == 2
+    before = letters(tmp_path)
+    score = "best: column 'bytes': the score is null (None)"
+    both = "best: column 'host': the id is null (None); often: column 'host': the item is null"
+    assert [reason for reason, _ in before] == [score, f"{both} (None)"] * 2
+    assert json.loads(before[0][1]) == {"ts": 1, "host": "a", "bytes": None}
+    service.journal.close()  # as if it had been killed before the last letters were written
+    max((tmp_path / "bad").glob("*.json")).unlink()
+    again, _ = begun(job, folder)
+    assert letters(tmp_path) == before
+    again.close()
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that sends the lines, and keeps the connection open."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ExitStack() as taken:
+
+        def send() -> None:
+            line, _ = server.accept()
+            taken.enter_context(line)
+            line.sendall(LINES)
+
+        sending = threading.Thread(target=send, daemon=True)
+        sending.start()
+        yield server.getsockname()[1]
+        sending.join(20)
+
+
+def fed(job: Job, folder: Path, until: Callable[[Service], Any]) -> Service:
+    """A service that reads the job's source until something holds."""
+    service, sources = begun(job, folder)
+    source = sources.read[""]
+    feed = Feed(service, "", source_feed(source, source.first))
+    feed.start()
+    end = time.monotonic() + 20
+    while not until(service) and time.monotonic() < end:
+        time.sleep(0.02)
+    feed.stop()
+    source.close()
+    return service
+
+
+def test_records_that_cannot_be_read(tmp_path: Path, port: int) -> None:
+    """They are bad rows of every query, and the lines before and after them count."""
+    job = loaded(tmp_path, f'kind = "socket"\nhost = "127.0.0.1"\nport = {port}')
+    service = fed(job, tmp_path / "state", lambda each: each.stats["best"]["rows_in"] == 5)
+    counts = {name: (each["rows_in"], each["rows_bad"]) for name, each in service.stats.items()}
+    assert counts == {"best": (5, 3), "often": (5, 2)}
+    assert [event.end for event in service.history.newest("often", 9)] == ["4", "8"]
+    assert [record for _, record in letters(tmp_path)][:2] == ["nonsense", "//4="]
+    assert len(letters(tmp_path)) == 3
+    service.close()
+    again, _ = begun(job, tmp_path / "state")
+    assert again.stats["best"]["rows_bad"] == 3
+    again.close()
+
+
+def test_records_that_cannot_be_read_stop_a_source(tmp_path: Path, port: int) -> None:
+    job = loaded(tmp_path, f'kind = "socket"\nhost = "127.0.0.1"\nport = {port}', "raise")
+    service = fed(job, tmp_path / "state", lambda each: each.status.troubles)
+    (told,) = service.status.troubles
+    assert "source rows stopped: 2 bad rows: not JSON of the schema: nonsense" in told
+    assert service.stats["best"]["rows_in"] == 0
+    service.close()
