@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,10 @@ def stream(seed: int, count: int, late: int = 0) -> pa.Table:
     )
 
 
-def queries(kind: str, windows: list[sb.TimeWindow], **settings: Any) -> dict[str, Any]:
+Window = sb.TimeWindow | sb.CountWindow
+
+
+def queries(kind: str, windows: Sequence[Window], **settings: Any) -> dict[str, Any]:
     if kind == "TopK":
         common: Any = {"score": "x", "id": "id", "time": "t"} | settings
         return {f"q{i}": sb.TopK(k=1 + 2 * i, window=w, **common) for i, w in enumerate(windows)}
@@ -58,14 +62,16 @@ def states(monitor: sb.Monitor) -> list[Any]:
 
 
 @st.composite
-def differing_windows(draw: st.DrawFn) -> list[sb.TimeWindow]:
+def differing_windows(draw: st.DrawFn) -> list[Window]:
     slides = draw(st.sampled_from([[3], [2, 3, 4, 6], [5, 10, 20]]))
-    found = []
+    counting = draw(st.sampled_from([False, False, True]))
+    found: list[Window] = []
     for _ in range(draw(st.integers(2, 4))):
         slide = draw(st.sampled_from(slides))
         size = draw(st.integers(slide, 24))
         offset = draw(st.sampled_from([0, 0, 1]))
-        found.append(sb.TimeWindow(size, slide=slide, lateness=2, offset=offset))
+        timed = sb.TimeWindow(size, slide=slide, lateness=2, offset=offset)
+        found.append(sb.CountWindow(size, slide=slide) if counting else timed)
     return found
 
 
@@ -80,7 +86,7 @@ def differing_windows(draw: st.DrawFn) -> list[sb.TimeWindow]:
     kept=st.booleans(),
 )
 def test_boards_answer_as_their_queries_do(
-    kind: str, windows: list[sb.TimeWindow], late: int, seed: int, cuts: list[int], step: int,
+    kind: str, windows: list[Window], late: int, seed: int, cuts: list[int], step: int,
     kept: bool,
 ) -> None:  # fmt: skip
     """With late rows, small pushes, restores and peeks; also over windows shorter than asked."""
@@ -127,11 +133,12 @@ def compare(together: sb.Monitor, alone: dict[str, sb.Monitor], table: pa.Table,
 
 SIZES = [sb.TimeWindow(size, slide=20) for size in (20, 60, 100, 240)]
 SLIDES = [sb.TimeWindow(60, slide=10), sb.TimeWindow(90, slide=15), sb.TimeWindow(40, slide=25)]
+COUNTED = [sb.CountWindow(60, slide=10), sb.CountWindow(90, slide=15), sb.CountWindow(40, slide=25)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("windows", [SIZES, SLIDES])
-def test_one_state_is_kept_and_goes_on(kind: str, windows: list[sb.TimeWindow]) -> None:
+@pytest.mark.parametrize("windows", [SIZES, SLIDES, COUNTED])
+def test_one_state_is_kept_and_goes_on(kind: str, windows: Sequence[Window]) -> None:
     named = queries(kind, windows)
     together = sb.Monitor(named)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
@@ -186,8 +193,9 @@ def test_rows_that_are_late_for_one_query_only_make_them_part(kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_small_pushes_take_the_short_way(kind: str) -> None:
-    named = queries(kind, SLIDES)
+@pytest.mark.parametrize("windows", [SLIDES, COUNTED])
+def test_small_pushes_take_the_short_way(kind: str, windows: Sequence[Window]) -> None:
+    named = queries(kind, windows)
     together = sb.Monitor(named)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
     compare(together, alone, stream(8, 300), 3)
@@ -201,21 +209,24 @@ def test_small_pushes_take_the_short_way(kind: str) -> None:
     for monitor in (together, again, *alone.values()):
         monitor.push(more)
     again = sb.Monitor.restore(again.snapshot())  # with rows that wait
+    rest = more.take(pa.array([0] * 150))  # ends count windows, which do not end by themselves
     for board in (together, again):
-        found = shown(board.flush())
+        found = shown([*board.push(rest), *board.flush()])
         assert any(row["x"] == 11 for answer in found for row in answer[2])
-    assert found == [each for monitor in alone.values() for each in shown(monitor.flush())]
+    each = [shown([*monitor.push(rest), *monitor.flush()]) for monitor in alone.values()]
+    assert sorted(map(repr, found)) == sorted(map(repr, chain(*each)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_queries_may_leave_and_join_a_board(kind: str) -> None:
+@pytest.mark.parametrize("windows", [SLIDES, COUNTED])
+def test_queries_may_leave_and_join_a_board(kind: str, windows: Sequence[Window]) -> None:
     """Those that stay go on with one state; one that joins keeps its own."""
-    named = queries(kind, SLIDES)
+    named = queries(kind, windows)
     table = stream(9, 600)
     blob = sb.Monitor(named)
     alone = {name: sb.Monitor(named[name]) for name in ("q1", "q2")}
     compare(blob, alone, table.slice(0, 400), 100)
-    left = {name: named[name] for name in alone} | {"new": queries(kind, SLIDES[:1])["q0"]}
+    left = {name: named[name] for name in alone} | {"new": queries(kind, windows[:1])["q0"]}
     board, changed = resumed(blob.snapshot(), left, new_board)
     assert changed.removed == ["q0"]
     again = sb.Monitor.restore(snapshot_of(board))
@@ -227,10 +238,11 @@ def test_queries_may_leave_and_join_a_board(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("windows", [SLIDES, COUNTED])
 def test_a_snapshot_of_a_version_in_which_each_query_kept_its_own(
-    kind: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, windows: Sequence[Window], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named = queries(kind, SLIDES)
+    named = queries(kind, windows)
     together = sb.Monitor(named)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
     table = stream(10, 600)

@@ -11,7 +11,7 @@ from typing import Any
 
 from skyband import registry
 from skyband.query.base import Query
-from skyband.window import Panes, TimeWindow
+from skyband.window import CountWindow, Panes, TimeWindow
 
 __all__ = [
     "alike",
@@ -32,15 +32,21 @@ def sharing_key(query: Query) -> str | None:
     """Queries with the same key share their summaries; None if a query shares with no other.
 
     They have the same kind, algorithm and settings, except for k and the window. Only algorithms
-    that declare ``shares_summaries`` take part, and only over time windows of the same unit.
+    that declare ``shares_summaries`` take part, and only over time windows of the same unit, or
+    over count windows without groups, which all count the same arrivals.
     """
-    if type(query.window) is not TimeWindow or query.sources:
+    window = query.window
+    counting = type(window) is CountWindow and not query.groups
+    if not (type(window) is TimeWindow or counting) or query.sources:
         return None
     if not model_of(query).shares_summaries:
         return None
     algorithm = registry.choose(query)
     settings = {n: value for n, value in query.spec().items() if n not in ("k", "window")}
-    alike = settings | {"algorithm": algorithm, "integer time": query.window.integer}
+    unit = "arrivals"
+    if isinstance(window, TimeWindow):
+        unit = "integers" if window.integer else "times"
+    alike = settings | {"algorithm": algorithm, "unit": unit}
     return json.dumps(alike, sort_keys=True)
 
 
