@@ -110,6 +110,8 @@ def test_boards_answer_as_their_queries_do(
         together._check()
         if seed % 2:
             together = sb.Monitor.restore(together.snapshot())
+            for name, monitor in alone.items():
+                assert shown([together.peek(name)]) == shown([monitor.peek()]), name
     found = together.flush()
     for name, monitor in alone.items():
         assert shown([a for a in found if a.name == name]) == shown(monitor.flush()), name
@@ -146,7 +148,12 @@ def test_one_state_is_kept_and_goes_on(kind: str, windows: Sequence[Window]) -> 
     compare(together, alone, table.slice(0, 500), 100)
     assert len({id(one) for one in states(together)}) == 1
     assert states(together)[0] is not None
-    again = sb.Monitor.restore(together.snapshot())
+    again = sb.Monitor.restore(sb.Monitor.restore(together.snapshot()).snapshot())
+    none = table.slice(0, 0)
+    assert list(again.push(none)) == []  # they keep one state again
+    for name, monitor in alone.items():
+        assert shown([again.peek(name)]) == shown([monitor.peek()]), name
+    again = sb.Monitor.restore(again.snapshot())
     compare(again, alone, table.slice(500), 100)
     assert len({id(one) for one in states(again)}) == 1
     assert states(again)[0] is not None

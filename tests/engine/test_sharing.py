@@ -187,6 +187,26 @@ def test_a_query_works_once_on_small_summaries_of_many_chunks(
     assert len(given) == 9
 
 
+@pytest.mark.parametrize("few", [1, 1 << 20])
+def test_arrivals_are_counted_through_all_chunks(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 20)
+    monkeypatch.setattr(chunks, "_LONG_CHUNK", 1)
+    monkeypatch.setattr(chunks, "_SMALL_CHUNK", 1)
+    monkeypatch.setattr(shared_panes, "_FEW_ROWS", few)
+    board = {
+        f"q{k}": sb.TopK(k=k, score="x", window=sb.CountWindow(7 * k, slide=5), where={"y": [1, 2]})
+        for k in (1, 2, 3)
+    }
+    table = rows(1, 400, 0, bad=True)
+    together = sb.Monitor(board, on_bad="skip")
+    found = [answer for low in (0, 200) for answer in together.push(table.slice(low, 200))]
+    for name, query in board.items():
+        alone = sb.Monitor(query, on_bad="skip")
+        own = [answer for low in (0, 200) for answer in alone.push(table.slice(low, 200))]
+        assert shown([a for a in found if a.name == name]) == shown(own)
+        assert len(own) > 5
+
+
 def test_columns_are_looked_at_once_by_queries_that_do_not_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -227,6 +227,8 @@ class Family:
         if self.counting:
             folds = [session.fold for session in self.sessions]
             return len({0 if fold is None else int(fold.count.counts[0]) for fold in folds}) == 1
+        if not taken.rows_in:
+            return True
         if taken.least is None or taken.greatest is None or taken.outside:
             return False
         least, greatest = taken.least, taken.greatest
