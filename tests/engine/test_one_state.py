@@ -18,7 +18,7 @@ from skyband.embedded.snapshots import resumed, snapshot_of
 from skyband.engine import who_shares
 from skyband.engine.board import BoardSession
 
-KINDS = ("TopK", "Skyline")
+KINDS = ("TopK", "groups", "Skyline")
 
 
 def stream(seed: int, count: int, late: int = 0) -> pa.Table:
@@ -34,6 +34,7 @@ def stream(seed: int, count: int, late: int = 0) -> pa.Table:
             "id": [f"id{n}" for n in made.integers(0, 9, count)],
             "x": score,
             "y": made.integers(0, 9, count),
+            "g": [f"g{n}" for n in made.integers(0, 5, count)],
         }
     )
 
@@ -42,8 +43,9 @@ Window = sb.TimeWindow | sb.CountWindow
 
 
 def queries(kind: str, windows: Sequence[Window], **settings: Any) -> dict[str, Any]:
-    if kind == "TopK":
+    if kind != "Skyline":
         common: Any = {"score": "x", "id": "id", "time": "t"} | settings
+        common |= {"by": ("g",)} if kind == "groups" else {}
         return {f"q{i}": sb.TopK(k=1 + 2 * i, window=w, **common) for i, w in enumerate(windows)}
     prefer = {"x": "max", "y": "min"}
     return {f"q{i}": sb.Skyline(prefer=prefer, time="t", window=w) for i, w in enumerate(windows)}
@@ -90,7 +92,7 @@ def test_boards_answer_as_their_queries_do(
     kept: bool,
 ) -> None:  # fmt: skip
     """With late rows, small pushes, restores and peeks; also over windows shorter than asked."""
-    more = {"keep": ("y",)} if kept and kind == "TopK" else {}
+    more = {"keep": ("y",)} if kept and kind != "Skyline" else {}
     named = queries(kind, windows, **more)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
     together = sb.Monitor(named)
@@ -138,8 +140,13 @@ SLIDES = [sb.TimeWindow(60, slide=10), sb.TimeWindow(90, slide=15), sb.TimeWindo
 COUNTED = [sb.CountWindow(60, slide=10), sb.CountWindow(90, slide=15), sb.CountWindow(40, slide=25)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("windows", [SIZES, SLIDES, COUNTED])
+FORMS = pytest.mark.parametrize(
+    ("kind", "windows"),
+    [(kind, SLIDES) for kind in KINDS] + [(kind, COUNTED) for kind in KINDS if kind != "groups"],
+)
+
+
+@pytest.mark.parametrize(("kind", "windows"), [*((kind, SIZES) for kind in KINDS), *FORMS.args[1]])
 def test_one_state_is_kept_and_goes_on(kind: str, windows: Sequence[Window]) -> None:
     named = queries(kind, windows)
     together = sb.Monitor(named)
@@ -163,7 +170,8 @@ def test_one_state_is_kept_and_goes_on(kind: str, windows: Sequence[Window]) -> 
 def test_ten_queries_keep_little_more_than_the_largest_one(kind: str) -> None:
     made = np.random.default_rng(3)
     score = made.random(20_000)
-    columns = {"x": score, "y": score + made.random(20_000) / 50}  # large skylines
+    columns: dict[str, Any] = {"x": score, "y": score + made.random(20_000) / 50}  # large skylines
+    columns["g"] = made.integers(0, 3, 20_000)
     table = pa.table({"t": np.arange(20_000) // 50, "id": np.arange(20_000), **columns})
     windows = [sb.TimeWindow(30 * n, slide=30) for n in range(1, 11)]
     named = queries(kind, windows)
@@ -189,7 +197,7 @@ def test_rows_that_are_late_for_one_query_only_make_them_part(kind: str) -> None
     at = int(table["t"].to_numpy().max()) + 5  # that is 55, and 49 is late for a slide of 10 only
     late = pa.table(
         {"t": [at, at - 6, at + 1], "id": ["a", "b", "c"], "x": [1, 9, 2], "y": [1, 2, 3]}
-    )
+    ).append_column("g", pa.array(["g1", "new", "g1"]))
     compare(together, alone, late, 1)
     assert len({together.stats()[name]["rows_late"] for name in named}) == 2
     assert states(together) == [None] * 3
@@ -199,8 +207,7 @@ def test_rows_that_are_late_for_one_query_only_make_them_part(kind: str) -> None
     assert states(together)[0] is not None
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("windows", [SLIDES, COUNTED])
+@FORMS
 def test_small_pushes_take_the_short_way(kind: str, windows: Sequence[Window]) -> None:
     named = queries(kind, windows)
     together = sb.Monitor(named)
@@ -212,6 +219,7 @@ def test_small_pushes_take_the_short_way(kind: str, windows: Sequence[Window]) -
         assert session.small.kept > 50
     last = int(stream(8, 300)["t"].to_numpy().max())
     more = pa.table({"t": [last] * 2, "id": ["a", "b"], "x": [10, 11], "y": [0, 0]})
+    more = more.append_column("g", pa.array(["g1", "new"]))
     again = sb.Monitor.restore(together.snapshot())
     for monitor in (together, again, *alone.values()):
         monitor.push(more)
@@ -224,8 +232,7 @@ def test_small_pushes_take_the_short_way(kind: str, windows: Sequence[Window]) -
     assert sorted(map(repr, found)) == sorted(map(repr, chain(*each)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("windows", [SLIDES, COUNTED])
+@FORMS
 def test_queries_may_leave_and_join_a_board(kind: str, windows: Sequence[Window]) -> None:
     """Those that stay go on with one state; one that joins keeps its own."""
     named = queries(kind, windows)
@@ -244,8 +251,7 @@ def test_queries_may_leave_and_join_a_board(kind: str, windows: Sequence[Window]
     assert again.stats()["new"]["windows_out"] > 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("windows", [SLIDES, COUNTED])
+@FORMS
 def test_a_snapshot_of_a_version_in_which_each_query_kept_its_own(
     kind: str, windows: Sequence[Window], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +288,35 @@ def test_an_error_in_another_query_changes_nothing(
     compare(together, alone, table.slice(400), 100)
 
 
+def test_groups_that_are_gone_are_forgotten_once_no_query_needs_them() -> None:
+    """Codes are freed and used again; queries have one table of groups until they part."""
+    made, rows = np.random.default_rng(12), 12_000
+    time = np.arange(rows) // 10
+    group = 20 * (time // 4) + made.integers(0, 40, rows)
+    table = pa.table(
+        {"t": time, "id": np.arange(rows), "x": made.integers(0, 50, rows), "g": group}
+    )
+    named = queries("groups", [sb.TimeWindow(40, slide=20), sb.TimeWindow(90, slide=15)])
+    together = sb.Monitor(named)
+    alone = {name: sb.Monitor(query) for name, query in named.items()}
+    compare(together, alone, table.slice(0, 6_000), 500)
+    together = sb.Monitor.restore(together.snapshot())
+    compare(together, alone, table.slice(6_000, 4_000), 500)
+    folds = [session.fold for session in together.board.sessions.values()]
+    first, second = [fold.groups for fold in folds if fold is not None]
+    assert first is second
+    assert len(first) < 3_000 < len(np.unique(group[:10_000]))
+    assert states(together)[0] is not None
+    rows_of_two = table.slice(9_998, 2).set_column(0, "t", pa.array([1_055, 1_045]))
+    compare(together, alone, rows_of_two, 1)  # slides of 15 are sealed to 1,050, those of 20 not
+    assert states(together) == [None, None]
+    compare(
+        together, alone, table.slice(10_000).set_column(0, "t", pa.array(time[-2_000:] + 60)), 500
+    )
+    first, second = [fold.groups for fold in folds if fold is not None]
+    assert first is not second
+
+
 def failing(*_: Any) -> None:
     raise sb.DataError("refused")
 
@@ -299,11 +334,13 @@ def test_who_keeps_one_state() -> None:
         "g2": sb.TopK(k=9, window=window(50, slide=10), by=("y",), **common),
         "s1": sb.Skyline(prefer={"x": "max"}, window=window(20, slide=10), time="t"),
         "s2": sb.Skyline(prefer={"x": "max"}, window=window(50, slide=10), time="t"),
+        "e1": sb.Skyline(prefer={"x": "max"}, window=window(9), by=("y",), time="t"),
+        "e2": sb.Skyline(prefer={"x": "max"}, window=window(5), by=("y",), time="t"),
         "f1": sb.Skyline(prefer={"x": "max"}, window=window(9), time="t", algorithm="sfs"),
         "f2": sb.Skyline(prefer={"x": "max"}, window=window(5), time="t", algorithm="sfs"),
     }
     found = [who_shares.unions(board, names) for names in who_shares.families(board)]
-    assert found == [[["a", "tumbling", "finer"]], [], [["s1", "s2"]], []]
+    assert found == [[["a", "tumbling", "finer"]], [["g1", "g2"]], [["s1", "s2"]], [], []]
     lines = sb.explain(board).split("\n")
     told = {name: lines[3 * i + 3].partition("; ")[2] for i, name in enumerate(board)}
     cut = ", cut wherever a window of any of them begins or ends"
@@ -313,10 +350,12 @@ def test_who_keeps_one_state() -> None:
         "finer": f"keeps one skyband with a, tumbling{cut}",
         "late": "keeps its own skyband: no other has the same lateness and panes that fit",
         "gaps": "keeps its own skyband, as its window has gaps between its slides",
-        "g1": "keeps its own skyband, as each query with groups does",
-        "g2": "keeps its own skyband, as each query with groups does",
+        "g1": "keeps one skyband with g2",
+        "g2": "keeps one skyband with g1",
         "s1": "keeps one dominance graph with s2",
         "s2": "keeps one dominance graph with s1",
+        "e1": "keeps its own graph, as each query with groups does",
+        "e2": "keeps its own graph, as each query with groups does",
         "f1": "keeps its own state, as each query by sfs does",
         "f2": "keeps its own state, as each query by sfs does",
     }

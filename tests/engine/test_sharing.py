@@ -167,24 +167,28 @@ def test_a_family_reads_a_batch_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(validated), len(summarised)) == (1, 1)
 
 
+@pytest.mark.parametrize("alike", [False, True])
 def test_a_query_works_once_on_small_summaries_of_many_chunks(
-    monkeypatch: pytest.MonkeyPatch,
+    alike: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Queries that have the same panes and keep one state do it together."""
     monkeypatch.setattr(chunks, "CHUNK_ROWS", 20)
     monkeypatch.setattr(chunks, "_LONG_CHUNK", 1)
     monkeypatch.setattr(chunks, "_SMALL_CHUNK", 1)
     board = {
-        f"q{k}": sb.TopK(k=k, score="x", time="t", window=sb.TimeWindow(10 * k, slide=10))
+        f"q{k}": sb.TopK(
+            k=k, score="x", time="t", window=sb.TimeWindow(30 * k, slide=10 if alike else 10 * k)
+        )
         for k in (1, 2, 3)
     }
     given = counting(monkeypatch, shared_panes.Shared, "_of")
     table = rows(1, 60, 0, bad=False)
     sb.Monitor(board).push(table)
-    assert len(given) == 3
+    assert len(given) == (1 if alike else 3)
     monkeypatch.setattr(shared_panes, "_FEW_ROWS", 1)
     given.clear()
     sb.Monitor(board).push(table)
-    assert len(given) == 9
+    assert len(given) == (3 if alike else 9)
 
 
 @pytest.mark.parametrize("few", [1, 1 << 20])

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from skyband.arrays import Ints, Mask
 from skyband.contract.runs import Runs
+from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
 from skyband.engine.clocks import NEVER
 from skyband.engine.fold import Fold
@@ -64,6 +65,8 @@ class Shared:
         """Chunks whose summaries were added to these."""
         self.absorbed = False
         """Whether another chunk has these summaries now."""
+        self._coded: tuple[GroupTable, Runs] | None = None
+        """The summaries with the group codes of a table that several queries have."""
 
     def absorbs(self, others: Sequence[Shared]) -> bool:
         """Add the summaries of further chunks, if all are small: a query works on them once then.
@@ -86,20 +89,20 @@ class Shared:
     def of(self, session: Session, fold: Fold, sealed: int) -> Summary:
         """The summaries that a session takes: in its own panes, with its own group codes.
 
-        Sessions with the same panes take the same ones.
+        Sessions with the same panes that keep one state take the same ones, for the greatest k.
         """
         together = self.family.together(session)
         if together is None:
-            return self._of(session, fold, sealed)
+            return self._of(session.synopsis, fold, sealed)
         if (together, sealed) not in self._given:
-            self._given[together, sealed] = self._of(session, fold, sealed)
+            self._given[together, sealed] = self._of(self.family.summariser(), fold, sealed)
         return self._given[together, sealed]
 
-    def _of(self, session: Session, fold: Fold, sealed: int) -> Summary:
+    def _of(self, synopsis: Synopsis[Any], fold: Fold, sealed: int) -> Summary:
         made = self.made()
         if made is None:
             return Summary()
-        runs, starts, groups = made
+        runs, starts, _ = made
         panes = fold.panes
         pane = np.asarray(panes.pane_of(starts))
         used = panes.used(pane)
@@ -112,13 +115,22 @@ class Shared:
             own = panes.pane_of(ticks)
             found.earliest_late = int(ticks[panes.used(own) & (own < sealed)].min())
         keep = used & ~late
-        runs, pane = (runs, pane) if keep.all() else (runs.take(keep), pane[keep])
-        if not len(runs):
+        if not keep.any():
             return found
-        runs = _regrouped(runs, groups, fold.groups).stamped(pane).ordered()
-        synopsis = session.synopsis
+        runs = self.coded(fold.groups, keep).stamped(pane if keep.all() else pane[keep]).ordered()
         found.runs = synopsis.combine(runs) if runs.repeats.any() else synopsis.narrowed(runs)
         return found
+
+    def coded(self, own: GroupTable, keep: Mask) -> Runs:
+        """Some of the summaries, with the group codes of this table."""
+        made = self.made()
+        assert made is not None
+        runs, _, groups = made
+        if not own.names or not keep.all():
+            return _regrouped(runs if keep.all() else runs.take(keep), groups, own)
+        if self._coded is None or self._coded[0] is not own:
+            self._coded = own, _regrouped(runs, groups, own)
+        return self._coded[1]
 
     def made(self) -> tuple[Runs, Ints, GroupTable] | None:
         """The summaries, where each pane starts, and the groups' codes; None without rows."""

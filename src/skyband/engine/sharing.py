@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
+from skyband.engine.clocks import NEVER
 from skyband.engine.feeding import FedMove, Feed, disagree, sealed_time
 from skyband.engine.fold import Fold, Step
 from skyband.engine.moves import Move
@@ -32,7 +33,7 @@ from skyband.engine.open_panes import Combined
 from skyband.engine.session import ONLY, Session, Summary, make_synopsis
 from skyband.engine.shared_panes import Shared
 from skyband.engine.taken import Taken
-from skyband.engine.who_shares import alike, families, finest, takes_feed, unions
+from skyband.engine.who_shares import alike, by_cuts, families, finest, takes_feed, unions
 from skyband.window import CountWindow
 
 __all__ = ["Family", "families"]
@@ -99,11 +100,19 @@ class Family:
         saved = self.saved.get(names[0])
         if saved is None and any(session.rows["rows_in"] for session in sessions):
             return False
+        folds = [session.start() for session in sessions]
+        if not all(fold.groups.same_as(folds[0].groups) for fold in folds):
+            return False
         feed = Feed(self.summariser().combine)
         if saved is not None:
             feed.take(saved)
-        if not first.recut(others, feed, [sealed_time(session.fold) for session in sessions]):
+        if not first.recut(others, feed, [sealed_time(fold) for fold in folds]):
             return False
+        for fold in folds[1:]:
+            fold.share_groups(folds[0])
+        for same in by_cuts(dict(enumerate(self.queries)), names):
+            combined = Combined()
+            self._together |= {self.sessions[i].name: combined for i in same}
         self._feeds[names[0]] = feed
         return True
 
@@ -114,10 +123,18 @@ class Family:
             if fold is not None and fold.open.waiting is not None:
                 fold.open.waiting.settle()
 
-    def _feed_waiting(self, feed: Feed, taken: Taken) -> None:
-        made = Shared(self, taken).made()
+    def _feed_waiting(self, feed: Feed, fold: Fold, taken: Taken) -> None:
+        self._feed_chunk(feed, fold, NEVER, Shared(self, taken))
+
+    @staticmethod
+    def _feed_chunk(feed: Feed, fold: Fold, sealed: int, chunk: Shared) -> None:
+        """Give the rows of a chunk to a feed, except those from before ``sealed``."""
+        made = chunk.made()
         if made is not None:
-            feed.take(made[0].stamped(made[1]))
+            starts = made[1]
+            keep = starts >= sealed
+            if keep.any():
+                feed.take(chunk.coded(fold.groups, keep).stamped(starts[keep]))
 
     def kept_together(self) -> dict[int, Runs]:
         """What queries keep together whose state takes a feed, for a snapshot."""
@@ -135,7 +152,8 @@ class Family:
         for session in self.sessions:
             session.synopsis.part()
             if session.fold is not None:
-                session.fold.open.together = session.fold.open.fed = None
+                session.fold.open.part()
+                session.fold.share_groups(None)
         self.unions, self._together, self._feeds, self.saved = [], {}, {}, {}
 
     def pushing(self, table: pa.Table) -> list[Move | None]:
@@ -166,12 +184,13 @@ class Family:
         moves: list[Move | None] = []
         for i, session in enumerate(self.sessions):
             fold, summarise = session.start(), partial(self._summaries, shared, session)
-            fold.open.together = self.together(session)
-            if fold.open.together is not None:
-                fold.open.together.clear()
+            together = self.together(session)
+            if together is not None:
+                together.clear()
+                fold.open.share(together, self.summariser(), session.synopsis)
             begin = partial(session.taking, taken, summarise)
             if i in self._feeds:
-                fold.open.fed = partial(self._feed_waiting, self._feeds[i])
+                fold.open.fed = partial(self._feed_waiting, self._feeds[i], fold)
                 fed = partial(self._fed, self._feeds[i], shared, begin)
                 moves.append(FedMove(session, fold, fed, self._feeds[i]))
             else:
@@ -193,12 +212,7 @@ class Family:
         """Give rows to a feed, except those that are late for all its queries, and begin a move."""
         sealed = sealed_time(fold)
         for each in shared:
-            made = each.made()
-            if made is not None:
-                runs, starts, _ = made
-                late = starts < sealed
-                runs = runs.stamped(starts)
-                feed.take(runs.take(~late) if late.any() else runs)
+            self._feed_chunk(feed, fold, sealed, each)
         return begin(fold)
 
     def together(self, session: Session) -> Combined | None:

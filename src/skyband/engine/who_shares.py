@@ -15,6 +15,7 @@ from skyband.window import CountWindow, Panes, TimeWindow
 
 __all__ = [
     "alike",
+    "by_cuts",
     "can_unite",
     "cuts_of",
     "families",
@@ -74,17 +75,17 @@ def unions(queries: Mapping[Any, Query], family: Sequence[Any]) -> list[list[Any
     mixed = [names for names in found.values() if fewcuts_of([queries[each] for each in names])]
     others = [name for name in family if not any(name in names for names in mixed)]
     able = [name for name in others if can_unite(queries[name])]
-    together = [names for names in mixed if len(names) > 1] + _by_cuts(queries, able)
+    together = [names for names in mixed if len(names) > 1] + by_cuts(queries, able)
     return sorted(together, key=lambda names: list(family).index(names[0]))
 
 
 def alike(queries: Mapping[Any, Query], family: Sequence[Any]) -> list[list[Any]]:
     """The names of queries that keep one state and take the same panes, by two or more."""
     able = [name for name in family if model_of(queries[name]).unites(queries[name])]
-    return _by_cuts(queries, able)
+    return by_cuts(queries, able)
 
 
-def _by_cuts(queries: Mapping[Any, Query], names: Sequence[Any]) -> list[list[Any]]:
+def by_cuts(queries: Mapping[Any, Query], names: Sequence[Any]) -> list[list[Any]]:
     """The names of queries with the same panes and lateness, by two or more."""
     found: dict[Any, list[Any]] = {}
     for name in names:
