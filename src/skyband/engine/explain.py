@@ -135,5 +135,5 @@ def sharing_of(name: Any, queries: Mapping[Any, Query]) -> str:
         algorithm = registry.choose(queries[name])
         return f"reads by itself: {algorithm} does not share its summaries"
     if isinstance(queries[name].window, CountWindow):
-        return "reads by itself: each group counts its own arrivals, so no cuts are common to all"
+        return "reads by itself: each group counts its own arrivals"
     return "reads by itself: this kind of window does not share"
