@@ -288,35 +288,6 @@ def test_an_error_in_another_query_changes_nothing(
     compare(together, alone, table.slice(400), 100)
 
 
-def test_groups_that_are_gone_are_forgotten_once_no_query_needs_them() -> None:
-    """Codes are freed and used again; queries have one table of groups until they part."""
-    made, rows = np.random.default_rng(12), 12_000
-    time = np.arange(rows) // 10
-    group = 20 * (time // 4) + made.integers(0, 40, rows)
-    table = pa.table(
-        {"t": time, "id": np.arange(rows), "x": made.integers(0, 50, rows), "g": group}
-    )
-    named = queries("groups", [sb.TimeWindow(40, slide=20), sb.TimeWindow(90, slide=15)])
-    together = sb.Monitor(named)
-    alone = {name: sb.Monitor(query) for name, query in named.items()}
-    compare(together, alone, table.slice(0, 6_000), 500)
-    together = sb.Monitor.restore(together.snapshot())
-    compare(together, alone, table.slice(6_000, 4_000), 500)
-    folds = [session.fold for session in together.board.sessions.values()]
-    first, second = [fold.groups for fold in folds if fold is not None]
-    assert first is second
-    assert len(first) < 3_000 < len(np.unique(group[:10_000]))
-    assert states(together)[0] is not None
-    rows_of_two = table.slice(9_998, 2).set_column(0, "t", pa.array([1_055, 1_045]))
-    compare(together, alone, rows_of_two, 1)  # slides of 15 are sealed to 1,050, those of 20 not
-    assert states(together) == [None, None]
-    compare(
-        together, alone, table.slice(10_000).set_column(0, "t", pa.array(time[-2_000:] + 60)), 500
-    )
-    first, second = [fold.groups for fold in folds if fold is not None]
-    assert first is not second
-
-
 def failing(*_: Any) -> None:
     raise sb.DataError("refused")
 
