@@ -52,7 +52,7 @@ def test_summaries_for_the_greatest_k_are_narrowed_when_queries_part(
         sb.TimeWindow(40, slide=20),
         sb.TimeWindow(60, slide=15),
     ]
-    named = queries("TopK", [twenty, twenty, fifteen])
+    named = queries("TopK", windows)
     together = sb.Monitor(named)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
     table = stream(13, 200)
