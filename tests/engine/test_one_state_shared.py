@@ -61,6 +61,7 @@ def test_summaries_for_the_greatest_k_are_narrowed_when_queries_part(
     again = sb.Monitor.restore(together.snapshot())
     folds = [session.fold for session in again.board.sessions.values()]
     assert [_most(fold) for fold in folds[:2]] == [1, 3]  # each has its own in a snapshot
+    monkeypatch.setattr(open_panes, "_MOST_PIECES", 64)
     compare(together, alone, table.set_column(0, "t", pa.array(time)).slice(199), 1)
     assert states(together) == [None] * 3
     folds = [session.fold for session in together.board.sessions.values()]
