@@ -39,13 +39,12 @@ def main() -> None:
     if folder.exists():
         sys.exit(f"{folder} is there: snapshots of a version are written once")
     folder.mkdir(parents=True)
-    for name, query, batches in cases():
+    for name, query, batches in [*cases(), *boards()]:
         write(folder / f"{name}.zip", query, batches)
 
 
-def cases() -> Iterator[tuple[str, Any, list[Any]]]:
-    """Every algorithm over time and count windows, with and without groups; and boards."""
-    yield from _boards()
+def cases() -> Iterator[tuple[str, sb.Query, list[Any]]]:
+    """Every algorithm over time and count windows, with and without groups."""
     for kind in registry.kinds():
         for algorithm in registry.algorithms(kind):
             for number, (window, settings) in enumerate(_shapes(kind, algorithm)):
@@ -55,7 +54,7 @@ def cases() -> Iterator[tuple[str, Any, list[Any]]]:
                 yield f"{kind}-{algorithm}-{number}", query, batches
 
 
-def _boards() -> Iterator[tuple[str, dict[str, sb.Query], list[Any]]]:
+def boards() -> Iterator[tuple[str, dict[str, sb.Query], list[Any]]]:
     """Queries that differ only in k and window: over times, over arrivals, and with groups."""
     made, rows = np.random.default_rng(20), 400
     columns = {name: made.integers(0, 9, rows) for name in ("id", "x", "y")}
