@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from skyband.embedded.snapshots import resumed, snapshot_of
 from skyband.engine import who_shares
 from skyband.engine.board import BoardSession
 
-KINDS = ("TopK", "Skyline")
+KINDS = ("TopK", "groups", "Skyline")
 
 
 def stream(seed: int, count: int, late: int = 0) -> pa.Table:
@@ -33,13 +34,18 @@ def stream(seed: int, count: int, late: int = 0) -> pa.Table:
             "id": [f"id{n}" for n in made.integers(0, 9, count)],
             "x": score,
             "y": made.integers(0, 9, count),
+            "g": [f"g{n}" for n in made.integers(0, 5, count)],
         }
     )
 
 
-def queries(kind: str, windows: list[sb.TimeWindow], **settings: Any) -> dict[str, Any]:
-    if kind == "TopK":
+Window = sb.TimeWindow | sb.CountWindow
+
+
+def queries(kind: str, windows: Sequence[Window], **settings: Any) -> dict[str, Any]:
+    if kind != "Skyline":
         common: Any = {"score": "x", "id": "id", "time": "t"} | settings
+        common |= {"by": ("g",)} if kind == "groups" else {}
         return {f"q{i}": sb.TopK(k=1 + 2 * i, window=w, **common) for i, w in enumerate(windows)}
     prefer = {"x": "max", "y": "min"}
     return {f"q{i}": sb.Skyline(prefer=prefer, time="t", window=w) for i, w in enumerate(windows)}
@@ -58,14 +64,16 @@ def states(monitor: sb.Monitor) -> list[Any]:
 
 
 @st.composite
-def differing_windows(draw: st.DrawFn) -> list[sb.TimeWindow]:
+def differing_windows(draw: st.DrawFn) -> list[Window]:
     slides = draw(st.sampled_from([[3], [2, 3, 4, 6], [5, 10, 20]]))
-    found = []
+    counting = draw(st.sampled_from([False, False, True]))
+    found: list[Window] = []
     for _ in range(draw(st.integers(2, 4))):
         slide = draw(st.sampled_from(slides))
         size = draw(st.integers(slide, 24))
         offset = draw(st.sampled_from([0, 0, 1]))
-        found.append(sb.TimeWindow(size, slide=slide, lateness=2, offset=offset))
+        timed = sb.TimeWindow(size, slide=slide, lateness=2, offset=offset)
+        found.append(sb.CountWindow(size, slide=slide) if counting else timed)
     return found
 
 
@@ -80,11 +88,11 @@ def differing_windows(draw: st.DrawFn) -> list[sb.TimeWindow]:
     kept=st.booleans(),
 )
 def test_boards_answer_as_their_queries_do(
-    kind: str, windows: list[sb.TimeWindow], late: int, seed: int, cuts: list[int], step: int,
+    kind: str, windows: list[Window], late: int, seed: int, cuts: list[int], step: int,
     kept: bool,
 ) -> None:  # fmt: skip
     """With late rows, small pushes, restores and peeks; also over windows shorter than asked."""
-    more = {"keep": ("y",)} if kept and kind == "TopK" else {}
+    more = {"keep": ("y",)} if kept and kind != "Skyline" else {}
     named = queries(kind, windows, **more)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
     together = sb.Monitor(named)
@@ -104,6 +112,8 @@ def test_boards_answer_as_their_queries_do(
         together._check()
         if seed % 2:
             together = sb.Monitor.restore(together.snapshot())
+            for name, monitor in alone.items():
+                assert shown([together.peek(name)]) == shown([monitor.peek()]), name
     found = together.flush()
     for name, monitor in alone.items():
         assert shown([a for a in found if a.name == name]) == shown(monitor.flush()), name
@@ -127,11 +137,17 @@ def compare(together: sb.Monitor, alone: dict[str, sb.Monitor], table: pa.Table,
 
 SIZES = [sb.TimeWindow(size, slide=20) for size in (20, 60, 100, 240)]
 SLIDES = [sb.TimeWindow(60, slide=10), sb.TimeWindow(90, slide=15), sb.TimeWindow(40, slide=25)]
+COUNTED = [sb.CountWindow(60, slide=10), sb.CountWindow(90, slide=15), sb.CountWindow(40, slide=25)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("windows", [SIZES, SLIDES])
-def test_one_state_is_kept_and_goes_on(kind: str, windows: list[sb.TimeWindow]) -> None:
+FORMS = pytest.mark.parametrize(
+    ("kind", "windows"),
+    [(kind, SLIDES) for kind in KINDS] + [(kind, COUNTED) for kind in KINDS if kind != "groups"],
+)
+
+
+@pytest.mark.parametrize(("kind", "windows"), [*((kind, SIZES) for kind in KINDS), *FORMS.args[1]])
+def test_one_state_is_kept_and_goes_on(kind: str, windows: Sequence[Window]) -> None:
     named = queries(kind, windows)
     together = sb.Monitor(named)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
@@ -139,7 +155,12 @@ def test_one_state_is_kept_and_goes_on(kind: str, windows: list[sb.TimeWindow]) 
     compare(together, alone, table.slice(0, 500), 100)
     assert len({id(one) for one in states(together)}) == 1
     assert states(together)[0] is not None
-    again = sb.Monitor.restore(together.snapshot())
+    again = sb.Monitor.restore(sb.Monitor.restore(together.snapshot()).snapshot())
+    none = table.slice(0, 0)
+    assert list(again.push(none)) == []  # they keep one state again
+    for name, monitor in alone.items():
+        assert shown([again.peek(name)]) == shown([monitor.peek()]), name
+    again = sb.Monitor.restore(again.snapshot())
     compare(again, alone, table.slice(500), 100)
     assert len({id(one) for one in states(again)}) == 1
     assert states(again)[0] is not None
@@ -149,7 +170,8 @@ def test_one_state_is_kept_and_goes_on(kind: str, windows: list[sb.TimeWindow]) 
 def test_ten_queries_keep_little_more_than_the_largest_one(kind: str) -> None:
     made = np.random.default_rng(3)
     score = made.random(20_000)
-    columns = {"x": score, "y": score + made.random(20_000) / 50}  # large skylines
+    columns: dict[str, Any] = {"x": score, "y": score + made.random(20_000) / 50}  # large skylines
+    columns["g"] = made.integers(0, 3, 20_000)
     table = pa.table({"t": np.arange(20_000) // 50, "id": np.arange(20_000), **columns})
     windows = [sb.TimeWindow(30 * n, slide=30) for n in range(1, 11)]
     named = queries(kind, windows)
@@ -175,7 +197,7 @@ def test_rows_that_are_late_for_one_query_only_make_them_part(kind: str) -> None
     at = int(table["t"].to_numpy().max()) + 5  # that is 55, and 49 is late for a slide of 10 only
     late = pa.table(
         {"t": [at, at - 6, at + 1], "id": ["a", "b", "c"], "x": [1, 9, 2], "y": [1, 2, 3]}
-    )
+    ).append_column("g", pa.array(["g1", "new", "g1"]))
     compare(together, alone, late, 1)
     assert len({together.stats()[name]["rows_late"] for name in named}) == 2
     assert states(together) == [None] * 3
@@ -185,9 +207,9 @@ def test_rows_that_are_late_for_one_query_only_make_them_part(kind: str) -> None
     assert states(together)[0] is not None
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_small_pushes_take_the_short_way(kind: str) -> None:
-    named = queries(kind, SLIDES)
+@FORMS
+def test_small_pushes_take_the_short_way(kind: str, windows: Sequence[Window]) -> None:
+    named = queries(kind, windows)
     together = sb.Monitor(named)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
     compare(together, alone, stream(8, 300), 3)
@@ -197,25 +219,28 @@ def test_small_pushes_take_the_short_way(kind: str) -> None:
         assert session.small.kept > 50
     last = int(stream(8, 300)["t"].to_numpy().max())
     more = pa.table({"t": [last] * 2, "id": ["a", "b"], "x": [10, 11], "y": [0, 0]})
+    more = more.append_column("g", pa.array(["g1", "new"]))
     again = sb.Monitor.restore(together.snapshot())
     for monitor in (together, again, *alone.values()):
         monitor.push(more)
     again = sb.Monitor.restore(again.snapshot())  # with rows that wait
+    rest = more.take(pa.array([0] * 150))  # ends count windows, which do not end by themselves
     for board in (together, again):
-        found = shown(board.flush())
+        found = shown([*board.push(rest), *board.flush()])
         assert any(row["x"] == 11 for answer in found for row in answer[2])
-    assert found == [each for monitor in alone.values() for each in shown(monitor.flush())]
+    each = [shown([*monitor.push(rest), *monitor.flush()]) for monitor in alone.values()]
+    assert sorted(map(repr, found)) == sorted(map(repr, chain(*each)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_queries_may_leave_and_join_a_board(kind: str) -> None:
+@FORMS
+def test_queries_may_leave_and_join_a_board(kind: str, windows: Sequence[Window]) -> None:
     """Those that stay go on with one state; one that joins keeps its own."""
-    named = queries(kind, SLIDES)
+    named = queries(kind, windows)
     table = stream(9, 600)
     blob = sb.Monitor(named)
     alone = {name: sb.Monitor(named[name]) for name in ("q1", "q2")}
     compare(blob, alone, table.slice(0, 400), 100)
-    left = {name: named[name] for name in alone} | {"new": queries(kind, SLIDES[:1])["q0"]}
+    left = {name: named[name] for name in alone} | {"new": queries(kind, windows[:1])["q0"]}
     board, changed = resumed(blob.snapshot(), left, new_board)
     assert changed.removed == ["q0"]
     again = sb.Monitor.restore(snapshot_of(board))
@@ -226,11 +251,11 @@ def test_queries_may_leave_and_join_a_board(kind: str) -> None:
     assert again.stats()["new"]["windows_out"] > 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@FORMS
 def test_a_snapshot_of_a_version_in_which_each_query_kept_its_own(
-    kind: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, windows: Sequence[Window], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named = queries(kind, SLIDES)
+    named = queries(kind, windows)
     together = sb.Monitor(named)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
     table = stream(10, 600)
@@ -280,11 +305,13 @@ def test_who_keeps_one_state() -> None:
         "g2": sb.TopK(k=9, window=window(50, slide=10), by=("y",), **common),
         "s1": sb.Skyline(prefer={"x": "max"}, window=window(20, slide=10), time="t"),
         "s2": sb.Skyline(prefer={"x": "max"}, window=window(50, slide=10), time="t"),
+        "e1": sb.Skyline(prefer={"x": "max"}, window=window(9), by=("y",), time="t"),
+        "e2": sb.Skyline(prefer={"x": "max"}, window=window(5), by=("y",), time="t"),
         "f1": sb.Skyline(prefer={"x": "max"}, window=window(9), time="t", algorithm="sfs"),
         "f2": sb.Skyline(prefer={"x": "max"}, window=window(5), time="t", algorithm="sfs"),
     }
     found = [who_shares.unions(board, names) for names in who_shares.families(board)]
-    assert found == [[["a", "tumbling", "finer"]], [], [["s1", "s2"]], []]
+    assert found == [[["a", "tumbling", "finer"]], [["g1", "g2"]], [["s1", "s2"]], [], []]
     lines = sb.explain(board).split("\n")
     told = {name: lines[3 * i + 3].partition("; ")[2] for i, name in enumerate(board)}
     cut = ", cut wherever a window of any of them begins or ends"
@@ -294,10 +321,12 @@ def test_who_keeps_one_state() -> None:
         "finer": f"keeps one skyband with a, tumbling{cut}",
         "late": "keeps its own skyband: no other has the same lateness and panes that fit",
         "gaps": "keeps its own skyband, as its window has gaps between its slides",
-        "g1": "keeps its own skyband, as each query with groups does",
-        "g2": "keeps its own skyband, as each query with groups does",
+        "g1": "keeps one skyband with g2",
+        "g2": "keeps one skyband with g1",
         "s1": "keeps one dominance graph with s2",
         "s2": "keeps one dominance graph with s1",
+        "e1": "keeps its own graph, as each query with groups does",
+        "e2": "keeps its own graph, as each query with groups does",
         "f1": "keeps its own state, as each query by sfs does",
         "f2": "keeps its own state, as each query by sfs does",
     }

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import skyband as sb
 from skyband.data import memo
-from skyband.engine import chunks, sharing, who_shares
+from skyband.engine import chunks, shared_panes, who_shares
 from skyband.window import Panes
 
 
@@ -34,9 +34,11 @@ def rows(seed: int, count: int, late: int, bad: bool) -> pa.Table:
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> sb.TimeWindow:
+def windows(draw: st.DrawFn) -> sb.TimeWindow | sb.CountWindow:
     unit = draw(st.sampled_from([1, 3, 4]))
     size, slide = draw(st.integers(1, 12)) * unit, draw(st.integers(1, 6)) * unit
+    if draw(st.sampled_from([False, False, True])):
+        return sb.CountWindow(size, slide=slide)
     lateness, offset = draw(st.integers(0, 4)), draw(st.sampled_from([0, 0, 1, 3]))
     return sb.TimeWindow(size, slide=slide, lateness=lateness, offset=offset)
 
@@ -106,17 +108,18 @@ def check_board(board: list[sb.Query], seed: int, late: int, bad: bool, cut: int
         assert shown(mine) == shown(monitor.flush()), name
 
 
+@pytest.mark.parametrize("counting", [False, True])
 @pytest.mark.parametrize("slides", [(60, 60), (60, 90)])
-def test_many_rows_of_many_panes(slides: tuple[int, int]) -> None:
+def test_many_rows_of_many_panes(slides: tuple[int, int], counting: bool) -> None:
     """Long batches, in which rows that no window can show are dropped block by block."""
     made = np.random.default_rng(3)
     table = pa.table({"t": np.sort(made.integers(0, 36_000, 60_000)), "x": made.random(60_000)})
-    board = {
-        f"{k} of {size}": sb.TopK(
-            k=k, score="x", time="t", window=sb.TimeWindow(size, slide=slide, lateness=5)
-        )
-        for k, size, slide in [(2, 3_600, slides[0]), (9, 720, 60), (5, 1_800, slides[1])]
-    }
+    board = {}
+    for k, size, slide in [(2, 3_600, slides[0]), (9, 720, 60), (5, 1_800, slides[1])]:
+        window: Any = sb.TimeWindow(size, slide=slide, lateness=5)
+        if counting:
+            window = sb.CountWindow(2 * size, slide=2 * slide)
+        board[f"{k} of {size}"] = sb.TopK(k=k, score="x", time="t", window=window)
     assert len(who_shares.families(board)) == 1
     found = sb.rank([table.slice(0, 30_000), table.slice(30_000)], board)
     for name, query in board.items():
@@ -164,24 +167,48 @@ def test_a_family_reads_a_batch_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(validated), len(summarised)) == (1, 1)
 
 
+@pytest.mark.parametrize("alike", [False, True])
 def test_a_query_works_once_on_small_summaries_of_many_chunks(
-    monkeypatch: pytest.MonkeyPatch,
+    alike: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Queries that have the same panes and keep one state do it together."""
     monkeypatch.setattr(chunks, "CHUNK_ROWS", 20)
     monkeypatch.setattr(chunks, "_LONG_CHUNK", 1)
     monkeypatch.setattr(chunks, "_SMALL_CHUNK", 1)
     board = {
-        f"q{k}": sb.TopK(k=k, score="x", time="t", window=sb.TimeWindow(10 * k, slide=10))
+        f"q{k}": sb.TopK(
+            k=k, score="x", time="t", window=sb.TimeWindow(30 * k, slide=10 if alike else 10 * k)
+        )
         for k in (1, 2, 3)
     }
-    given = counting(monkeypatch, sharing.Shared, "_of")
+    given = counting(monkeypatch, shared_panes.Shared, "_of")
     table = rows(1, 60, 0, bad=False)
     sb.Monitor(board).push(table)
-    assert len(given) == 3
-    monkeypatch.setattr(sharing, "_FEW_ROWS", 1)
+    assert len(given) == (1 if alike else 3)
+    monkeypatch.setattr(shared_panes, "_FEW_ROWS", 1)
     given.clear()
     sb.Monitor(board).push(table)
-    assert len(given) == 9
+    assert len(given) == (3 if alike else 9)
+
+
+@pytest.mark.parametrize("few", [1, 1 << 20])
+def test_arrivals_are_counted_through_all_chunks(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 20)
+    monkeypatch.setattr(chunks, "_LONG_CHUNK", 1)
+    monkeypatch.setattr(chunks, "_SMALL_CHUNK", 1)
+    monkeypatch.setattr(shared_panes, "_FEW_ROWS", few)
+    board = {
+        f"q{k}": sb.TopK(k=k, score="x", window=sb.CountWindow(7 * k, slide=5), where={"y": [1, 2]})
+        for k in (1, 2, 3)
+    }
+    table = rows(1, 400, 0, bad=True)
+    together = sb.Monitor(board, on_bad="skip")
+    found = [answer for low in (0, 200) for answer in together.push(table.slice(low, 200))]
+    for name, query in board.items():
+        alone = sb.Monitor(query, on_bad="skip")
+        own = [answer for low in (0, 200) for answer in alone.push(table.slice(low, 200))]
+        assert shown([a for a in found if a.name == name]) == shown(own)
+        assert len(own) > 5
 
 
 def test_columns_are_looked_at_once_by_queries_that_do_not_share(
@@ -238,6 +265,20 @@ def test_times_that_do_not_fit_every_window() -> None:
 WINDOW = sb.TimeWindow(10)
 
 
+def test_count_windows_share_unless_groups_count_apart() -> None:
+    common: Any = {"k": 1, "score": "x"}
+    board = {
+        "a": sb.TopK(window=sb.CountWindow(10), **common),
+        "b": sb.TopK(window=sb.CountWindow(20, slide=5), **common),
+        "g1": sb.TopK(window=sb.CountWindow(10), by=("g",), **common),
+        "g2": sb.TopK(window=sb.CountWindow(20, slide=5), by=("g",), **common),
+    }
+    assert who_shares.families(board) == [["a", "b"]]
+    told = sb.explain(board)
+    assert told.count("shares one pass over the rows") == 2
+    assert told.count("reads by itself: each group counts its own arrivals") == 2
+
+
 @pytest.mark.parametrize(
     ("changed", "shares"),
     [
@@ -248,6 +289,7 @@ WINDOW = sb.TimeWindow(10)
         ({"id": "id"}, False),
         ({"by": ("g",)}, False),
         ({"window": sb.CountWindow(10)}, False),
+        ({"window": sb.DecayWindow(10, slide=5)}, False),
         ({"window": sb.TimeWindow("10 s")}, False),
     ],
 )

@@ -33,13 +33,16 @@ def stream(seed: int, count: int, items: int, skew: float) -> pa.Table:
     )
 
 
-def board(sizes: list[tuple[int, int]], slide: int, **settings: Any) -> dict[str, sb.HeavyHitters]:
-    return {
-        f"{k} of {size}": sb.HeavyHitters(
-            k=k, time="t", window=sb.TimeWindow(size * slide, slide=slide, lateness=1), **settings
-        )
-        for k, size in sizes
-    }
+def board(
+    sizes: list[tuple[int, int]], slide: int, counting: bool = False, **settings: Any
+) -> dict[str, sb.HeavyHitters]:
+    found = {}
+    for k, size in sizes:
+        window: Any = sb.TimeWindow(size * slide, slide=slide, lateness=1)
+        if counting:
+            window = sb.CountWindow(size * slide, slide=slide)
+        found[f"{k} of {size}"] = sb.HeavyHitters(k=k, time="t", window=window, **settings)
+    return found
 
 
 def states(monitor: sb.Monitor) -> list[Any]:
@@ -65,16 +68,19 @@ SIZES = st.tuples(st.integers(1, 6), st.integers(1, 9))
     slide=st.sampled_from([1, 3]),
     item=st.sampled_from(["n", "id"]),
     weight=st.sampled_from([None, "w"]),
+    counting=st.sampled_from([False, False, True]),
+    keep=st.sampled_from([(), (), ("f",)]),
     skew=st.sampled_from([1.0, 4.0]),
     items=st.sampled_from([3, 40]),
     seed=st.integers(0, 1000),
     cuts=st.lists(st.integers(0, 300), max_size=4),
 )
 def test_boards_answer_as_their_queries_do(
-    sizes: list[tuple[int, int]], slide: int, item: str, weight: str | None, skew: float,
-    items: int, seed: int, cuts: list[int],
+    sizes: list[tuple[int, int]], slide: int, item: str, weight: str | None, counting: bool,
+    keep: tuple[str, ...], skew: float, items: int, seed: int, cuts: list[int],
 ) -> None:  # fmt: skip
-    named = board(sizes, slide, item=item, weight=weight, proof=seed % 3 == 0)
+    settings: Any = {"item": item, "weight": weight, "keep": keep, "proof": seed % 3 == 0}
+    named = board(sizes, slide, counting, **settings)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
     together = sb.Monitor(named)
     table = stream(seed, 300, items, skew)
@@ -214,15 +220,17 @@ def test_a_first_push_without_rows() -> None:
 
 
 @st.composite
-def differing_windows(draw: st.DrawFn) -> sb.TimeWindow:
+def differing_windows(draw: st.DrawFn) -> tuple[sb.TimeWindow, sb.CountWindow]:
     slide = draw(st.sampled_from([2, 3, 4, 6]))
-    size = draw(st.integers(slide + 1, 20))
-    return sb.TimeWindow(size, slide=slide, lateness=2, offset=draw(st.sampled_from([0, 0, 1])))
+    size, offset = draw(st.integers(slide + 1, 20)), draw(st.sampled_from([0, 0, 1]))
+    timed = sb.TimeWindow(size, slide=slide, lateness=2, offset=offset)
+    return timed, sb.CountWindow(size, slide=slide)
 
 
 @settings(max_examples=20, deadline=None)
 @given(
-    windows=st.lists(differing_windows(), min_size=2, max_size=4),
+    pairs=st.lists(differing_windows(), min_size=2, max_size=4),
+    counting=st.sampled_from([False, False, True]),
     item=st.sampled_from(["n", "id"]),
     weight=st.sampled_from([None, "w"]),
     late=st.sampled_from([0, 2, 2, 9]),
@@ -230,13 +238,13 @@ def differing_windows(draw: st.DrawFn) -> sb.TimeWindow:
     cuts=st.lists(st.integers(0, 300), max_size=4),
 )
 def test_boards_whose_slides_differ_answer_as_their_queries_do(
-    windows: list[sb.TimeWindow], item: str, weight: str | None, late: int, seed: int,
-    cuts: list[int],
+    pairs: list[tuple[sb.TimeWindow, sb.CountWindow]], counting: bool, item: str,
+    weight: str | None, late: int, seed: int, cuts: list[int],
 ) -> None:  # fmt: skip
     """With rows that are late for some queries and not for others, they part, and go on alone."""
     named = {
-        f"q{i}": sb.HeavyHitters(k=1 + i, item=item, weight=weight, time="t", window=window)
-        for i, window in enumerate(windows)
+        f"q{i}": sb.HeavyHitters(k=1 + i, item=item, weight=weight, time="t", window=pair[counting])
+        for i, pair in enumerate(pairs)
     }
     alone = {name: sb.Monitor(query) for name, query in named.items()}
     together = sb.Monitor(named)
@@ -262,24 +270,28 @@ def test_boards_whose_slides_differ_answer_as_their_queries_do(
     end_alike(together, alone)
 
 
-MIXED = {
-    f"{size} every {slide}": sb.HeavyHitters(
-        k=3, item="n", time="t", window=sb.TimeWindow(size, slide=slide)
-    )
-    for size, slide in [(60, 10), (300, 15), (45, 10), (200, 25)]
-}
+MIXED, COUNTED = (
+    {
+        f"{size} every {slide}": sb.HeavyHitters(
+            k=3, item="n", time="t", window=make(size, slide=slide)
+        )
+        for size, slide in [(60, 10), (300, 15), (45, 10), (200, 25)]
+    }
+    for make in (sb.TimeWindow, sb.CountWindow)
+)
 
 
-def test_slides_that_differ_keep_one_state_and_go_on_with_it() -> None:
+@pytest.mark.parametrize("mixed", [MIXED, COUNTED], ids=["times", "arrivals"])
+def test_slides_that_differ_keep_one_state_and_go_on_with_it(mixed: dict[str, Any]) -> None:
     table = stream(6, 3_000, 40, 2.0).select(["t", "n"])
-    together = rank_in_parts(table.slice(0, 2_000), MIXED)
+    together = rank_in_parts(table.slice(0, 2_000), mixed)
     lists = {id(state.lists) for state in states(together)}
     assert all(isinstance(state, RecutView) for state in states(together))
     assert len(lists) == 1
     (kept,) = together.board.kept_together()
-    assert kept[0] == list(MIXED)
+    assert kept[0] == list(mixed)
     again = sb.Monitor.restore(together.snapshot())
-    alone = {name: sb.Monitor(query) for name, query in MIXED.items()}
+    alone = {name: sb.Monitor(query) for name, query in mixed.items()}
     for monitor in alone.values():
         monitor.push(table.slice(0, 2_000))
     for low in range(2_000, 3_000, 250):

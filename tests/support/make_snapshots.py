@@ -1,4 +1,4 @@
-"""Write snapshots of every algorithm: python tests/support/make_snapshots.py
+"""Write snapshots of every algorithm, and of boards: python tests/support/make_snapshots.py
 
 Each file is a zip with a snapshot taken halfway through a stream, the remaining batches (Arrow) and
 the answers to them from the version that wrote the file (JSON). Files of a released version are
@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 import oracle
@@ -38,7 +39,7 @@ def main() -> None:
     if folder.exists():
         sys.exit(f"{folder} is there: snapshots of a version are written once")
     folder.mkdir(parents=True)
-    for name, query, batches in cases():
+    for name, query, batches in [*cases(), *boards()]:
         write(folder / f"{name}.zip", query, batches)
 
 
@@ -53,6 +54,22 @@ def cases() -> Iterator[tuple[str, sb.Query, list[Any]]]:
                 yield f"{kind}-{algorithm}-{number}", query, batches
 
 
+def boards() -> Iterator[tuple[str, dict[str, sb.Query], list[Any]]]:
+    """Queries that differ only in k and window: over times, over arrivals, and with groups."""
+    made, rows = np.random.default_rng(20), 400
+    columns = {name: made.integers(0, 9, rows) for name in ("id", "x", "y")}
+    time = np.cumsum(made.choice([0, 1, 2, 25], rows, p=[0.7, 0.2, 0.09, 0.01]))
+    table = pa.table({"t": time, **columns, "g": [f"g{n}" for n in made.integers(0, 4, rows)]})
+    shapes: Any = {"times": (sb.TimeWindow, ()), "arrivals": (sb.CountWindow, ())}
+    for name, (make, by) in (shapes | {"groups": (sb.TimeWindow, ("g",))}).items():
+        board: dict[str, sb.Query] = {}
+        for k, size, slide in ((2, 60, 10), (3, 90, 15), (4, 40, 25)):
+            common: Any = {"k": k, "time": "t", "by": by, "window": make(size, slide=slide)}
+            board[f"top {size}"] = sb.TopK(score="x", id="id", **common)
+            board[f"often {size}"] = sb.HeavyHitters(item="id", **common)
+        yield f"Board-{name}-0", board, [table.slice(low, 50) for low in range(0, rows, 50)]
+
+
 def _shapes(kind: str, algorithm: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     more = MORE.get(algorithm, {}) | {"algorithm": algorithm}
     if algorithm in conformance.OPTIONS:
@@ -65,7 +82,7 @@ def _shapes(kind: str, algorithm: str) -> Iterator[tuple[Any, dict[str, Any]]]:
                 yield window, settings | more
 
 
-def write(path: Path, query: sb.Query, batches: list[Any]) -> None:
+def write(path: Path, query: Any, batches: list[Any]) -> None:
     half = len(batches) // 2
     monitor = sb.Monitor(query)
     for batch in batches[:half]:

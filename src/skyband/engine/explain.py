@@ -101,7 +101,8 @@ def _state_of(name: Any, queries: Mapping[Any, Query], family: list[Any]) -> str
         return f"; keeps one {state} with {others}{cut}{whole}"
     own = state.split()[-1]
     if can_unite(query):
-        return f"; keeps its own {own}: no other has the same lateness and panes that fit"
+        late = "" if isinstance(query.window, CountWindow) else "the same lateness and "
+        return f"; keeps its own {own}: no other has {late}panes that fit"
     if state == "state":
         return f"; keeps its own state, as each query by {registry.choose(query)} does"
     if query.groups:
@@ -130,9 +131,9 @@ def sharing_of(name: Any, queries: Mapping[Any, Query]) -> str:
         return told + _state_of(name, queries, names)
     if sharing_key(queries[name]) is not None:
         return "reads by itself: no other query differs from it only in k and window"
-    if isinstance(queries[name].window, CountWindow):
-        return "reads by itself: only queries over time windows share"
     if not model_of(queries[name]).shares_summaries:
         algorithm = registry.choose(queries[name])
         return f"reads by itself: {algorithm} does not share its summaries"
+    if isinstance(queries[name].window, CountWindow):
+        return "reads by itself: each group counts its own arrivals"
     return "reads by itself: this kind of window does not share"

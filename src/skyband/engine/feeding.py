@@ -22,9 +22,9 @@ from typing import Any
 from skyband.contract.runs import Runs
 from skyband.engine.clocks import NEVER
 from skyband.engine.fold import Fold
-from skyband.engine.intake import Taken
 from skyband.engine.moves import Move
 from skyband.engine.open_panes import OpenPanes
+from skyband.engine.taken import Taken
 
 __all__ = ["FedMove", "Feed", "disagree", "sealed_time"]
 
@@ -79,9 +79,11 @@ class FedMove(Move):
 
 def sealed_time(fold: Fold | None) -> int:
     """The end of the last pane that a query has sealed."""
-    if fold is None or fold.time.watermark is None:
+    if fold is None or not (fold.counting or fold.time.watermark is not None):
         return NEVER
-    return int(fold.panes.pane_start(fold.time.sealed))
+    panes = fold.panes
+    first = panes.pane_of(fold.count.counts[0]) if fold.counting else fold.time.sealed
+    return int(panes.pane_start(first))
 
 
 def disagree(folds: Sequence[Fold | None], taken: Sequence[Taken]) -> bool:

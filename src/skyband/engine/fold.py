@@ -98,6 +98,15 @@ class Fold:
     def before(self, tables: dict[int, pa.Table]) -> None:
         self._before = dict(tables)
 
+    def share_groups(self, first: Fold | None) -> None:
+        """Have one table of groups with another fold, whose codes are the same; None to part."""
+        if first is None:
+            self.live.part()
+        else:
+            self.live.join(first.live)
+        self.groups = self.live.table
+        self.shape = Shape(self.query, self.synopsis, self.groups)
+
     # Taking ------------------------------------------------------------------------------------
 
     def take(self, runs: Runs) -> None:

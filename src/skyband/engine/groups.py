@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,34 +26,56 @@ class LiveGroups:
         """The newest pane with rows, by group code."""
         self.known = _FEW
         """The number of groups after the last look for expired ones."""
+        self.needed = _NEVER
+        """The first pane that may still be needed, at the last look or answer."""
+        self.all: list[LiveGroups] = [self]
+        """Those of all queries that have the same table: a code is freed when none needs it."""
+
+    def join(self, first: LiveGroups) -> None:
+        """Have the same table as another query from now on; codes are the same in both."""
+        self.table, self.all = first.table, first.all
+        self.all.append(self)
+
+    def part(self) -> None:
+        """Have a table of its own from now on."""
+        self.table, self.all = deepcopy(self.table), [self]
 
     @property
     def nbytes(self) -> int:
-        return self.newest.nbytes + self.table.nbytes
+        return self.newest.nbytes + self.table.nbytes // len(self.all)
 
     def saw(self, runs: Runs) -> None:
         """Note the panes in which groups have rows."""
+        self.reserve()
+        if self.table.names:
+            np.maximum.at(self.newest, runs.group, runs.stamp)
+
+    def reserve(self) -> None:
+        """Make room for all codes of the table."""
         bound = self.table.bound
         if bound > len(self.newest):
             grown = np.full(max(bound, 2 * len(self.newest)), _NEVER)
             grown[: len(self.newest)] = self.newest
             self.newest = grown
-        if self.table.names:
-            np.maximum.at(self.newest, runs.group, runs.stamp)
 
     def expired(self, first: int) -> npt.NDArray[np.int32] | None:
-        """Groups without rows since pane ``first``.
+        """Groups without rows since pane ``first``, and that no other query needs.
 
         None if the number of groups has not doubled since the last look.
         """
+        self.needed = first
         if not self.table.names or len(self.table) < 2 * self.known:
             return None
         live = self.table.live
-        return live[self.newest[live] < first].astype(np.int32)
+        for each in self.all:
+            each.reserve()
+            live = live[each.newest[live] < each.needed]
+        return live.astype(np.int32)
 
     def release(self, gone: npt.NDArray[np.int32]) -> None:
         """Free the codes of these groups."""
         if len(gone):
             self.table.release(gone)
-            self.newest[gone] = _NEVER
-        self.known = max(_FEW, len(self.table))
+        for each in self.all:
+            each.newest[gone] = _NEVER
+            each.known = max(_FEW, len(self.table))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Ints, Mask
+from skyband.arrays import Mask
 from skyband.contract.checks import QuickTests, check_names
 from skyband.contract.checks import faults as faults_of
 from skyband.contract.rows import Faults
@@ -16,19 +16,11 @@ from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import is_bare, output_type, to_arrow, to_numpy
 from skyband.data.group_table import GroupTable
 from skyband.data.memo import once, sharing
-from skyband.data.time_axis import TimeAxis
 from skyband.engine.asked import Asked, Rows, check_somewhere
 from skyband.engine.chunks import as_table, chunks_of, one_batch_of
 from skyband.engine.clocks import NEVER, CountClock
-from skyband.engine.placement import (
-    Arrivals,
-    Ascending,
-    Cutting,
-    Placed,
-    codes_of,
-    place,
-    place_in_order,
-)
+from skyband.engine.placement import Placed, codes_of, place
+from skyband.engine.taken import Taken, place_rows
 from skyband.engine.time_limits import TimeLimits
 from skyband.errors import DataError, SchemaError
 from skyband.kernels.core.arrange import arrival_numbers
@@ -36,35 +28,7 @@ from skyband.kernels.core.scan import is_sorted
 from skyband.query.base import Query
 from skyband.window import CountWindow
 
-__all__ = [
-    "Intake",
-    "Taken",
-    "place_rows",
-    "refuse",
-]
-
-
-@dataclass(frozen=True, eq=False)
-class Taken:
-    """The good rows of a batch, before they are assigned to panes and groups.
-
-    Reading them changes no state.
-    """
-
-    source: str
-    batch: pa.RecordBatch
-    ticks: Ints | None
-    rows_in: int
-    faults: Faults | None
-    greatest: int | None
-    in_order: bool
-    """Whether times never decrease."""
-    filtered: int = 0
-    """Rows that ``where`` leaves out."""
-    least: int | None = None
-    """The least time that can be read; of bad rows and of rows left out, too."""
-    outside: bool = False
-    """Whether some times are outside the query's limits."""
+__all__ = ["Intake", "refuse"]
 
 
 class Intake:
@@ -303,28 +267,15 @@ class Intake:
         batch = taken.batch
         if not batch.num_rows:
             return Placed(None)
-        rows = taken.source, batch
         if groups.names:
             codes = codes_of(batch, groups)
             clock.reserve(groups.bound)
             arrival = arrival_numbers(codes, clock.counts)
+            rows = taken.source, batch
             return place(*rows, arrival, None, self.panes, groups, codes, NEVER)
-        arrivals = Arrivals(int(clock.counts[0]), batch.num_rows)
+        taken = replace(taken, arrival=int(clock.counts[0]))
         clock.counts[0] += batch.num_rows
-        return place_in_order(*rows, arrivals, None, self.panes, groups, NEVER)
-
-
-def place_rows(
-    taken: Taken, axis: TimeAxis | None, panes: Cutting, groups: GroupTable, sealed: int
-) -> Placed:
-    """Rows by pane and group, without late and unused rows; panes before ``sealed`` are late."""
-    if taken.ticks is None or axis is None:
-        return Placed(None)
-    times = axis.native(taken.batch.column(axis.name))
-    rows = taken.source, taken.batch
-    if taken.in_order:
-        return place_in_order(*rows, Ascending(taken.ticks), times, panes, groups, sealed)
-    return place(*rows, taken.ticks, times, panes, groups, None, sealed)
+        return place_rows(taken, None, self.panes, groups, NEVER)
 
 
 def _spread(mask: Mask, kept: Mask) -> Mask:

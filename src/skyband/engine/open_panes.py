@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from skyband.arrays import Ints, Mask
 from skyband.contract.runs import Runs
+from skyband.contract.synopsis import Synopsis
 from skyband.data.packing import under
 
 __all__ = ["Combined", "OpenPanes"]
@@ -72,8 +73,22 @@ class OpenPanes:
         """Called with the rows that waited, as read by the intake, when they are summarised."""
         self.together: Combined | None = None
         """Shared with queries that combine the same summaries in the same way, if there are any."""
+        self._own: tuple[Callable[[Runs], Runs], Callable[[Runs], Runs]] | None = None
+        """How the query itself combines and narrows summaries, while they are for a greater k."""
         self._settled = 0
         """The number of rows after the pieces were last combined."""
+
+    def share(self, together: Combined, widest: Synopsis[Any], own: Synopsis[Any]) -> None:
+        """Combine summaries once for several queries, as the one with the greatest k does."""
+        self.together, self._combine = together, widest.combine
+        self._own = own.combine, own.narrowed
+
+    def part(self) -> None:
+        """Share nothing from now on."""
+        self.together = self.fed = None
+        if self._own is not None:
+            (self._combine, narrowed), self._own = self._own, None
+            self.pieces = [narrowed(each) for each in self.pieces]
 
     @property
     def pieces(self) -> list[Runs]:
@@ -228,7 +243,7 @@ class OpenPanes:
         headers: list[Any] = []
         arrays: dict[str, npt.NDArray[Any]] = {}
         for i, runs in enumerate([*self.pieces, *([] if self.blank is None else [self.blank])]):
-            header, found = runs.flat()
+            header, found = (runs if self._own is None else self._own[1](runs)).flat()
             headers.append(header)
             arrays |= {f"open{i}/{name}": array for name, array in found.items()}
         return headers, arrays

@@ -19,8 +19,9 @@ from skyband.answers.position import Position
 from skyband.contract.rows import Faults
 from skyband.data.group_table import GroupTable
 from skyband.engine.chunks import as_table
+from skyband.engine.clocks import NEVER
 from skyband.engine.fold import Fold, Step
-from skyband.engine.intake import Intake, Taken, refuse
+from skyband.engine.intake import Intake, refuse
 from skyband.engine.moves import Move, make_moves
 from skyband.engine.peek import peek
 from skyband.engine.per_group import make_synopsis
@@ -35,6 +36,7 @@ from skyband.engine.summary import (
     summarised,
     too_late,
 )
+from skyband.engine.taken import Taken
 from skyband.engine.workers import Workers
 from skyband.errors import EngineError, SchemaError, SkybandError
 from skyband.query.base import Query
@@ -172,20 +174,22 @@ class Session:
             self.rows["rows_bad"] += 0 if each.faults is None else each.faults.count
             self.rows["rows_filtered"] += each.filtered
         if fold.counting:
-            return self._count(fold, taken)
+            return self._count(fold, taken, summarise)
         return self._clock(fold, taken, summarise)
 
-    def _count(self, fold: Fold, taken: list[Taken]) -> Step | None:
+    def _count(self, fold: Fold, taken: list[Taken], summarise: Summarise) -> Step | None:
         known = fold.count.counts.copy()
-        placed = [self.intake.place_counted(each, fold.groups, fold.count) for each in taken]
-        self._take(fold, summarised(self.synopsis, placed, self.workers))
+        self._take(fold, summarise(taken, fold, NEVER))
         before = np.zeros_like(fold.count.counts)
         before[: len(known)] = known
         groups = np.flatnonzero(before != fold.count.counts)
         return fold.begin_counts(groups, before[groups])
 
     def _summaries(self, taken: Sequence[Taken], fold: Fold, sealed: int) -> list[Summary]:
-        placed = [self.intake.place(each, fold.groups, sealed) for each in taken]
+        if fold.counting:
+            placed = [self.intake.place_counted(each, fold.groups, fold.count) for each in taken]
+        else:
+            placed = [self.intake.place(each, fold.groups, sealed) for each in taken]
         return summarised(self.synopsis, placed, self.workers)
 
     def _take(self, fold: Fold, summaries: Sequence[Summary]) -> None:

@@ -17,53 +17,26 @@ be the same, ``Synopsis.recuts`` if the state takes the shared panes themselves 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Ints, Mask
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
-from skyband.data.group_table import GroupTable
 from skyband.engine.clocks import NEVER
 from skyband.engine.feeding import FedMove, Feed, disagree, sealed_time
 from skyband.engine.fold import Fold, Step
-from skyband.engine.intake import Taken, place_rows
 from skyband.engine.moves import Move
 from skyband.engine.open_panes import Combined
 from skyband.engine.session import ONLY, Session, Summary, make_synopsis
-from skyband.engine.who_shares import alike, families, finest, takes_feed, unions
-from skyband.window import Panes
+from skyband.engine.shared_panes import Shared
+from skyband.engine.taken import Taken
+from skyband.engine.who_shares import alike, by_cuts, families, finest, takes_feed, unions
+from skyband.window import CountWindow
 
 __all__ = ["Family", "families"]
-
-_FEW_ROWS = 100_000
-"""Summaries of several chunks that have so many rows in all are put together."""
-
-
-class Cuts:
-    """Panes between the cuts of several windows, numbered from the first row of one batch."""
-
-    def __init__(self, panes: Sequence[Panes], ticks: Ints) -> None:
-        low, high = int(ticks.min()), int(ticks.max())
-        found = []
-        for each in panes:
-            first, last = int(each.pane_of(low)), int(each.pane_of(high))
-            dense = last - first <= len(ticks)
-            pane = np.arange(first, last + 1) if dense else np.unique(each.pane_of(ticks))
-            found.append(each.pane_start(pane))
-        self.starts: Ints = np.unique(np.concatenate(found))
-
-    def pane_of(self, position: Any) -> Any:
-        return np.searchsorted(self.starts, position, side="right") - 1
-
-    def pane_start(self, pane: Any) -> Any:
-        return self.starts[pane]
-
-    def used(self, pane: Ints) -> Mask:
-        return np.ones(len(pane), np.bool_)
 
 
 class Family:
@@ -74,6 +47,7 @@ class Family:
         self.queries = [session.query for session in sessions]
         self.panes = [query.window.panes for query in self.queries]
         self.base = finest(self.panes)
+        self.counting = isinstance(self.queries[0].window, CountWindow)
         self._summariser: Synopsis[Any] | None = None
         by_place = dict(enumerate(self.queries))
         self.unions = [] if self._by_the_clock else unions(by_place, list(by_place))
@@ -126,11 +100,19 @@ class Family:
         saved = self.saved.get(names[0])
         if saved is None and any(session.rows["rows_in"] for session in sessions):
             return False
+        folds = [session.start() for session in sessions]
+        if not all(fold.groups.same_as(folds[0].groups) for fold in folds):
+            return False
         feed = Feed(self.summariser().combine)
         if saved is not None:
             feed.take(saved)
-        if not first.recut(others, feed, [sealed_time(session.fold) for session in sessions]):
+        if not first.recut(others, feed, [sealed_time(fold) for fold in folds]):
             return False
+        for fold in folds[1:]:
+            fold.share_groups(folds[0])
+        for same in by_cuts(dict(enumerate(self.queries)), names):
+            combined = Combined()
+            self._together |= {self.sessions[i].name: combined for i in same}
         self._feeds[names[0]] = feed
         return True
 
@@ -141,10 +123,18 @@ class Family:
             if fold is not None and fold.open.waiting is not None:
                 fold.open.waiting.settle()
 
-    def _feed_waiting(self, feed: Feed, taken: Taken) -> None:
-        made = Shared(self, taken).made()
+    def _feed_waiting(self, feed: Feed, fold: Fold, taken: Taken) -> None:
+        self._feed_chunk(feed, fold, NEVER, Shared(self, taken))
+
+    @staticmethod
+    def _feed_chunk(feed: Feed, fold: Fold, sealed: int, chunk: Shared) -> None:
+        """Give the rows of a chunk to a feed, except those from before ``sealed``."""
+        made = chunk.made()
         if made is not None:
-            feed.take(made[0].stamped(made[1]))
+            starts = made[1]
+            keep = starts >= sealed
+            if keep.any():
+                feed.take(chunk.coded(fold.groups, keep).stamped(starts[keep]))
 
     def kept_together(self) -> dict[int, Runs]:
         """What queries keep together whose state takes a feed, for a snapshot."""
@@ -162,7 +152,8 @@ class Family:
         for session in self.sessions:
             session.synopsis.part()
             if session.fold is not None:
-                session.fold.open.together = session.fold.open.fed = None
+                session.fold.open.part()
+                session.fold.share_groups(None)
         self.unions, self._together, self._feeds, self.saved = [], {}, {}, {}
 
     def pushing(self, table: pa.Table) -> list[Move | None]:
@@ -173,6 +164,8 @@ class Family:
                 sources = session.by_source(table)
         with leader.named():
             taken = leader.reading(sources)
+        if self.counting:
+            taken = self._numbered(taken)
         if not taken or not all(self._fits(each) for each in taken):
             if taken:
                 self.part()
@@ -191,17 +184,27 @@ class Family:
         moves: list[Move | None] = []
         for i, session in enumerate(self.sessions):
             fold, summarise = session.start(), partial(self._summaries, shared, session)
-            fold.open.together = self.together(session)
-            if fold.open.together is not None:
-                fold.open.together.clear()
+            together = self.together(session)
+            if together is not None:
+                together.clear()
+                fold.open.share(together, self.summariser(), session.synopsis)
             begin = partial(session.taking, taken, summarise)
             if i in self._feeds:
-                fold.open.fed = partial(self._feed_waiting, self._feeds[i])
+                fold.open.fed = partial(self._feed_waiting, self._feeds[i], fold)
                 fed = partial(self._fed, self._feeds[i], shared, begin)
                 moves.append(FedMove(session, fold, fed, self._feeds[i]))
             else:
                 moves.append(Move(session, fold, begin))
         return moves
+
+    def _numbered(self, taken: Sequence[Taken]) -> list[Taken]:
+        """The chunks with the arrival numbers of their rows; all queries have counted the same."""
+        fold, found = self.sessions[0].fold, []
+        first = 0 if fold is None else int(fold.count.counts[0])
+        for each in taken:
+            found.append(replace(each, arrival=first))
+            first += each.batch.num_rows
+        return found
 
     def _fed(
         self, feed: Feed, shared: Sequence[Shared], begin: Callable[[Fold], Step | None], fold: Fold
@@ -209,12 +212,7 @@ class Family:
         """Give rows to a feed, except those that are late for all its queries, and begin a move."""
         sealed = sealed_time(fold)
         for each in shared:
-            made = each.made()
-            if made is not None:
-                runs, starts, _ = made
-                late = starts < sealed
-                runs = runs.stamped(starts)
-                feed.take(runs.take(~late) if late.any() else runs)
+            self._feed_chunk(feed, fold, sealed, each)
         return begin(fold)
 
     def together(self, session: Session) -> Combined | None:
@@ -230,6 +228,8 @@ class Family:
         sealed: int,
     ) -> list[Summary]:
         """The summaries of each chunk that a session takes."""
+        if self.counting:
+            fold.count.counts[0] += sum(each.batch.num_rows for each in taken)
         if self.summariser().parallel:
             session.workers.map(Shared.made, shared)
         if shared[0].absorbs(shared[1:]):
@@ -237,7 +237,12 @@ class Family:
         return [each.of(session, fold, sealed) for each in shared]
 
     def _fits(self, taken: Taken) -> bool:
-        """Whether every time fits all windows; otherwise the queries disagree on what is bad."""
+        """Whether queries agree: every time fits all windows, or they have counted the same."""
+        if self.counting:
+            folds = [session.fold for session in self.sessions]
+            return len({0 if fold is None else int(fold.count.counts[0]) for fold in folds}) == 1
+        if not taken.rows_in:
+            return True
         if taken.least is None or taken.greatest is None or taken.outside:
             return False
         least, greatest = taken.least, taken.greatest
@@ -252,96 +257,3 @@ class Family:
             self._summariser.bind(ONLY, schema)
             self._summariser.serve(self.queries, self.base is not None)
         return self._summariser
-
-
-class Shared:
-    """The summaries of a chunk over shared panes, made when the first session asks for them."""
-
-    def __init__(self, family: Family, taken: Taken) -> None:
-        self.family = family
-        self.taken = taken
-        self._made: tuple[Runs, Ints, GroupTable] | None = None
-        self._given: dict[tuple[Combined, int], Summary] = {}
-        self._others: list[Shared] = []
-        """Chunks whose summaries were added to these."""
-        self.absorbed = False
-        """Whether another chunk has these summaries now."""
-
-    def absorbs(self, others: Sequence[Shared]) -> bool:
-        """Add the summaries of further chunks, if all are small: a query works on them once then.
-
-        A chunk costs each query some fifty calls, however few rows are left of it.
-        """
-        if self._others or not others or self.family.queries[0].groups:
-            return bool(self._others)
-        found = [made for each in (self, *others) if (made := each.made()) is not None]
-        rows = sum(len(part) for runs, *_ in found for part in runs.parts.values())
-        if len(found) <= len(others) or rows > _FEW_ROWS:
-            return False
-        runs = Runs.concat([runs.stamped(starts) for runs, starts, _ in found]).ordered()
-        runs = self.family.summariser().combine(runs) if runs.repeats.any() else runs
-        self._made, self._others = (runs, runs.stamp, found[0][2]), list(others)
-        for each in others:
-            each.absorbed = True
-        return True
-
-    def of(self, session: Session, fold: Fold, sealed: int) -> Summary:
-        """The summaries that a session takes: in its own panes, with its own group codes.
-
-        Sessions with the same panes take the same ones.
-        """
-        together = self.family.together(session)
-        if together is None:
-            return self._of(session, fold, sealed)
-        if (together, sealed) not in self._given:
-            self._given[together, sealed] = self._of(session, fold, sealed)
-        return self._given[together, sealed]
-
-    def _of(self, session: Session, fold: Fold, sealed: int) -> Summary:
-        made = self.made()
-        if made is None:
-            return Summary()
-        runs, starts, groups = made
-        panes = fold.panes
-        pane = np.asarray(panes.pane_of(starts))
-        used = panes.used(pane)
-        late = used & (pane < sealed)
-        rows = runs.scalars["rows"]
-        found = Summary(late=int(rows[late].sum()), unused=int(rows[~used].sum()))
-        if found.late:
-            chunks = [each.taken.ticks for each in (self, *self._others)]
-            ticks = np.concatenate([each for each in chunks if each is not None])
-            own = panes.pane_of(ticks)
-            found.earliest_late = int(ticks[panes.used(own) & (own < sealed)].min())
-        keep = used & ~late
-        runs, pane = (runs, pane) if keep.all() else (runs.take(keep), pane[keep])
-        if not len(runs):
-            return found
-        runs = _regrouped(runs, groups, fold.groups).stamped(pane).ordered()
-        synopsis = session.synopsis
-        found.runs = synopsis.combine(runs) if runs.repeats.any() else synopsis.narrowed(runs)
-        return found
-
-    def made(self) -> tuple[Runs, Ints, GroupTable] | None:
-        """The summaries, where each pane starts, and the groups' codes; None without rows."""
-        family, taken = self.family, self.taken
-        if self.absorbed:
-            return None
-        if self._made is None and taken.ticks is not None:
-            base, summariser = family.base, family.summariser()
-            panes = Cuts(family.panes, taken.ticks) if base is None else family.panes[base]
-            groups = GroupTable(family.queries[0].groups, taken.batch.schema)
-            placed = place_rows(taken, summariser.axes[ONLY], panes, groups, NEVER)
-            assert placed.rows is not None
-            runs = summariser.summarise(placed.rows)
-            self._made = runs, np.asarray(panes.pane_start(runs.stamp)), groups
-        return self._made
-
-
-def _regrouped(runs: Runs, groups: GroupTable, own: GroupTable) -> Runs:
-    """The same runs with the group codes of another table."""
-    if not own.names:
-        return runs
-    codes, dense = np.unique(runs.group, return_inverse=True)
-    columns: list[pa.Array] = groups.gather(codes)
-    return Runs(runs.stamp, own.encode(columns)[dense], runs.parts, runs.scalars)

@@ -11,8 +11,8 @@ import pyarrow as pa
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.engine.fold import Fold
-from skyband.engine.intake import Taken
 from skyband.engine.placement import Placed
+from skyband.engine.taken import Taken
 from skyband.engine.workers import Workers
 from skyband.errors import DataError
 from skyband.query.base import Query

@@ -33,8 +33,7 @@ from skyband.data.columns import (
 from skyband.data.row_filter import RowFilter
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.clocks import NEVER
-from skyband.engine.intake import Taken, place_rows
-from skyband.engine.placement import Arrivals, place_in_order
+from skyband.engine.taken import Taken, place_rows
 from skyband.kernels.core.borrow import frozen
 
 if TYPE_CHECKING:
@@ -203,28 +202,31 @@ class Waiting:
         if not self.rows:
             return
         if self.fold.open.fed is not None:
-            self.fold.open.fed(self._taken(self.fold.synopsis.axes[self.source]))
+            self.fold.open.fed(self._taken(self._axis))
         runs = self.fold.synopsis.summarise(self._placed())
         self.rows, self._pushes, self.least = 0, 0, _BEYOND
         self._plan = None  # the next rows get stores of their own: a mark may refer to these
         self.fold.take(runs)
 
+    @property
+    def _axis(self) -> TimeAxis | None:
+        """Where times are read; None for count windows."""
+        return None if self.fold.counting else self.fold.synopsis.axes[self.source]
+
     def _placed(self) -> Rows:
-        fold, source = self.fold, self.source
-        axis = None if fold.counting else fold.synopsis.axes[source]
+        fold, axis = self.fold, self._axis
         if self.least == self._most and not fold.groups.names:
             return self._one_run(axis)
-        if axis is None:
-            arrivals, batch = Arrivals(self._first, self.rows), self._batch()
-            placed = place_in_order(source, batch, arrivals, None, fold.panes, fold.groups, NEVER)
-        else:
-            placed = place_rows(self._taken(axis), axis, fold.panes, fold.groups, NEVER)
+        placed = place_rows(self._taken(axis), axis, fold.panes, fold.groups, NEVER)
         assert placed.rows is not None
         return placed.rows
 
-    def _taken(self, axis: TimeAxis) -> Taken:
-        """The rows with their times."""
+    def _taken(self, axis: TimeAxis | None) -> Taken:
+        """The rows with their times, or with the arrival number of the first."""
         batch = self._batch()
+        if axis is None:
+            counts: Any = {"arrival": self._first}
+            return Taken(self.source, batch, None, self.rows, None, None, True, **counts)
         ticks = axis.ticks(batch.column(axis.name))
         in_order = bool((ticks[1:] >= ticks[:-1]).all())
         return Taken(self.source, batch, ticks, self.rows, None, None, in_order)

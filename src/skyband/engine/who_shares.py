@@ -11,10 +11,11 @@ from typing import Any
 
 from skyband import registry
 from skyband.query.base import Query
-from skyband.window import Panes, TimeWindow
+from skyband.window import CountWindow, Panes, TimeWindow
 
 __all__ = [
     "alike",
+    "by_cuts",
     "can_unite",
     "cuts_of",
     "families",
@@ -32,15 +33,21 @@ def sharing_key(query: Query) -> str | None:
     """Queries with the same key share their summaries; None if a query shares with no other.
 
     They have the same kind, algorithm and settings, except for k and the window. Only algorithms
-    that declare ``shares_summaries`` take part, and only over time windows of the same unit.
+    that declare ``shares_summaries`` take part, and only over time windows of the same unit, or
+    over count windows without groups, which all count the same arrivals.
     """
-    if type(query.window) is not TimeWindow or query.sources:
+    window = query.window
+    counting = type(window) is CountWindow and not query.groups
+    if not (type(window) is TimeWindow or counting) or query.sources:
         return None
     if not model_of(query).shares_summaries:
         return None
     algorithm = registry.choose(query)
     settings = {n: value for n, value in query.spec().items() if n not in ("k", "window")}
-    alike = settings | {"algorithm": algorithm, "integer time": query.window.integer}
+    unit = "arrivals"
+    if isinstance(window, TimeWindow):
+        unit = "integers" if window.integer else "times"
+    alike = settings | {"algorithm": algorithm, "unit": unit}
     return json.dumps(alike, sort_keys=True)
 
 
@@ -68,17 +75,17 @@ def unions(queries: Mapping[Any, Query], family: Sequence[Any]) -> list[list[Any
     mixed = [names for names in found.values() if fewcuts_of([queries[each] for each in names])]
     others = [name for name in family if not any(name in names for names in mixed)]
     able = [name for name in others if can_unite(queries[name])]
-    together = [names for names in mixed if len(names) > 1] + _by_cuts(queries, able)
+    together = [names for names in mixed if len(names) > 1] + by_cuts(queries, able)
     return sorted(together, key=lambda names: list(family).index(names[0]))
 
 
 def alike(queries: Mapping[Any, Query], family: Sequence[Any]) -> list[list[Any]]:
     """The names of queries that keep one state and take the same panes, by two or more."""
     able = [name for name in family if model_of(queries[name]).unites(queries[name])]
-    return _by_cuts(queries, able)
+    return by_cuts(queries, able)
 
 
-def _by_cuts(queries: Mapping[Any, Query], names: Sequence[Any]) -> list[list[Any]]:
+def by_cuts(queries: Mapping[Any, Query], names: Sequence[Any]) -> list[list[Any]]:
     """The names of queries with the same panes and lateness, by two or more."""
     found: dict[Any, list[Any]] = {}
     for name in names:

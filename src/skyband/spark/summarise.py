@@ -25,8 +25,9 @@ from skyband.contract.rows import Faults
 from skyband.data.ipc import table_to_bytes
 from skyband.data.time_axis import MOMENT
 from skyband.engine.clocks import NEVER
-from skyband.engine.intake import Taken, refuse
+from skyband.engine.intake import refuse
 from skyband.engine.open_panes import OpenPanes
+from skyband.engine.taken import Taken
 from skyband.spark import letters
 from skyband.spark.letters import UNREAD, Carried
 from skyband.spark.parcels import by_bucket, pack_runs, schema_of

@@ -33,7 +33,6 @@ from skyband.contract.runs import offsets_of
 from skyband.data.order import sortable
 from skyband.kernels.topk.select import select_runs
 from skyband.query.topk import TopK
-from skyband.window import CountWindow
 
 __all__ = ["Lasting"]
 
@@ -58,7 +57,6 @@ class Lasting:
         self.panes = query.window.panes
         self.k = max(each.k for each in queries)
         self.largest = query.largest
-        self.counting = isinstance(query.window, CountWindow)
         # A query with longer panes seals them later than the first one.
         behind = [each.window.panes.slide - self.panes.slide for each in queries]
         lateness = [getattr(each.window, "lateness_ticks", 0) for each in queries]
@@ -80,8 +78,6 @@ class Lasting:
 
     def _closed(self, newest: int) -> int:
         """The pane before which all panes are sealed once a row of the newest pane has arrived."""
-        if self.counting:
-            return newest
         return int(self.panes.pane_of(self.panes.pane_start(newest) - self.lateness))
 
     def select(

@@ -49,6 +49,7 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
     shortens = True
     shares_summaries = True
     state_name = "skyband"
+    unites_groups = True
     one: OneBand | None = None
     saved_parts = (("payload/", "payload"),)
 
@@ -197,6 +198,9 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
         return Runs(numbers, tops.group, {"rows": Part(tops.offsets, columns)})
 
     def forget(self, groups: Codes) -> None:
+        if self.one is not None:
+            self.one.forget(groups)
+            return
         self._enter()
         self.band.forget(groups)
 

@@ -1,8 +1,8 @@
-"""One k-skyband for windows of many sizes and many k, of one group.
+"""One k-skyband of each group, for windows of many sizes and many k.
 
-Rows are sorted, best first. ``better`` says how many better rows lie in the same or in newer panes;
-a row with k of them can be in no answer any more. So the answer of any window that ends with the
-newest pane is a prefix of the rows whose pane is in the window:
+The rows of a group are sorted, best first. ``better`` says how many better rows lie in the same or
+in newer panes; a row with k of them can be in no answer any more. So the answer of any window that
+ends with the newest pane is a prefix of the rows whose pane is in the window:
 
     key      9  8  7  7  5  2
     pane     1  3  1  2  4  4
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from skyband.arrays import Ints
 from skyband.kernels.core.jit import piece
 from skyband.kernels.core.patient import kernel_of
@@ -25,7 +27,7 @@ _SLACK = 256  # so many rows may have expired before they are looked for
 
 
 class Band(NamedTuple):
-    """The rows of a skyband, best first, in the beginning of arrays that may have more room."""
+    """The rows of skybands, each best first, in the beginning of arrays that may have more room."""
 
     key: Ints
     tie: Ints
@@ -40,40 +42,94 @@ class Reads(NamedTuple):
     first: Ints  # its first pane
     end: Ints  # after its last pane
     expired: Ints  # panes before this one are needed by no later window
-    most: Ints  # how many rows to read
+    most: Ints  # how many rows to read of each group
     at: Ints  # where to write them
 
 
+class Turns(NamedTuple):
+    """Runs by group: those of group g are ``run[ends[g]:ends[g + 1]]``, in order of their panes."""
+
+    run: Ints
+    ends: Ints
+
+
 def _work(*args: Any) -> int:
-    _band, size, runs, _k, reads, *_ = args
-    per_pane = size + len(runs.key) // max(1, len(runs.pane))
+    _band, _starts, sizes, runs, _turns, _k, reads, *_ = args
+    per_pane = (int(sizes.sum()) + len(runs.key)) // len(sizes) if len(sizes) else 0
     return int(len(runs.key) + len(runs.pane) * per_pane + reads.most.sum())
 
 
-@kernel_of(work=_work)
-def fold_band(
-    band: Band, size: int, runs: Runs, k: int, reads: Reads, out: Ints, lengths: Ints, expired: int
-) -> int:
-    """Push panes and read windows; returns the number of rows of the band.
+def _counting(*args: Any) -> int:
+    pane, _starts, turns, _run_pane, _offsets, first, *_ = args
+    return int(len(pane) + len(turns.run) + len(first) * (len(turns.ends) - 1))
 
-    ``band`` has room for all rows of ``runs``, which are sorted within each pane, best first. Rows
-    that are read are written to ``out`` as slot, key and tie, and how many there are to
-    ``lengths``. Panes before ``expired`` are dropped at the end.
+
+@kernel_of(work=_counting)
+def count_rows(
+    pane: Ints, starts: Ints, turns: Turns, run_pane: Ints, offsets: Ints, first: Ints, end: Ints,
+    most: Ints, out: Ints,
+) -> None:  # fmt: skip
+    """How many rows ``fold_bands`` will read of each window and group, at most ``most``.
+
+    A row is dropped only if a window has k better ones, so it is enough to count those that there
+    are: in the bands, whose panes are ``pane`` from ``starts`` on, and in runs.
     """
+    for g in range(len(turns.ends) - 1):
+        own = turns.run[turns.ends[g] : turns.ends[g + 1]]
+        rows = np.zeros(len(own) + 1, np.int64)
+        panes = np.empty(len(own), np.int64)
+        for i in range(len(own)):
+            panes[i] = run_pane[own[i]]
+            rows[i + 1] = rows[i] + offsets[own[i] + 1] - offsets[own[i]]
+        held = np.sort(pane[starts[g] : starts[g + 1]])
+        for w in range(len(end)):
+            low, high = np.searchsorted(panes, first[w]), np.searchsorted(panes, end[w])
+            found = len(held) - np.searchsorted(held, first[w]) + rows[high] - rows[low]
+            out[w, g] = min(found, most[w])
+
+
+@kernel_of(work=_work)
+def fold_bands(
+    band: Band, starts: Ints, sizes: Ints, runs: Runs, turns: Turns, k: int, reads: Reads,
+    out: Ints, expired: int,
+) -> None:  # fmt: skip
+    """Push panes and read windows, group by group; writes the number of rows left to ``sizes``.
+
+    The band of group g has ``sizes[g]`` rows from ``starts[g]`` on, and room up to the next one for
+    all its rows in ``runs``, which are sorted within each run, best first. Rows that are read are
+    written to ``out`` as slot, key and tie. Panes before ``expired`` are dropped at the end.
+    """
+    for g in range(len(sizes)):
+        low, high = starts[g], starts[g + 1]
+        if low < high:
+            own = Band(
+                band.key[low:high], band.tie[low:high], band.slot[low:high], band.pane[low:high],
+                band.better[low:high],
+            )  # fmt: skip
+            mine = turns.run[turns.ends[g] : turns.ends[g + 1]]
+            sizes[g] = _fold(own, sizes[g], runs, mine, k, reads, g, out, expired)
+
+
+@piece
+def _fold(
+    band: Band, size: int, runs: Runs, mine: Ints, k: int, reads: Reads, group: int, out: Ints,
+    expired: int,
+) -> int:  # fmt: skip
+    """As ``fold_bands``, for one group; returns the number of rows of its band."""
     at = 0
     most = 2 * size + _SLACK
     for w in range(len(reads.end) + 1):
         over = w == len(reads.end)
-        while at < len(runs.pane) and (over or runs.pane[at] < reads.end[w]):
-            size = _push(band, size, runs, at, k)
+        while at < len(mine) and (over or runs.pane[mine[at]] < reads.end[w]):
+            size = _push(band, size, runs, mine[at], k)
             at += 1
         if over:
             break
         if size > most:
             size = _expire(band, size, reads.expired[w])
             most = 2 * size + _SLACK
-        to = reads.at[w]
-        last = to + reads.most[w]
+        to = reads.at[w, group]
+        last = to + reads.most[w, group]
         i = 0
         while i < size and to < last:
             if band.pane[i] >= reads.first[w]:
@@ -82,7 +138,6 @@ def fold_band(
                 out[2, to] = band.tie[i]
                 to += 1
             i += 1
-        lengths[w] = to - reads.at[w]
     return _expire(band, size, expired)
 
 
