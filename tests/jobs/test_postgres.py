@@ -130,6 +130,22 @@ class TestRuns:
         with pytest.raises(sb.EngineError, match="written by the job 'one'"):
             sink(dsn, "mine", "b", "two")
 
+    def test_two_jobs_with_queries_of_one_name_do_not_share_a_table(self, dsn: str) -> None:
+        from skyband.jobs.job import Section
+        from skyband.jobs.sinks import make_sink
+
+        section = Section("postgres", {"dsn": dsn, "dsn_env": None, "table": "ours"})
+        make_sink(section, "[sink]", "first", "busiest").open("a")
+        make_sink(section, "[sink]", "first", "busiest").open("b")
+        with pytest.raises(sb.EngineError, match="written by the job 'first/busiest'"):
+            make_sink(section, "[sink]", "second", "busiest").open("c")
+
+    def test_a_ledger_of_0_2_has_no_names_of_jobs(self, dsn: str) -> None:
+        sink(dsn, "taken", "a", "busiest").write_tables(0, [rows(1, "a"), rows(2, "b")])
+        again = sink(dsn, "taken", "a", "network/busiest")
+        assert again.write_tables(1, [rows(2, "b"), rows(3, "c")]) == 1
+        assert stored(dsn, "taken") == "1:a 2:b 3:c"
+
     def test_ends_of_other_types(self, dsn: str) -> None:
         import psycopg
 

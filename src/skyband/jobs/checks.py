@@ -41,6 +41,7 @@ Check = tuple[str, Callable[[], None]]
 """A check, and the table of the job file that it is about."""
 SectionCheck = Callable[[str, "Section"], None]
 READERS = ("workers", "spark")
+WRITERS = ("skyband", "spark")
 FILES_IN = ("parquet", "csv", "json", "ipc", "arrow", "orc", "avro", "text")
 VALUES = ("json", "avro", "text")
 FILES_OUT = ("parquet", "csv", "json")
@@ -228,6 +229,11 @@ def _format_out(where: str, sink: Section) -> None:
             raise QueryError(f"{where} format must be the name of a format, not {form!r}")
 
 
+def _writer(where: str, sink: Section) -> None:
+    if sink["writer"] is not None:
+        one_of(f"{where} writer", sink["writer"], WRITERS)
+
+
 def _folder(where: str, sink: Section) -> None:
     if sink.kind == "files":
         folder_of(where, sink["path"])
@@ -274,5 +280,5 @@ SOURCE_CHECKS: tuple[SectionCheck, ...] = (
 )
 SINK_CHECKS: tuple[SectionCheck, ...] = (
     *_COUNT_CHECKS,
-    *(_changes, _format_out, _folder, _dsn, _table, _url, _timeout),
+    *(_changes, _format_out, _writer, _folder, _dsn, _table, _url, _timeout),
 )

@@ -129,7 +129,7 @@ _SINKS = {
         {"headers": dict, "retries": int, "timeout": str, "undelivered": str},
         ("undelivered",),
     ),
-    "kafka": Keys({"servers": str, "topic": str}, {"key": str, "options": dict}),
+    "kafka": Keys({"servers": str, "topic": str}, {"key": str, "options": dict, "writer": str}),
     "postgres": Keys({"table": str}, {"dsn": str, "dsn_env": str}),
     "table": Keys(
         {"table": str}, {"path": str, "format": str, "current": bool, "options": dict}, ("path",)

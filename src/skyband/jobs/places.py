@@ -136,7 +136,6 @@ def require_kafka() -> Any:
         import confluent_kafka
     except ImportError as problem:
         raise EngineError(
-            "Kafka in a local job needs the package confluent-kafka; install it with: "
-            + how_to_install("kafka")
+            "Kafka needs the package confluent-kafka; install it with: " + how_to_install("kafka")
         ) from problem
     return confluent_kafka

@@ -3,9 +3,9 @@
 Each batch is one transaction. A ledger (``skyband_runs``) lists the runs that write to a table, in
 the order in which they first started, and the greatest window end that each has written:
 
-    query    target   run     number  batch  upto
-    busiest  busiest  4f0c…   1       371    10:20       the first run
-    busiest  busiest  9be1…   2       12     10:05       a newer one, from a new checkpoint
+    query            target   run     number  batch  upto
+    network/busiest  busiest  4f0c…   1       371    10:20       the first run
+    network/busiest  busiest  9be1…   2       12     10:05       a newer one, from a new checkpoint
 
 A batch first deletes what older runs wrote up to its greatest window end, then adds the windows
 that its run has not written yet. So corrections replace old rows, and a window that became empty
@@ -129,6 +129,7 @@ class Postgres:
     def _register(self, cursor: Any) -> tuple[int | None, int | None]:
         """The greatest window end that this run has written, and the greatest of newer runs."""
         self._adopt(cursor)
+        self._rename(cursor)
         cursor.execute(
             "SELECT query, run, number, upto FROM skyband_runs WHERE target = %s", [self.table]
         )
@@ -163,6 +164,15 @@ class Postgres:
             [self.table],
         )
         cursor.execute("DELETE FROM skyband_windows WHERE target = %s", [self.table])
+
+    def _rename(self, cursor: Any) -> None:
+        """Take over runs of Skyband 0.2.0, which did not note the name of the job."""
+        job, _, name = self.query.rpartition("/")
+        if job:
+            cursor.execute(
+                "UPDATE skyband_runs SET query = %s WHERE query = %s AND target = %s",
+                [self.query, name, self.table],
+            )
 
     def _create(self, cursor: Any, table: Any, schema: pa.Schema) -> None:
         from psycopg import sql

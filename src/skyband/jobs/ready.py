@@ -11,7 +11,14 @@ from skyband.jobs.checks import Check, read_by_workers, sink_table
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Job, Section
 from skyband.jobs.local.sources import check_source, known_columns
-from skyband.jobs.places import check_folder, check_local, dsn_of, folder_of, require_psycopg
+from skyband.jobs.places import (
+    check_folder,
+    check_local,
+    dsn_of,
+    folder_of,
+    require_kafka,
+    require_psycopg,
+)
 from skyband.query.base import Query
 from skyband.spark.text_types import check_types
 
@@ -84,6 +91,8 @@ def _check_writable(where: str, sink: Section) -> None:
     if sink.kind == "postgres":
         dsn_of(where, sink["dsn"], sink["dsn_env"])
         require_psycopg()
+    if sink.kind == "kafka" and sink["writer"] != "spark":
+        require_kafka()
 
 
 def _spark_checks(job: Job) -> list[Check]:

@@ -130,7 +130,9 @@ def session_of(job: Job, verbose: bool = True) -> Any:
     ]
     formats = {section["format"] for section in sections if section["format"]}
     settings: dict[str, Any] = dict(job.spark)
-    needed = packages_of({section.kind for section in sections}, formats)
+    kinds = {section.kind for section in job.sources.values()}
+    kinds |= {section.kind for section in sections if section["writer"] == "spark"}
+    needed = packages_of(kinds, formats)
     if needed and not ({"spark.jars", "spark.jars.packages"} & set(settings)):
         settings["spark.jars.packages"] = ",".join(needed)
     settings.setdefault(PARTITIONS, partitions_for(_keys(job), job.master))

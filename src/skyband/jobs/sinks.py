@@ -5,8 +5,8 @@
 | files    | one file per query, run and batch, renamed when it is complete | each window once |
 | postgres | a ledger by run in the transaction that writes the rows        | each window once |
 | table    | whole windows replace those of the same end                    | each window once |
-| kafka    | locally a transaction that holds the batch's number            | each window once |
-| kafka    | on Spark its own writer                                        | at least once    |
+| kafka    | a transaction that holds the run and the batch                 | each window once |
+| kafka    | with ``writer = "spark"``, Spark's own client                  | at least once    |
 | http     | a message per window, repeated until it is accepted            | at least once    |
 | console  | the rows as JSON lines                                         | at least once    |
 """
@@ -28,6 +28,7 @@ from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
 from skyband.jobs.durable import sync
 from skyband.jobs.job import Section
+from skyband.jobs.kafka_sink import Kafka
 from skyband.jobs.places import check_folder, folder_of
 from skyband.jobs.postgres import Postgres
 from skyband.jobs.rows import Sink, SinkRows
@@ -37,22 +38,23 @@ __all__ = ["Console", "Files", "make_sink"]
 
 
 def make_sink(
-    section: Section, where: str, job: str, query: str, form: str = "parquet", local: bool = False
+    section: Section, where: str, job: str, query: str, form: str = "parquet"
 ) -> Sink[Any]:
     """The sink that a job describes; ``form`` is the file format if the job gives none."""
     if section.kind == "postgres":
-        return Postgres(section["dsn"], section["dsn_env"], section["table"], query, where)
+        writer = query if query == job else f"{job}/{query}"
+        return Postgres(section["dsn"], section["dsn_env"], section["table"], writer, where)
     if section.kind == "files":
         return Files(where, section["path"], query, section["format"] or form)
     if section.kind == "http":
         return Webhook(where, section, job, query)
     if section.kind == "console":
         return Console(where, job, query, section["rows"])
-    if local:
-        from skyband.jobs.local import sinks
-    else:
-        from skyband.jobs import spark_sinks as sinks  # type: ignore[no-redef]
-    return sinks.make_sink(section, where, query)
+    if section.kind == "kafka" and section["writer"] != "spark":
+        return Kafka(where, section, query)
+    from skyband.jobs import spark_sinks
+
+    return spark_sinks.make_sink(section, where, query)
 
 
 class Console:

@@ -1,4 +1,4 @@
-"""Sinks that only Spark can write to: its Kafka writer and its tables."""
+"""Sinks that only Spark can write to: its own Kafka client and its tables."""
 
 from __future__ import annotations
 

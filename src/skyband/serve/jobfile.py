@@ -69,7 +69,7 @@ class Sinks:
     def __init__(self, job: Job, folder: Path) -> None:
         self.job = job
         self.sinks: dict[str, Sink[TableRows]] = {
-            name: make_sink(section, job.where_sink(name), job.name, name, local=True)
+            name: make_sink(section, job.where_sink(name), job.name, name)
             for name, section in job.sinks.items()
             if section.kind != "console"
         }

@@ -30,9 +30,7 @@ class Letters:
         """Bad rows of each query before this batch."""
         if job.dead_letters is not None and job.on_bad == "skip":
             name = f"{job.name}-dead-letters"
-            self.sink = make_sink(
-                job.dead_letters, "[dead_letters]", job.name, name, "json", local=True
-            )
+            self.sink = make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")
 
     def open(self, run: str) -> None:
         """Check that letters can be written."""

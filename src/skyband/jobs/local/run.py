@@ -114,7 +114,7 @@ class LocalJob:
             for name, section in job.sources.items()
         }
         self.sinks: dict[str, Sink[TableRows]] = {
-            name: make_sink(section, job.where_sink(name), job.name, name, local=True)
+            name: make_sink(section, job.where_sink(name), job.name, name)
             for name, section in job.sinks.items()
         }
         self.letters = Letters(job)

@@ -1,4 +1,4 @@
-"""The sink of a local job that Spark writes to in its own way: Kafka."""
+"""A sink for Kafka that holds each window once; the same on both engines."""
 
 from __future__ import annotations
 
@@ -11,15 +11,10 @@ from skyband.jobs.job import Section
 from skyband.jobs.places import client_options, require_kafka
 from skyband.jobs.rows import SinkRows
 
-__all__ = ["Kafka", "make_sink"]
+__all__ = ["Kafka"]
 
 _SECONDS = 30.0
 """How long the brokers may take to answer."""
-
-
-def make_sink(section: Section, where: str, query: str) -> Kafka:
-    """A sink of a kind that each engine writes in its own way."""
-    return Kafka(where, section, query)
 
 
 class Kafka:
@@ -55,7 +50,10 @@ class Kafka:
             self._producer.init_transactions(_SECONDS)
             self.sent = self._last_sent(settings)
         except self._kafka.KafkaException as problem:
-            raise EngineError(f"{self.where} Kafka cannot be used: {problem}") from problem
+            raise EngineError(
+                f"{self.where} Kafka cannot be used: {problem}. Options are those of librdkafka; "
+                "on Spark, writer = 'spark' sends with Spark's own client, at least once"
+            ) from problem
 
     def write(self, batch: int, rows: SinkRows) -> None:
         """Send the rows of a batch in one transaction."""
