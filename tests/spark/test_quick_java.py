@@ -66,7 +66,11 @@ RATE = {"kind": "rate", "columns": {"ts": "timestamp", "key": "value"}}
     ],
 )
 def test_jobs_whose_rows_stay_out_of_java(
-    source: dict[str, Any], master: str, quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: dict[str, Any],
+    master: str,
+    quick: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = pytest.importorskip("skyband.jobs.run", exc_type=ImportError)
     window = {"size": "1 minute"}
