@@ -34,6 +34,11 @@ ANSWERED_DDL = (
 BOARD_ANSWERED_DDL = f"query string, {ANSWERED_DDL}"
 
 
+def _packed(plan: Plan | BoardPlan) -> bytes:
+    packed: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
+    return packed
+
+
 @lru_cache(maxsize=16)
 def _unpacked(packed: bytes) -> Any:
     """A plan from its bytes; one worker has the same plan in every batch."""
@@ -44,7 +49,7 @@ class BucketProcessor(StatefulProcessor):
     """Keeps the state of a bucket and shard; each step emits a packed row with the answers due."""
 
     def __init__(self, plan: Plan | BoardPlan) -> None:
-        self.packed = cloudpickle.dumps(plan)
+        self.packed = _packed(plan)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark before anything else."""
@@ -98,7 +103,7 @@ class ChangesProcessor(StatefulProcessor):
     """Merges the pieces of all shards of a bucket and compares them with the previous answer."""
 
     def __init__(self, plan: Plan) -> None:
-        self.packed = cloudpickle.dumps(plan)
+        self.packed = _packed(plan)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark before anything else."""
