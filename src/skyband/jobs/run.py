@@ -18,6 +18,7 @@ from skyband.jobs.stopping import Stop
 from skyband.spark.masters import local_cores
 from skyband.spark.plan import state_keys
 from skyband.spark.quick_java import quick_java
+from skyband.spark.quick_python import ONE_DAEMON
 from skyband.spark.requirements import (
     PARTITIONS,
     log,
@@ -158,6 +159,7 @@ def session_of(job: Job, verbose: bool = True) -> Any:
     settings.setdefault(PARTITIONS, partitions_for(_keys(job), job.master))
     settings.setdefault(_STOP, "10s")
     settings.setdefault(_PATIENCE, "120s")
+    settings = ONE_DAEMON | settings
     if not verbose:
         settings.setdefault("spark.log.level", "ERROR")
     with quick_java(settings) if _works_in_python(job) else nullcontext():

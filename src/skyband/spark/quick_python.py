@@ -41,15 +41,15 @@ REUSED_MEMORY = {
 }
 """Variables of glibc and of Arrow, which uses glibc's memory then; others ignore them."""
 
-ONE_DAEMON = {
-    "spark.python.daemon.module": "skyband.spark.daemon",
-    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-}
-"""Workers come from one daemon, which has imported everything.
+DAEMON = {"spark.python.daemon.module": "skyband.spark.daemon"}
+"""Workers are forked from a daemon that has imported everything."""
+ONE_DAEMON = {"spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false"}
+"""Workers with and without state come from one daemon.
 
 Spark starts a daemon for each environment that workers have, and tells only those without state to
-shorten their tracebacks, by a variable. So a stateful query would have two daemons, and workers of
-one could not be used for the other.
+shorten their tracebacks, by a variable. So a stateful query would have two daemons, and the first
+batch waits for both. Where answers are unpacked in the query itself (``rank``), two are better in
+the long run: the fewer workers a state key may meet, the more often one still has its session.
 """
 
 _made: list[str] = []
@@ -83,7 +83,7 @@ def local_settings(own: bool) -> dict[str, str]:
     # A laptop's host name often does not resolve; a local session needs only loopback.
     told = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if own:
-        told |= ONE_DAEMON
+        told |= DAEMON
     free = REUSED_MEMORY.keys() - os.environ.keys()
     return told | {f"spark.executorEnv.{name}": REUSED_MEMORY[name] for name in sorted(free)}
 
