@@ -15,7 +15,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import explain, first_records, parse_job
-from skyband.jobs.first_batch import job_split, needs_session, seconds_per_batch, sharded
+from skyband.jobs.first_batch import job_split, seconds_per_batch, sharded
 from skyband.spark import sharding
 from skyband.spark.checkpoint import Claim, recorded_shards
 from skyband.spark.sharding import FirstRows, choose_shards, split_of, summary_bytes
@@ -135,20 +135,20 @@ RATE = {"kind": "rate", "columns": {"ts": "timestamp", "flow": "value"}}
 
 
 @pytest.mark.parametrize(
-    ("source", "why", "waits"),
+    ("source", "why"),
     [
-        (RATE | {"rows_per_second": 5_000}, "a batch has only about 50,000 rows", False),
-        (RATE | {"rows_per_batch": 20_000_000}, "rows are looked at when the job starts", True),
-        ({"kind": "socket", "host": "127.0.0.1", "port": 1, "schema": "ts int"}, "a socket", False),
-        ({"kind": "files", "path": "nowhere"}, "there are no files yet", False),
+        (RATE | {"rows_per_second": 5_000}, "a batch has only about 50,000 rows"),
+        (RATE | {"rows_per_batch": 20_000_000}, "rows are looked at when the job starts"),
+        ({"kind": "socket", "host": "127.0.0.1", "port": 1, "schema": "ts int"}, "a socket"),
+        ({"kind": "files", "path": "nowhere"}, "there are no files yet"),
     ],
 )
 def test_what_is_known_before_spark_starts(
-    tmp_path: Path, source: dict[str, Any], why: str, waits: bool
+    tmp_path: Path, source: dict[str, Any], why: str
 ) -> None:
     told = job(tmp_path, source=source)
     found = job_split(told)
-    assert (found.shards, found.why.startswith(why), needs_session(told)) == (1, True, waits), found
+    assert (found.shards, found.why.startswith(why)) == (1, True), found
     assert why in explain(told)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,21 @@ from support import spark_session, streams
 from support.results import COUNTED
 
 pytestmark = pytest.mark.spark
+
+
+def _daemons() -> list[int]:
+    """The daemons of Python workers that the session's JVM has started."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it may have ended
+            parent = int((each / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (each / "cmdline").read_text()
+            if parent == gateway.proc.pid and "skyband.spark.daemon" in command:
+                found.append(int(each.name))
+    return found
 
 
 def test_progress_metrics_and_state(spark: Any, tmp_path: Path) -> None:
@@ -57,3 +73,5 @@ def test_progress_metrics_and_state(spark: Any, tmp_path: Path) -> None:
         assert told[name] == sum(row[name] for row in state) > 0, name
     with pytest.raises(sb.EngineError, match="checkpointLocation"):
         read_state(spark, str(tmp_path / "in"))
+    if Path("/proc").is_dir():
+        assert len(_daemons()) == 1, "workers with and without state come from one daemon"

@@ -17,13 +17,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import skyband as sb
+from skyband.spark.quick_python import DAEMON, ONE_DAEMON
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the JVM: only its quick compiler, as tests end before the other one would pay off."""
 CLASSES = Path(__file__).resolve().parents[2] / "build" / "spark.jsa"
 """An archive of Spark's classes, if one was made: see ``spark_classes``."""
-WARM = {"spark.python.daemon.module": "skyband.spark.daemon"}
-"""The daemon that forks Python workers has imported what they need."""
+WARM = DAEMON | ONE_DAEMON
+"""There is one daemon that forks Python workers, and it has imported what they need."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

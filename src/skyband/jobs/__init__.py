@@ -59,7 +59,7 @@ def run_job(
         told = None if tell is None else lambda progress: tell(progress.report())
         run_local(job, told, seconds)
         return
-    require_packages()
+    require_packages(imported=False)
     from skyband.jobs.run import run
 
     run(job, session, tell, seconds, verbose)

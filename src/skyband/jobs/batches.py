@@ -1,6 +1,7 @@
 """What a job does with each batch: its single ``foreachBatch`` function.
 
 persist ─► evaluate, always ─► claim the checkpoint ─► each sink ─► dead letters ─► unpersist
+           and fetch what is small
 
 A batch that fails is retried with the same number. Sinks recognise a retried batch by that number
 and the run (kept in the checkpoint), so that they need not write it twice. Every batch must be
@@ -32,6 +33,8 @@ __all__ = ["Follower", "SparkRows", "Writer"]
 
 _SHOWN = 1 << 20
 """Bytes of answers per batch up to which the newest window is kept for showing."""
+_SMALL = 1 << 18
+"""Bytes up to which a packed row is fetched when the batch is evaluated, without another job."""
 _AT_ONCE = 64 << 20
 """Bytes that the driver fetches at once; larger results are fetched partition by partition."""
 
@@ -45,6 +48,8 @@ class SparkRows:
     column: str
     schema: pa.Schema
     nbytes: int
+    fetched: Sequence[bytes] | None = None
+    """The packed rows, if all of them were fetched when the batch was evaluated."""
 
     def __bool__(self) -> bool:
         return self.nbytes > 0
@@ -52,6 +57,9 @@ class SparkRows:
     def tables(self) -> Iterator[pa.Table]:
         """Fetch the rows to the driver, table by table."""
         if not self:
+            return
+        if self.fetched is not None:
+            yield from (answers_from(blob, self.schema) for blob in self.fetched)
             return
         packed = self.given.select(self.column).where(F.col(self.column).isNotNull())
         rows = packed.collect() if self.nbytes <= _AT_ONCE else packed.toLocalIterator()
@@ -118,11 +126,9 @@ class Writer:
         given = self._with_gone(given, batch)
         given.persist()
         try:
-            sizes = self._sizes(given)
+            found = self._evaluated(given)
             self.claim()
-            for target, size in zip(self.targets, sizes, strict=True):
-                mine = self._of(given, target)
-                rows = SparkRows(mine, target.column, target.schema, size)
+            for target, rows in zip(self.targets, found, strict=True):
                 self._write(target.sink, batch, rows)
                 if target.query is not None:
                     self._note(target.query, rows)
@@ -130,16 +136,26 @@ class Writer:
         finally:
             given.unpersist()
 
-    def _sizes(self, given: Any) -> list[int]:
-        """The bytes of each target's rows; this evaluates the batch."""
-        lengths = []
-        for number, target in enumerate(self.targets):
-            length = F.length(target.column)
-            if "query" in given.columns and target.query is not None:
-                length = F.when(_is_of(target.query), length)
-            lengths.append(F.coalesce(F.sum(length), F.lit(0)).alias(str(number)))
-        found = given.agg(*lengths).collect()[0]
-        return [int(found[str(number)]) for number in range(len(lengths))]
+    def _evaluated(self, given: Any) -> list[SparkRows]:
+        """Evaluate the batch, once: the rows of each target, those that are small fetched."""
+        named = ["query"] if "query" in given.columns else []
+        chosen = []
+        for column in dict.fromkeys(target.column for target in self.targets):
+            length = F.length(column)
+            chosen += [length.alias(f"{column}_bytes")]
+            chosen += [F.when(length <= _SMALL, F.col(column)).alias(column)]
+        packed = given.select(*named, *chosen).collect()
+        return [self._rows(given, target, packed) for target in self.targets]
+
+    def _rows(self, given: Any, target: Target, packed: Sequence[Any]) -> SparkRows:
+        """The rows of one target."""
+        if "query" in given.columns and target.query is not None:
+            packed = [row for row in packed if row["query"] == target.query]
+        sizes = [row[f"{target.column}_bytes"] or 0 for row in packed]
+        blobs = [bytes(row[target.column]) for row in packed if row[target.column] is not None]
+        whole = sum(map(len, blobs)) == sum(sizes)
+        mine = self._of(given, target)
+        return SparkRows(mine, target.column, target.schema, sum(sizes), blobs if whole else None)
 
     def _of(self, given: Any, target: Target) -> Any:
         """The rows of a batch that belong to a target."""

@@ -26,7 +26,7 @@ from skyband.spark.masters import local_cores
 from skyband.spark.sharding import FirstRows, Split, split_of
 from skyband.window import parse_duration
 
-__all__ = ["job_split", "needs_session", "seconds_per_batch", "sharded"]
+__all__ = ["job_split", "seconds_per_batch", "sharded"]
 
 _ALL = 1 << 30
 _ROW_BYTES = 50
@@ -101,14 +101,6 @@ def _of_files(source: Section) -> FirstRows | str:
     if types is None and uris:
         types = schema_of_file(form, uris[0])
     return rows_of_files(form, types or pa.schema([]), uris[: source["files_per_batch"]])
-
-
-def needs_session(job: Job) -> bool:
-    """Whether the number of shards can be chosen only when Spark runs."""
-    if job.shards is not None:
-        return False
-    rates = [source for source in job.sources.values() if source.kind == "rate"]
-    return "://" in job.checkpoint or any(not _few(_rows(job, source)) for source in rates)
 
 
 def _rows(job: Job, source: Section) -> int:

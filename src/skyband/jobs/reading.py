@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 from pyspark.sql.types import StringType, StructType
 
-from skyband.errors import EngineError, SchemaError
+from skyband.errors import SchemaError
 from skyband.jobs.checks import read_by_workers
 from skyband.jobs.job import Section
 from skyband.spark.file_source import Files, make_files
@@ -28,7 +28,7 @@ from skyband.spark.letters import RAW, UNREAD, Carried
 from skyband.spark.requirements import first_line, in_utc
 from skyband.spark.worker_read import WorkerRead
 
-__all__ = ["generated", "packages_of", "read_source"]
+__all__ = ["generated", "read_source"]
 
 _ORIGIN = "_skyband_"
 """Prefix of the columns that say where a record came from."""
@@ -210,20 +210,3 @@ _READERS: dict[str, Callable[[Any, Section, bool], tuple[Any, Carried]]] = {
     "rate": _rate,
     "socket": _socket,
 }
-
-
-def packages_of(kinds: set[str], formats: set[str]) -> list[str]:
-    """Maven artifacts that sources and sinks of these kinds need in addition to Spark."""
-    from importlib.metadata import version
-
-    found = []
-    if "kafka" in kinds:
-        found.append(f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}")
-    if "avro" in formats:
-        found.append(f"org.apache.spark:spark-avro_2.13:{version('pyspark')}")
-    if found and any("dev" in each for each in found):
-        raise EngineError(
-            "a development build of PySpark has no published connectors; give jars of a release "
-            "as spark.jars in [spark]"
-        )
-    return found

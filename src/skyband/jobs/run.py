@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import Any
+import importlib
+import threading
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
 from skyband.errors import EngineError
-from skyband.jobs.batches import Follower
-from skyband.jobs.first_batch import needs_session, sharded
+from skyband.jobs.checks import read_by_workers
 from skyband.jobs.job import Job
-from skyband.jobs.reading import packages_of
+from skyband.jobs.packages import packages_of
 from skyband.jobs.report import Tell
-from skyband.jobs.spark_reports import Reports
-from skyband.jobs.starting import start
 from skyband.jobs.stopping import Stop
-from skyband.spark.closing import plan_closing
-from skyband.spark.damage import damaged, told_of_damage
-from skyband.spark.metrics import log
+from skyband.spark.masters import local_cores
 from skyband.spark.plan import state_keys
+from skyband.spark.quick_java import quick_java
+from skyband.spark.quick_python import ONE_DAEMON
 from skyband.spark.requirements import (
     PARTITIONS,
+    log,
     partitions_for,
+    require_packages,
     start_session,
 )
+
+if TYPE_CHECKING:
+    from skyband.jobs.batches import Follower
 
 __all__ = ["run", "session_of"]
 
 _SLOW_START = "Python worker failed to connect back"
 """Spark's message when a worker did not start within its fixed ten seconds: a busy machine."""
 _ATTEMPTS = 5
+_LATER = "skyband.jobs.starting", "skyband.jobs.spark_reports", "skyband.spark.closing"
+"""What a job needs when its session is there: a second to import, while Spark starts."""
 _LOOK = 0.25
 """Seconds between checks whether the job should end."""
 _STOP = "spark.sql.streaming.stopTimeout"
@@ -71,12 +77,23 @@ def run(
 
 def _prepared(job: Job, verbose: bool) -> tuple[Any, Job]:
     """A session for a job, and the job with its number of shards."""
-    early = job if needs_session(job) else sharded(job)
-    session = session_of(early, verbose)
-    late = sharded(early, session)
-    if late.shards != 1 and PARTITIONS not in job.spark:
-        session.conf.set(PARTITIONS, str(partitions_for(_keys(late), job.master)))
-    return session, late
+    beside = threading.Thread(target=_import_later, name="skyband-imports", daemon=True)
+    beside.start()
+    session = session_of(job, verbose)
+    beside.join()
+    require_packages()
+    from skyband.jobs.first_batch import sharded
+
+    job = sharded(job, session)
+    if job.shards != 1 and PARTITIONS not in job.spark:
+        session.conf.set(PARTITIONS, str(partitions_for(_keys(job), job.master)))
+    return session, job
+
+
+def _import_later() -> None:
+    with suppress(Exception):  # it is imported again where it is used, which raises
+        for name in ("pandas", *_LATER):
+            importlib.import_module(name)
 
 
 def _keys(job: Job) -> int:
@@ -84,6 +101,10 @@ def _keys(job: Job) -> int:
 
 
 def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follower | None) -> None:
+    from skyband.jobs.spark_reports import Reports
+    from skyband.jobs.starting import start
+    from skyband.spark.closing import plan_closing
+
     attempts = _ATTEMPTS
     reports = Reports()
     while not stop.asked():
@@ -113,6 +134,8 @@ def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follow
 
 def _stopped(job: Job, told: str, problem: Exception) -> EngineError:
     """What stopped a job, and what to do."""
+    from skyband.spark.damage import damaged, told_of_damage
+
     if found := told_of_damage(f"{told}\n{problem}"):
         return damaged(job.checkpoint, found)
     return EngineError(
@@ -138,6 +161,14 @@ def session_of(job: Job, verbose: bool = True) -> Any:
     settings.setdefault(PARTITIONS, partitions_for(_keys(job), job.master))
     settings.setdefault(_STOP, "10s")
     settings.setdefault(_PATIENCE, "120s")
+    settings = ONE_DAEMON | settings
     if not verbose:
         settings.setdefault("spark.log.level", "ERROR")
-    return start_session(job.master, job.name, settings, quiet=not verbose)
+    with quick_java(settings) if _works_in_python(job) else nullcontext():
+        return start_session(job.master, job.name, settings, quiet=not verbose)
+
+
+def _works_in_python(job: Job) -> bool:
+    """Whether the JVM of a job on this machine has little to do: no row passes through it."""
+    local = local_cores(job.master) is not None
+    return local and all(s.kind == "files" and read_by_workers(s) for s in job.sources.values())

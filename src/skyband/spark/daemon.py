@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyspark.worker  # noqa: F401
 from pyspark import daemon
 
-import skyband.spark.processor
+import skyband.spark.keepers
 import skyband.spark.stages
 import skyband.spark.summarise  # noqa: F401
 

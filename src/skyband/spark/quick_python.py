@@ -24,7 +24,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["REUSED_MEMORY", "is_quick", "local_settings", "quick_python", "start_workers"]
+__all__ = [
+    "ONE_DAEMON",
+    "REUSED_MEMORY",
+    "is_quick",
+    "local_settings",
+    "quick_python",
+    "start_workers",
+]
 
 REUSED_MEMORY = {
     "MALLOC_MMAP_MAX_": "0",
@@ -33,6 +40,17 @@ REUSED_MEMORY = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
 """Variables of glibc and of Arrow, which uses glibc's memory then; others ignore them."""
+
+DAEMON = {"spark.python.daemon.module": "skyband.spark.daemon"}
+"""Workers are forked from a daemon that has imported everything."""
+ONE_DAEMON = {"spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false"}
+"""Workers with and without state come from one daemon.
+
+Spark starts a daemon for each environment that workers have, and tells only those without state to
+shorten their tracebacks, by a variable. So a stateful query would have two daemons, and the first
+batch waits for both. Where answers are unpacked in the query itself (``rank``), two are better in
+the long run: the fewer workers a state key may meet, the more often one still has its session.
+"""
 
 _made: list[str] = []
 
@@ -65,7 +83,7 @@ def local_settings(own: bool) -> dict[str, str]:
     # A laptop's host name often does not resolve; a local session needs only loopback.
     told = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if own:
-        told["spark.python.daemon.module"] = "skyband.spark.daemon"
+        told |= DAEMON
     free = REUSED_MEMORY.keys() - os.environ.keys()
     return told | {f"spark.executorEnv.{name}": REUSED_MEMORY[name] for name in sorted(free)}
 

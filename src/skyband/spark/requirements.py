@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import logging
 import os
@@ -44,16 +45,20 @@ _cores: dict[str, int] = {}
 """Tasks that each application runs at once."""
 
 
-def require_packages() -> None:
-    """Raise EngineError if a package of the spark extra is missing on this machine."""
+def require_packages(imported: bool = True) -> None:
+    """Raise EngineError if a package of the spark extra is missing on this machine.
+
+    With ``imported=False`` it is enough that they are found: importing them takes most of a second.
+    """
     for module, package in _PACKAGES.items():
         try:
-            importlib.import_module(module)
+            if imported:
+                importlib.import_module(module)
+            elif importlib.util.find_spec(module) is None:
+                raise ModuleNotFoundError(f"No module named {module!r}")
         except ImportError as problem:
-            raise EngineError(
-                f"Spark needs the package {package}, which cannot be imported here ({problem}); "
-                f"install it with: {how_to_install('spark')}"
-            ) from problem
+            told = f"Spark needs the package {package}, which cannot be imported here ({problem})"
+            raise EngineError(f"{told}; install it with: {how_to_install('spark')}") from problem
 
 
 def require_java() -> None:
