@@ -120,4 +120,5 @@ def _certain(answers: Runs | None, windows: Windows, k: int, stamps: Ints, most:
     sums = np.concatenate([[0.0], np.cumsum(np.maximum(most, 0))])
     none: Mask = others[high] == others[low]
     bound = sums[high] - sums[low]
-    return none | (bound * _SURE + sums[high] * (_SURE - 1) < last)
+    certain: Mask = none | (bound * _SURE + sums[high] * (_SURE - 1) < last)
+    return certain
