@@ -61,7 +61,7 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         return found
 
     monkeypatch.setattr(pane_sums, "from_listed", noting)
-    for name, value in {"_FEWEST": 6, "_PER_RANK": 1, "_WORTH": 1, "_RARE": 0}.items():
+    for name, value in {"_FEWEST": 6, "_PER_RANK": 1, "_WORTH": 1, "_RARE": 0, "_TRIAL": 1}.items():
         monkeypatch.setattr(listed, name, value)
     return noted
 
@@ -139,3 +139,24 @@ def test_an_item_that_is_listed_nowhere_may_win(used: list[bool]) -> None:
     found = [row[:3] for row in answered(table, query, 1)]
     assert found[3:12] == [(end, "steady", 16) for end in range(4, 13)]
     assert used == [False]
+
+
+def test_one_window_is_tried_first(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where items are about as frequent as each other, most panes are not looked at."""
+    looked: list[int] = []
+    own = listed._listed
+
+    def noting(lists: Any, many: int) -> Any:
+        looked.append(len(lists.stamps))
+        return own(lists, many)
+
+    monkeypatch.setattr(listed, "_listed", noting)
+    query = sb.HeavyHitters(
+        k=K, item="item", time="ts", window=sb.TimeWindow(60, 20), algorithm="exact"
+    )
+    for shape, panes in (("alike", 3), ("zipf", 3 + 20)):
+        looked.clear()
+        sb.Monitor(query).push(table_of(shape, 1))
+        assert sum(looked) <= panes
+    assert used == [False, True]
+    assert sum(looked) > 20

@@ -13,6 +13,7 @@ If the last one of an answer has more than that, no other item can be in the ans
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,8 @@ _WORTH = 1 << 15
 """Entries of panes that come and go, below which looking up all of them costs little."""
 _RARE = 8
 """Panes must have so many times more entries than are listed."""
+_TRIAL = 2
+"""If there are more than so many times the panes of a window, one window is tried first."""
 _BITS = 16
 _SURE = 1 + 1e-9
 """Sums of counts are compared as floating-point numbers."""
@@ -40,9 +43,19 @@ _SURE = 1 + 1e-9
 class _Lists(NamedTuple):
     """The entries of some panes: hashes and counts of items, and where each pane begins."""
 
+    stamps: Ints
     hashes: Hashes
     counts: Array
     starts: Ints
+
+    def between(self, first: int, end: int) -> _Lists:
+        """The panes from ``first`` to ``end``."""
+        low, high = np.searchsorted(self.stamps, [first, end])
+        starts = self.starts[low : high + 1]
+        some = slice(starts[0], starts[-1])
+        return _Lists(
+            self.stamps[low:high], self.hashes[some], self.counts[some], starts - starts[0]
+        )
 
 
 def from_listed(state: PaneSums, empty: PaneSums, panes: Runs, windows: Windows) -> Runs | None:
@@ -57,8 +70,14 @@ def from_listed(state: PaneSums, empty: PaneSums, panes: Runs, windows: Windows)
     if part.offsets[leaving] < _WORTH or many < _RARE * listed * (len(panes) + len(state.pane)):
         return None
     code, value = state.tape["code"], state.tape["value"][:, 0]
-    live = _Lists(state.index.hashes(code), value, state.starts)
-    new = _Lists(state.item_type.hashes(part), np.asarray(part["count"]), part.offsets)
+    live = _Lists(state.pane, state.index.hashes(code), value, state.starts)
+    counts = np.asarray(part["count"])
+    new = _Lists(panes.stamp, state.item_type.hashes(part), counts, part.offsets)
+    last = windows.slice(len(windows) - 1, len(windows))
+    some = [each.between(int(last.first[0]), int(last.end[0])) for each in (live, new)]
+    few = sum(len(each.stamps) for each in some)
+    if _TRIAL * few < len(panes) + len(state.pane) and not _may_do(some, listed, state.k):
+        return None
     most, found = zip(*(_listed(each, listed) for each in (live, new)), strict=True)
     hashes = np.unique(np.concatenate(found))
     (old_rows, old_offsets), (rows, offsets) = (_among(each, hashes) for each in (live, new))
@@ -73,6 +92,24 @@ def from_listed(state: PaneSums, empty: PaneSums, panes: Runs, windows: Windows)
     stamps = np.concatenate([state.pane, panes.stamp])
     certain = _certain(answers, windows, state.k, stamps, np.concatenate(most))
     return answers if certain.all() else None
+
+
+def _may_do(lists: Sequence[_Lists], listed: int, k: int) -> bool:
+    """Whether the lists of a window's panes suffice for that window.
+
+    If items are all about as frequent as each other, they do not. Then the other panes, which are
+    many, need not be looked at.
+    """
+    most, found = zip(*(_listed(each, listed) for each in lists), strict=True)
+    hashes = np.unique(np.concatenate(found))
+    sums = np.zeros(len(hashes))
+    for each in lists:
+        rows, _ = _among(each, hashes)
+        np.add.at(sums, np.searchsorted(hashes, each.hashes[rows]), each.counts[rows])
+    limits = np.concatenate(most)
+    if (limits < 0).all():
+        return True
+    return len(sums) >= k and bool(np.partition(sums, -k)[-k] > np.maximum(limits, 0).sum())
 
 
 def _listed(lists: _Lists, listed: int) -> tuple[Floats, Hashes]:
