@@ -11,6 +11,7 @@ pytest.importorskip("typer")
 import skyband as sb
 from skyband import registry
 from skyband.cli import warm
+from skyband.kernels.core import records
 from support.command_line import bad, run
 
 ALL = list(warm.cases(()))
@@ -54,7 +55,14 @@ def test_what_jobs_need_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skyband.kernels.core.patient.hurry", lambda: None)
     name = "skyband.kernels.core.messages.take_no_messages"
     monkeypatch.setattr(name, lambda: compiled.append("messages"))
+    own = records.match_records
+
+    def matched(*given: Any) -> int:
+        compiled.append("records")
+        return own(*given)
+
+    monkeypatch.setattr("skyband.spark.record_layout.match_records", matched)
     assert run("warm").exit_code == 0
-    assert compiled == ["messages"]
+    assert compiled == ["messages", "records"]
     assert run("warm", "skyline").exit_code == 0
-    assert compiled == ["messages"]
+    assert compiled == ["messages", "records"]

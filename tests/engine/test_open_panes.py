@@ -50,3 +50,25 @@ def test_all_are_combined_if_most_are_shared() -> None:
     panes.take(summaries(0, 2))
     assert held(panes) == [(0, [0] * 6), (1, [1] * 3), (2, [2] * 6)]
     assert combining.seen == [[0, 0, 1, 2, 2]]
+
+
+def test_panes_between_shared_ones_are_not_combined() -> None:
+    combining = Combining()
+    panes = OpenPanes(combining)
+    for first in (0, 6, 12):
+        panes.take(summaries(*range(first, first + 7)))
+    panes.take(summaries(18, rows=1))
+    wanted = [(p, [p] * {6: 6, 12: 6, 18: 4}.get(p, 3)) for p in range(19)]
+    assert held(panes) == wanted
+    assert combining.seen == [[6, 6, 12, 12, 18, 18]]
+
+
+def test_many_shared_panes_are_combined_with_what_is_between() -> None:
+    combining = Combining()
+    panes = OpenPanes(combining)
+    panes.take(summaries(*range(1_000)))
+    panes.take(summaries(*range(300, 700, 5), rows=1))
+    shared = range(300, 700, 5)
+    assert held(panes) == [(p, [p] * (4 if p in shared else 3)) for p in range(1_000)]
+    assert [seen[0] for seen in combining.seen] == [300]
+    assert [seen[-1] for seen in combining.seen] == [695]

@@ -28,6 +28,8 @@ GOOD = [
     (b'{"s": {"x": [1, true]}}', (None, None, '{"x":[1,true]}')),
     (b'{"s": "\\u0000 \\u00e9 \\ud83d\\ude00"}', (None, None, "\x00 é \U0001f600")),
     (b'{"v": "NaN"}', (None, math.nan, None)),
+    (b'{"v": -0}', (None, -0.0, None)),
+    (b'{"a": -0}', (0, None, None)),
     (b'{"v": NaN}', (None, math.nan, None)),
     (b'{"v": Inf}', (None, math.inf, None)),
     (b'{"v": "-Infinity"}', (None, -math.inf, None)),

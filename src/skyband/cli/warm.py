@@ -86,6 +86,7 @@ def warm(
             bar.advance(task)
     if not names:
         take_no_messages()  # which jobs that read Kafka need
+        _read_some_records()
     folder = cache_folder()
     kept = f"kept in {folder}" if folder else "not kept: no folder can be written"
     say(f"{len(chosen)} queries compiled in {time.perf_counter() - began:.0f} s, {kept}")
@@ -124,6 +125,16 @@ def _of(
     for choice in choices:
         with suppress(QueryError):  # not every algorithm takes every setting
             yield f"{verb} {algorithm}", kind(**settings | choice, time="ts")
+
+
+def _read_some_records() -> None:
+    """Read JSON records that are written alike, as jobs do."""
+    import pyarrow as pa
+
+    from skyband.spark.json_records import read_records
+    from skyband.spark.record_layout import FEW
+
+    read_records(pa.array([b'{"n": 1}'] * FEW, pa.binary()), pa.schema([("n", pa.int64())]))
 
 
 def _run(query: Query, table: pa.Table) -> None:

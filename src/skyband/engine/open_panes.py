@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress, pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = ["Combined", "OpenPanes"]
 
 _MOST_PIECES = 64
 _FEW_ROWS = 100_000
+_MOST_STRETCHES = 64
 _BEYOND = int(np.iinfo(np.int64).max)
 
 
@@ -224,13 +226,24 @@ class OpenPanes:
         repeats = np.flatnonzero(runs.repeats)
         if not len(repeats):
             return runs
-        # Chunks of one batch usually share one pane, which is then all there is to combine.
-        first, last = int(repeats[0]) - 1, int(repeats[-1]) + 1
-        shared = runs.slice(first, last)
-        if 2 * _rows(shared) > _rows(runs):
+        # Chunks of one batch, and the parts of a large one, usually share only a pane or two with
+        # their neighbours: what stands between these is copied, not combined.
+        shared = runs.repeats
+        shared[:-1] |= shared[1:]
+        cuts = [0, *(np.flatnonzero(shared[1:] != shared[:-1]) + 1).tolist(), len(runs)]
+        if len(cuts) > _MOST_STRETCHES:
+            cuts = [0, int(repeats[0]) - 1, int(repeats[-1]) + 1, len(runs)]
+        stretches = [runs.slice(*ends) for ends in pairwise(cuts) if ends[0] < ends[1]]
+        of_shared = [bool(each.repeats.any()) for each in stretches]
+        together = list(compress(stretches, of_shared))
+        if 2 * sum(map(_rows, together)) > _rows(runs):
             return self._combine(runs)
-        around = runs.slice(0, first), self._combine(shared), runs.slice(last, len(runs))
-        return Runs.concat([part for part in around if len(part)])
+        combined, at = self._combine(Runs.concat(together)), 0
+        for i in np.flatnonzero(of_shared):
+            size = len(stretches[i]) - int(stretches[i].repeats.sum())
+            stretches[i] = combined.slice(at, at + size)
+            at += size
+        return Runs.concat(stretches)
 
     def _settle(self) -> None:
         self.pieces = [self._combined(self.pieces)]

@@ -16,6 +16,7 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
 from skyband.data.packing import prefixed, under
 from skyband.frequency.items import ItemColumns
+from skyband.frequency.listed import from_listed
 from skyband.frequency.tape import Tape
 from skyband.frequency.window_counts import CodedCounts
 from skyband.kernels.core.arrange import counting_order
@@ -90,12 +91,32 @@ class PaneSums(CodedCounts):
     # Panes ------------------------------------------------------------------------------------
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        early = self._early(panes, windows)
+        if early is None:
+            return self.fold_all(panes, windows)
+        stay = int(np.searchsorted(panes.stamp, windows.first[-1]))
+        last = windows.slice(len(windows) - 1, len(windows))
+        answers = self.fold_all(panes.slice(stay, len(panes)), last)
+        return early if answers is None else Runs.concat([early, answers])
+
+    def fold_all(self, panes: Runs, windows: Windows) -> Runs | None:
+        """Take all entries of the panes, and read the windows."""
         found = []
         for some, asked in self._stretches(panes, windows):
             answers = self._fold_some(some, asked)
             if len(asked):
                 found.append(answers)
         return Runs.concat(found) if found else None
+
+    def _early(self, panes: Runs, windows: Windows) -> Runs | None:
+        """The answers of all windows but the last, if they do not need the counts of all items.
+
+        Panes that leave before the last window then never enter the state.
+        """
+        if len(windows) < 2 or self.grouped or self.dtype.kind != "i" or len(self.values) > 1:
+            return None
+        empty = PaneSums(self.item_type, self.k, self.dtype, grouped=False)
+        return from_listed(self, empty, panes, windows.slice(0, len(windows) - 1))
 
     def _stretches(self, panes: Runs, windows: Windows) -> Iterator[tuple[Runs, Windows]]:
         """Split panes and windows into stretches that add no more entries than are live.

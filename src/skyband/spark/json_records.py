@@ -5,10 +5,12 @@ process, records that run into one another shift rows against records, and one b
 a whole block:
 
     records ─► those that look like an object on one line ─► one block ─► as many rows as records?
-                        │ others                               no │             │ yes
-                        ▼                                         ▼             ▼
-                   one by one  ◄── at most 256 records ─── each half       columns
+       │                │ others                               no │             │ yes
+       │ alike          ▼                                         ▼             ▼
+       ▼           one by one  ◄── at most 256 records ─── each half       columns
+    record_layout
 
+Records that are written alike need no parser, see ``record_layout``; the others come this way.
 Reading a record on its own gives what its block would have given, so a record does not depend on
 its neighbours.
 """
@@ -27,6 +29,7 @@ import pyarrow.json
 
 from skyband.arrays import Ints, Mask
 from skyband.embedded.sources import read_json
+from skyband.spark.record_layout import read_alike
 from skyband.spark.text_types import TYPES, read_as, time_type, typed
 
 __all__ = ["ONE_BY_ONE", "infer_json", "read_records"]
@@ -48,6 +51,17 @@ class _BadError(ValueError):
     """A value does not fit its column."""
 
 
+class _MinusZero(int):
+    """The whole number -0, which is a zero with a sign in a column of floating-point numbers."""
+
+    def __float__(self) -> float:
+        return -0.0
+
+
+def _whole(text: str) -> int:
+    return _MinusZero() if text == "-0" else int(text)
+
+
 def read_records(
     values: pa.Array, schema: pa.Schema, threads: bool = False
 ) -> tuple[pa.RecordBatch, Mask]:
@@ -58,12 +72,17 @@ def read_records(
     """
     kinds = pa.schema([(field.name, read_as(field.type)) for field in schema])
     raw = values.cast(pa.binary()) if values.type != pa.binary() else values
-    whole = _looks_whole(raw)
-    parts: list[pa.Table] = []
-    rows: list[Ints] = []
+    alike, left = read_alike(raw, np.flatnonzero(np.asarray(raw.is_valid())), kinds)
+    parts: list[pa.Table] = [table for table, _ in alike]
+    rows: list[Ints] = [of for _, of in alike]
     bad = np.zeros(len(raw), np.bool_)
-    _blocks(raw, np.flatnonzero(whole), kinds, threads, parts, rows, bad)
-    _one_by_one(raw, np.flatnonzero(~whole), kinds, parts, rows, bad)
+    if alike and raw.null_count:
+        left = np.sort(np.concatenate([left, np.flatnonzero(np.asarray(raw.is_null()))]))
+    if not alike:
+        left = np.arange(len(raw))
+    whole = _looks_whole(raw.take(pa.array(left)) if alike else raw)
+    _blocks(raw, left[whole], kinds, threads, parts, rows, bad)
+    _one_by_one(raw, left[~whole], kinds, parts, rows, bad)
     found = pa.concat_tables(parts) if parts else kinds.empty_table()
     if len(parts) > 1:
         found = found.take(pa.array(np.argsort(np.concatenate(rows), kind="stable")))
@@ -163,7 +182,7 @@ def _record(raw: bytes | None, kinds: pa.Schema) -> list[Any] | None:
     if raw is None:
         return None
     try:
-        told = json.loads(raw.decode("utf-8-sig"))
+        told = json.loads(raw.decode("utf-8-sig"), parse_int=_whole)
         if not isinstance(told, dict):
             return None
         return [_value(told.get(field.name), field.type) for field in kinds]
