@@ -63,6 +63,7 @@ def test_what_jobs_need_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("skyband.spark.record_layout.match_records", matched)
     assert run("warm").exit_code == 0
-    assert compiled == ["messages", "records"]
+    assert set(compiled) == {"messages", "records"}
+    compiled.clear()
     assert run("warm", "skyline").exit_code == 0
-    assert compiled == ["messages", "records"]
+    assert not compiled

@@ -8,7 +8,7 @@ compares and copies. They have the values that Arrow's reader gives them. All ot
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,8 @@ _LAYOUTS = 4
 """Layouts that are tried, each for the records that had none before."""
 _SMALL = 8
 """A layout that fewer than one in so many records have is not worth a table of its own."""
+_SAMPLE = 512
+"""About so many records are looked at to see whether a layout is common."""
 _KEY = rb'[ \t]*"([^"\\\x00-\x1f\x7f-\xff]*)"[ \t]*:[ \t]*'
 _VALUE = rb'("[^"\\\x00-\x1f]*"|-?[0-9][-+.0-9eE]*|true|false|null)[ \t]*'
 _FIELD = re.compile(_KEY + _VALUE)
@@ -49,13 +51,19 @@ def read_alike(raw: pa.Array, rows: Ints, kinds: pa.Schema) -> tuple[list[Any], 
     found: list[Any] = []
     if any(pa.types.is_decimal(kind) for kind in kinds.types):
         return found, rows
+    records: _Records | None = None
     for attempt in range(_LAYOUTS):
         if len(rows) < FEW:
             break
         example = raw[int(rows[attempt * len(rows) // _LAYOUTS])].as_py()
         told = _layout(example, kinds)
-        read = None if told is None else _read(raw, rows, kinds, *told)
-        if read is None or _SMALL * len(read[0]) < len(rows):
+        if told is None:
+            continue
+        records = records or _records(raw)
+        if not _is_common(records, rows[:: 1 + len(rows) // _SAMPLE], kinds, *told):
+            continue
+        read = _read(records, rows, kinds, *told)
+        if read is None:
             continue
         table, matched = read
         found.append((table, rows[matched]))
@@ -63,15 +71,41 @@ def read_alike(raw: pa.Array, rows: Ints, kinds: pa.Schema) -> tuple[list[Any], 
     return found, rows
 
 
-def _read(
-    raw: pa.Array, rows: Ints, kinds: pa.Schema, layout: Layout, names: list[str]
-) -> tuple[pa.Table, Mask] | None:
-    """The rows with this layout, and which they are; None if some text is not UTF-8."""
+class _Records(NamedTuple):
+    """The bytes of records, their words, and where each record begins."""
+
+    data: Array
+    words: Array
+    offsets: Array
+
+
+def _records(raw: pa.Array) -> _Records:
+    """The same records; with room after the last one, for which they may have to be copied."""
     _, offsets, data = raw.buffers()
     bounds = np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + len(raw) + 1]
+    source = np.frombuffer(data, np.uint8)
+    if len(source) < bounds[-1] + ROOM:
+        mine = source[bounds[0] : bounds[-1]]
+        source, bounds = np.concatenate([mine, np.zeros(ROOM, np.uint8)]), bounds - bounds[0]
+    return _Records(*bytes_and_words(frozen(source)), frozen(bounds))
+
+
+def _is_common(
+    records: _Records, rows: Ints, kinds: pa.Schema, layout: Layout, names: list[str]
+) -> bool:
+    """Whether enough of these rows have a layout to make it worth trying with more."""
+    read = _read(records, rows, kinds, layout, names)
+    return read is not None and _SMALL * len(read[0]) >= len(rows)
+
+
+def _read(
+    records: _Records, rows: Ints, kinds: pa.Schema, layout: Layout, names: list[str]
+) -> tuple[pa.Table, Mask] | None:
+    """The rows with this layout, and which they are; None if some text is not UTF-8."""
+    lengths = records.offsets[rows + 1] - records.offsets[rows]
     texts = int(np.isin(layout.kind, (TEXT, NUMBER)).sum())
     others = int(np.isin(layout.kind, (WHOLE, TRUTH)).sum())
-    size = int(bounds[-1] - bounds[0])
+    size = int(lengths.sum())
     text = np.empty((max(texts, 1), size + ROOM), np.uint8)
     shape = (len(text), size + ROOM - 7)
     values = Values(
@@ -81,11 +115,7 @@ def _read(
         np.empty((len(names), len(rows)), np.bool_),
     )
     matched = np.zeros(len(rows), np.bool_)
-    source = np.frombuffer(data, np.uint8)
-    if len(source) < bounds[-1] + ROOM:
-        source = np.concatenate([source[: bounds[-1]], np.zeros(ROOM, np.uint8)])
-    pair = bytes_and_words(frozen(source))
-    count = match_records(*pair, frozen(bounds), frozen(rows), layout, values, matched)
+    count = match_records(*records, frozen(rows), layout, values, matched)
     columns: dict[str, pa.Array] = {}
     try:
         for field, name in enumerate(names):
