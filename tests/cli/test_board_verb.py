@@ -104,7 +104,7 @@ def test_why_a_query_reads_by_itself() -> None:
     }
     told = sb.explain(board)
     assert "arrivals: TopK by skyband, exact, k 1, score x\n" in told
-    assert "the last 10 arrivals, every 2; 5 panes per window\n  reads by itself: only" in told
+    assert "the last 10 arrivals, every 2; 5 panes per window\n  reads by itself: no oth" in told
     assert "reads by itself: mintopk does not share its summaries" in told
     assert "with even: panes cut wherever a window of any of them begins or ends" in told
     assert "prefer x=min y=max" in told

@@ -70,11 +70,8 @@ class Session:
         """Whether a late row raises ``OutOfOrder``, whatever ``on_bad``, to sort its source."""
         self.in_order = False
         """Whether all batches are known to be in order of time."""
-        self.intake = Intake(query, make_synopsis(query)) if intake is None else intake
-        self.synopsis = self.intake.synopsis
         self.positions = positions
-        if positions:
-            self.synopsis.track_positions()
+        self._use(intake or Intake(query, make_synopsis(query)))
         self.fold: Fold | None = None
         """None until the columns of a source are known."""
         self.several: bool | None = None
@@ -296,13 +293,15 @@ class Session:
 
     def reset(self, known: Mapping[str, pa.Schema] | None = None) -> None:
         """Forget all columns but the known ones; only for a session that has taken no rows."""
-        self.intake = Intake(self.query, make_synopsis(self.query))
-        self.synopsis = self.intake.synopsis
-        if self.positions:
-            self.synopsis.track_positions()
+        self._use(Intake(self.query, make_synopsis(self.query)))
         self.fold, self.several, self._small = None, self.several if known else None, None
         for source, schema in (known or {}).items():
             self.bind(source, schema)
+
+    def _use(self, intake: Intake) -> None:
+        self.intake, self.synopsis = intake, intake.synopsis
+        if self.positions:
+            self.synopsis.track_positions()
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -330,8 +329,7 @@ class Session:
         """The row counts and the fold, as plain values and flat arrays."""
         header: dict[str, Any] = {"several": self.several, "rows": self.rows, "fold": None}
         header["raise_late"] = self.late_is_an_error
-        if self.joined:
-            header["joins"] = self.joins
+        header |= {"joins": self.joins} if self.joined else {}
         if self.fold is None:
             return header, {}
         header["fold"], arrays = self.fold.snapshot()
