@@ -21,7 +21,7 @@ from support import spark_session, spark_simulator
 if spark_session.missing():
     pytest.skip("the spark extra is not installed", allow_module_level=True)
 
-from skyband.jobs import load_job, run_job
+from skyband.jobs import load_job, parse_job, run_job
 from skyband.jobs.sinks import Files
 
 TABLE = pa.table({"window_end": [10, 10, 20], "score": [1.0, float("nan"), float("inf")]})
@@ -208,3 +208,24 @@ def test_one_line_and_exit_code_2(tmp_path: Path, option: list[str]) -> None:
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert told in line
+
+
+@pytest.mark.parametrize("letters", [False, True])
+def test_only_spark_has_a_writer_of_its_own(letters: bool, tmp_path: Path) -> None:
+    topic = {"kind": "kafka", "servers": "127.0.0.1:1", "topic": "t", "writer": "spark"}
+    sinks: dict[str, Any] = {"sink": topic}
+    if letters:
+        sinks = {"sink": {"kind": "console"}, "dead_letters": topic}
+    told: dict[str, Any] = {
+        "name": "job",
+        "engine": "local",
+        "checkpoint": str(tmp_path / "state"),
+        "source": {"kind": "files", "path": str(tmp_path)},
+        "query": {"kind": "TopK", "k": 1, "score": "x", "window": {"count": 5}},
+        **sinks,
+    }
+    with pytest.raises(sb.QueryError, match="writer 'spark' needs engine = 'spark'"):
+        parse_job(told)
+    topic["writer"] = "storm"
+    with pytest.raises(sb.QueryError, match="writer must be one of"):
+        parse_job(told)

@@ -39,7 +39,12 @@ def job(settings: dict[str, Any], topic: str, folder: Path, **source: Any) -> di
             "window": {"size": 20, "slide": 10},
         },
         "sink": {"kind": "kafka", "servers": servers, "topic": f"{topic}-out", "key": "id"},
-        "dead_letters": {"kind": "kafka", "servers": servers, "topic": f"{topic}-bad"},
+        "dead_letters": {
+            "kind": "kafka",
+            "servers": servers,
+            "topic": f"{topic}-bad",
+            "writer": "spark",
+        },
         "trigger": {"once": True},
     }
 

@@ -94,6 +94,9 @@ def _check_sink_of(job: Job, query: str) -> None:
         raise QueryError(f"[dead_letters] has the same path as {where}; give it a different folder")
     if sink.kind == "table":
         _check_table_sink(job, where, sink)
+    for at, each in ((where, sink), ("[dead_letters]", letters)):
+        if job.engine == "local" and each is not None and each["writer"] == "spark":
+            raise QueryError(f"{at} writer 'spark' needs engine = 'spark'; leave it out")
     if sink.kind in ("postgres", "table"):
         for other, each in job.sinks.items():
             if other == query:
