@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+from contextlib import suppress
 from typing import Any
 
-try:
-    from griffe import Extension
-except ImportError:  # only the docs extra has it; the function below works without
-    Extension = object
+Extension: Any = object  # only the docs extra has griffe; the function below works without
+with suppress(ImportError):
+    Extension = importlib.import_module("griffe").Extension
 
 __all__ = ["Fences", "fenced"]
 
