@@ -193,12 +193,16 @@ class Fold:
         return self._finished(finished, step.windows)
 
     def seal(self, watermark: int, elsewhere: Ints = _NONE) -> Step | None:
-        """Like ``advance``, but return this fold's part of the answers, in ``Step.partial``.
+        """Like ``begin``, but return this fold's part of the answers, in ``Step.partial``.
 
         ``elsewhere`` are panes that have rows in other folds, if that decides what is answered.
         """
         step = self._time_step(watermark, elsewhere=elsewhere)
-        if step is None or step.sealed is None:
+        return None if step is None else self.partly(step)
+
+    def partly(self, step: Step) -> Step:
+        """A step of ``begin`` with this fold's part of the answers."""
+        if step.sealed is None:
             return step
         return replace(step, partial=self.synopsis.fold(step.sealed, step.windows))
 

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from skyband.arrays import Ints, Mask
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
-from skyband.engine.clocks import NEVER
 from skyband.engine.fold import Fold
+from skyband.engine.one_pass import regrouped
 from skyband.engine.open_panes import Combined
-from skyband.engine.session import ONLY, Session, Summary
-from skyband.engine.taken import Taken, place_rows
-from skyband.window import Panes
+from skyband.engine.session import Session, Summary
+from skyband.engine.taken import Taken
 
 if TYPE_CHECKING:
     from skyband.engine.sharing import Family
@@ -26,31 +24,6 @@ __all__ = ["Shared"]
 
 _FEW_ROWS = 100_000
 """Summaries of several chunks that have so many rows in all are put together."""
-
-
-class Cuts:
-    """Panes between the cuts of several windows, numbered from the first row of one batch."""
-
-    def __init__(self, panes: Sequence[Panes], positions: Ints | range) -> None:
-        """``positions`` are times or arrival numbers."""
-        ends = (positions[0], positions[-1]) if isinstance(positions, range) else positions
-        low, high = int(np.min(ends)), int(np.max(ends))
-        found = []
-        for each in panes:
-            first, last = int(each.pane_of(low)), int(each.pane_of(high))
-            dense = last - first <= len(positions)
-            pane = np.arange(first, last + 1) if dense else np.unique(each.pane_of(positions))
-            found.append(each.pane_start(pane))
-        self.starts: Ints = np.unique(np.concatenate(found))
-
-    def pane_of(self, position: Any) -> Any:
-        return np.searchsorted(self.starts, position, side="right") - 1
-
-    def pane_start(self, pane: Any) -> Any:
-        return self.starts[pane]
-
-    def used(self, pane: Ints) -> Mask:
-        return np.ones(len(pane), np.bool_)
 
 
 class Shared:
@@ -127,9 +100,9 @@ class Shared:
         assert made is not None
         runs, _, groups = made
         if not own.names or not keep.all():
-            return _regrouped(runs if keep.all() else runs.take(keep), groups, own)
+            return regrouped(runs if keep.all() else runs.take(keep), groups, own)
         if self._coded is None or self._coded[0] is not own:
-            self._coded = own, _regrouped(runs, groups, own)
+            self._coded = own, regrouped(runs, groups, own)
         return self._coded[1]
 
     def made(self) -> tuple[Runs, Ints, GroupTable] | None:
@@ -137,22 +110,8 @@ class Shared:
         family, taken = self.family, self.taken
         if self.absorbed:
             return None
-        positions = taken.positions
-        if self._made is None and positions is not None:
-            base, summariser = family.base, family.summariser()
-            panes = Cuts(family.panes, positions) if base is None else family.panes[base]
+        if self._made is None and taken.positions is not None:
             groups = GroupTable(family.queries[0].groups, taken.batch.schema)
-            placed = place_rows(taken, summariser.axes.get(ONLY), panes, groups, NEVER)
-            assert placed.rows is not None
-            runs = summariser.summarise(placed.rows)
-            self._made = runs, np.asarray(panes.pane_start(runs.stamp)), groups
+            runs = family.one_pass.summarise(taken, groups, family.summariser())
+            self._made = runs, runs.stamp, groups
         return self._made
-
-
-def _regrouped(runs: Runs, groups: GroupTable, own: GroupTable) -> Runs:
-    """The same runs with the group codes of another table."""
-    if not own.names:
-        return runs
-    codes, dense = np.unique(runs.group, return_inverse=True)
-    columns: list[pa.Array] = groups.gather(codes)
-    return Runs(runs.stamp, own.encode(columns)[dense], runs.parts, runs.scalars)

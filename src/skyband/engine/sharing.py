@@ -29,11 +29,12 @@ from skyband.engine.clocks import NEVER
 from skyband.engine.feeding import FedMove, Feed, disagree, sealed_time
 from skyband.engine.fold import Fold, Step
 from skyband.engine.moves import Move
+from skyband.engine.one_pass import OnePass
 from skyband.engine.open_panes import Combined
-from skyband.engine.session import ONLY, Session, Summary, make_synopsis
+from skyband.engine.session import ONLY, Session, Summary
 from skyband.engine.shared_panes import Shared
 from skyband.engine.taken import Taken
-from skyband.engine.who_shares import alike, by_cuts, families, finest, takes_feed, unions
+from skyband.engine.who_shares import alike, by_cuts, families, takes_feed, unions
 from skyband.window import CountWindow
 
 __all__ = ["Family", "families"]
@@ -44,11 +45,9 @@ class Family:
 
     def __init__(self, sessions: Sequence[Session]) -> None:
         self.sessions = list(sessions)
-        self.queries = [session.query for session in sessions]
-        self.panes = [query.window.panes for query in self.queries]
-        self.base = finest(self.panes)
+        self.one_pass = OnePass([session.query for session in sessions])
+        self.queries = self.one_pass.queries
         self.counting = isinstance(self.queries[0].window, CountWindow)
-        self._summariser: Synopsis[Any] | None = None
         by_place = dict(enumerate(self.queries))
         self.unions = [] if self._by_the_clock else unions(by_place, list(by_place))
         same = [] if self._by_the_clock else alike(by_place, list(by_place))
@@ -251,9 +250,4 @@ class Family:
 
     def summariser(self) -> Synopsis[Any]:
         """The synopsis that summarises for all queries; it is never folded."""
-        schema = self.sessions[0].synopsis.schema
-        if self._summariser is None or self._summariser.schema != schema:
-            self._summariser = make_synopsis(self.queries[self.base or 0])
-            self._summariser.bind(ONLY, schema)
-            self._summariser.serve(self.queries, self.base is not None)
-        return self._summariser
+        return self.one_pass.summariser(self.sessions[0].synopsis.schema)
