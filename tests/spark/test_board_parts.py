@@ -14,13 +14,12 @@ from support import spark_simulator
 
 pytest.importorskip("pyspark")
 
+from support.board_simulator import BoardJob
+
 from skyband.data.ipc import table_from
-from skyband.spark.answer_bytes import answers_from
 from skyband.spark.board_plan import BoardPlan, answer_rows, typed_rows
 from skyband.spark.board_stages import board_summariser
 from skyband.spark.letters import RAW, UNREAD, Carried
-from skyband.spark.plan import SHIFT_MS
-from skyband.spark.steps import step
 
 
 def rows(seed: int, count: int = 90) -> pa.Table:
@@ -34,60 +33,6 @@ def rows(seed: int, count: int = 90) -> pa.Table:
             "x": made.integers(0, 40, count) / 40,
         }
     )
-
-
-class BoardJob:
-    """A streaming job of a board; ``push`` is one micro-batch."""
-
-    def __init__(self, board: Mapping[str, sb.Query], sources: Mapping[str, pa.Table]) -> None:
-        self.sources = dict(sources)
-        self.stores: dict[tuple[str, int, int], spark_simulator.Memory] = {}
-        self.timers: dict[tuple[str, int, int], int] = {}
-        self.seen: dict[str, int] = {}
-        self.watermark = 0
-        self.restart(board)
-
-    def restart(self, board: Mapping[str, sb.Query]) -> None:
-        """Go on with another board, as after a restart from the checkpoint."""
-        plans = {n: spark_simulator.plan_of(q, self.sources) for n, q in board.items()}
-        self.plan = BoardPlan(plans)
-
-    def push(self, push: Mapping[str, pa.Table]) -> dict[str, list[Any]]:
-        """Run a batch with the watermark of the batches before it, then a batch without rows."""
-        found: dict[str, list[Any]] = {name: [] for name in self.plan.plans}
-        self._batch(push, found)
-        if len(self.seen) == len(self.sources):
-            self.watermark = max(self.watermark, min(self.seen.values()))
-        self._batch({}, found)
-        return found
-
-    def _batch(self, push: Mapping[str, pa.Table], found: dict[str, list[Any]]) -> None:
-        blobs: dict[tuple[str, int, int], list[bytes]] = {}
-        for source, table in push.items():
-            for batch in board_summariser(self.plan, source)(iter(table.to_batches())):
-                ticks = batch.column("seen").cast(pa.int64()).to_pylist()
-                for row, seen in zip(batch.drop_columns(["seen"]).to_pylist(), ticks, strict=True):
-                    mine = blobs.setdefault((row["query"], row["bucket"], row["shard"]), [])
-                    mine += [] if row["payload"] is None else [row["payload"]]
-                    self.seen[source] = max(self.seen.get(source, 0), seen // 1000 - SHIFT_MS)
-        for key, mine in blobs.items():
-            self._step(key, mine, found)
-        for key in [key for key, timer in self.timers.items() if timer <= self.watermark]:
-            del self.timers[key]
-            if key[0] in self.plan.plans:
-                self._step(key, [], found, fired=True)
-
-    def _step(
-        self, key: tuple[str, int, int], blobs: list[bytes], found: Any, fired: bool = False
-    ) -> None:
-        name, plan = key[0], self.plan.plans[key[0]]
-        store = self.stores.setdefault(key, spark_simulator.Memory())
-        given = (plan, store, spark_simulator.Timers(self, key), self.watermark, blobs, fired)
-        _, outcome = step(*given, held_ms=self.plan.held_ms(name), joins=True)
-        if outcome.payload is not None:
-            table = answer_rows(self.plan, name, answers_from(outcome.payload, plan.output))
-            (batch,) = typed_rows(plan.output)(iter(table.to_batches()))
-            found[name] += batch.to_pylist()
 
 
 def sorted_rows(found: list[dict[str, Any]]) -> list[dict[str, Any]]:

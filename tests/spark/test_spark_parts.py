@@ -311,3 +311,20 @@ def test_every_algorithm_runs_here() -> None:
     """Exact and approximate algorithms have separate tests."""
     found = [suites.pairs_of(test) for name, test in globals().items() if name[:5] == "test_"]
     assert set().union(*found) == suites.registered()
+
+
+@pytest.mark.parametrize("options", [{}, {"preselect": True}])
+def test_late_rows_do_not_take_the_place_of_others(options: dict[str, bool]) -> None:
+    """Workers do not know the watermark, so a row that they keep may turn out to be late."""
+    more = {"epsilon": 0.01, "delta": 0.999, "algorithm": "pabf"} if options else {}
+    window = sb.TimeWindow(8, slide=1)
+    query = sb.TopK(k=1, score="x", time="t", window=window, options=options, **more)  # type: ignore[arg-type]
+    time = [t for t in range(80, 125) for _ in range(100)]
+    score = [1_000.0 if t < 100 else 5.0 if t == 100 else 10.0 for t in time]
+    first, rows = pa.table({"t": [100], "x": [0.0]}), pa.table({"t": time, "x": score})
+    monitor = sb.Monitor(query)
+    job = spark_simulator.Job(spark_simulator.plan_of(query, {"": first}))
+    for batch in (first, rows):
+        want = [row for answer in monitor.push(batch) for row in answer.table.to_pylist()]
+        assert job.push({"": batch}).to_pylist() == want
+    assert job.stats["rows_late"] == 2_000

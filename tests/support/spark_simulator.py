@@ -47,6 +47,9 @@ class Memory:
     def drop_pane(self, pane: int) -> None:
         del self.kept[pane]
 
+    def clear(self) -> None:
+        self.blob, self.kept = None, {}
+
     def panes(self) -> Iterable[tuple[int, bytes]]:
         return sorted(self.kept.items(), key=lambda item: -item[0])  # the order must not matter
 

@@ -194,6 +194,12 @@ class Synopsis(Together, ABC, Generic[Q]):
         ``shares_summaries``.
         """
 
+    def foresee_late_rows(self) -> None:
+        """Rows may turn out to be late after ``summarise``: compare none across panes from now on.
+
+        Called where summaries are made by processes that do not know the watermark.
+        """
+
     def lean(self, runs: Runs) -> Runs:
         """Summaries without what no answer can show, before they travel; by default, the same.
 

@@ -32,12 +32,15 @@ __all__ = ["FedMove", "Feed", "disagree", "sealed_time"]
 class Feed:
     """Summaries between the cuts of all windows that no query has asked for yet."""
 
-    def __init__(self, combine: Callable[[Runs], Runs]) -> None:
+    def __init__(self, combine: Callable[[Runs], Runs], totals: bool = False) -> None:
+        """``totals`` keeps how many rows each pane has; no state needs that."""
         self._open = OpenPanes(combine)
+        self._totals = totals
 
     def take(self, runs: Runs) -> None:
         """Take summaries, stamped with the times at which their panes begin."""
-        self._open.take(Runs(runs.stamp, runs.group, runs.parts).ordered())
+        scalars = runs.scalars if self._totals else {}
+        self._open.take(Runs(runs.stamp, runs.group, runs.parts, scalars).ordered())
 
     def upto(self, time: int) -> Runs | None:
         """Hand over the panes that begin before ``time``, each once; None if there are none."""

@@ -1,9 +1,8 @@
 """The fold over panes: summaries in, answers out. Both engines use it.
 
 take(summaries)  ─►  open panes  ─►  begin(watermark)  ─►  combine, admit  ─►  folded  ─►  answered
-                                          │                                             │
-                                          └─ clock: which windows are due               ▼
-                                                                                     Answers
+                                          │
+                                          └─ clock: which windows are due
 """
 
 from __future__ import annotations
@@ -176,15 +175,16 @@ class Fold:
 
     def folded(self, step: Step | None) -> Runs | None:
         """Fold the sealed panes of a step; return the finished rows of the windows that it ends."""
-        if step is None:
-            return None
+        final = self.synopsis.finishes
+        found = None if step is None else self._fold(step, final)
+        return found if final or found is None else self.synopsis.finish([found])
+
+    def _fold(self, step: Step, final: bool = False) -> Runs | None:
         if step.ahead is not None:
             self.synopsis.fold(step.ahead, self.windows(_NONE))
         if step.sealed is None:
             return None
-        final = self.synopsis.finishes
-        found = self.synopsis.fold(step.sealed, step.windows, final)
-        return found if final or found is None else self.synopsis.finish([found])
+        return self.synopsis.fold(step.sealed, step.windows, final)
 
     def answered(self, step: Step | None, finished: Runs | None) -> Answers | None:
         """The answers of the windows that a step ends, from what ``folded`` returned."""
@@ -201,10 +201,8 @@ class Fold:
         return None if step is None else self.partly(step)
 
     def partly(self, step: Step) -> Step:
-        """A step of ``begin`` with this fold's part of the answers."""
-        if step.sealed is None:
-            return step
-        return replace(step, partial=self.synopsis.fold(step.sealed, step.windows))
+        """A step with this fold's part of the answers."""
+        return replace(step, partial=self._fold(step))
 
     def _time_step(
         self, watermark: int, apart: bool = False, elsewhere: Ints = _NONE

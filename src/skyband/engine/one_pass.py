@@ -61,15 +61,22 @@ class OnePass:
         self.panes = [query.window.panes for query in queries]
         self.base = finest(self.panes)
         """The query whose panes have all cuts, if there is one."""
-        self._summariser: Synopsis[Any] | None = None
+        self._summarisers: dict[bool, Synopsis[Any]] = {}
 
-    def summariser(self, schema: pa.Schema) -> Synopsis[Any]:
-        """The synopsis that summarises rows with these columns; it is never folded."""
-        if self._summariser is None or self._summariser.schema != schema:
-            self._summariser = make_synopsis(self.queries[self.base or 0])
-            self._summariser.bind(_ONLY, schema)
-            self._summariser.serve(self.queries, self.base is not None)
-        return self._summariser
+    def summariser(self, schema: pa.Schema, late: bool = False) -> Synopsis[Any]:
+        """The synopsis that summarises rows with these columns; it is never folded.
+
+        A row that is ``late`` for a query must not take the place of one that is not, as it could
+        if rows were compared across panes.
+        """
+        found = self._summarisers.get(late)
+        if found is None or found.schema != schema:
+            found = self._summarisers[late] = make_synopsis(self.queries[self.base or 0])
+            found.bind(_ONLY, schema)
+            found.serve(self.queries, self.base is not None)
+            if late:
+                found.foresee_late_rows()
+        return found
 
     def summarise(self, taken: Taken, groups: GroupTable, summariser: Synopsis[Any]) -> Runs:
         """Summaries of some rows, stamped with the position at which each pane begins."""

@@ -70,6 +70,9 @@ class PerGroup(Synopsis[Any]):
     def summarise(self, rows: Rows) -> Runs:
         return self.model.summarise(rows)
 
+    def foresee_late_rows(self) -> None:
+        self.model.foresee_late_rows()
+
     def narrowed(self, runs: Runs) -> Runs:
         return self.model.narrowed(runs)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Mask
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
@@ -87,6 +87,13 @@ class SummarySession(Session):
     def sealed(self) -> int:
         """The first pane that still takes rows."""
         return self._fold.time.sealed
+
+    def covered(self, panes: Ints) -> Mask:
+        """Whether a window that is still to be answered covers each of these panes."""
+        answered = self._fold.time.answered
+        if answered is None:
+            return np.ones(len(panes), np.bool_)
+        return np.asarray(self._fold.panes.last_window_of(panes) > answered)
 
     def changed(self) -> list[tuple[int, Runs]]:
         """The changed parts of a state that outlives its panes."""

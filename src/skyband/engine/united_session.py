@@ -38,6 +38,8 @@ class UnitedSession:
         self.one_pass = OnePass([session.query for session in self.sessions.values()])
         self._summariser = self.one_pass.summariser(self._first.synopsis.schema)
         self._feed: Feed | None = None
+        self.parted = False
+        """Whether each query has its own state because they have not read the same rows."""
 
     @property
     def groups(self) -> GroupTable:
@@ -55,12 +57,14 @@ class UnitedSession:
         """Go on from all panes that a window still needs, by the names of those that take them."""
         for name, session in self.sessions.items():
             session.resume(told[name][0], [], told[name][1])
-        if len(self.sessions) > 1 and set(panes) <= {tuple(self.sessions)}:
+        self.parted = not set(panes) <= {tuple(self.sessions)}
+        if len(self.sessions) > 1 and not self.parted:
             self._unite(panes.values())
         for name, session in self.sessions.items():
             mine = [runs for names, runs in panes.items() if name in names]
             if mine:
                 own = self._own(session, Runs.concat(mine))
+                own = own.take(session.covered(own.stamp))  # others may need more
                 sealed = own.stamp < session.sealed
                 session.resume(None, [own.take(sealed), own.take(~sealed)], None)
 
@@ -70,7 +74,7 @@ class UnitedSession:
         first, *others = [fold.synopsis for fold in folds]
         if not all(type(each).recuts(each.query) for each in (first, *others)):
             return
-        feed = Feed(self._summariser.combine)
+        feed = Feed(self._summariser.combine, totals=True)
         for runs in panes:
             feed.take(runs)
         if not first.recut(others, feed, [sealed_time(fold) for fold in folds]):
@@ -79,12 +83,12 @@ class UnitedSession:
         for fold in folds[1:]:
             fold.share_groups(folds[0])
 
-    def take(self, runs: Runs) -> None:
-        """Take summaries of panes that are open for all of these queries."""
+    def take(self, runs: Runs, names: Iterable[str] | None = None) -> None:
+        """Take summaries of open panes; for some of the queries only if these are ``parted``."""
         if self._feed is not None:
             self._feed.take(runs)
-        for session in self.sessions.values():
-            session.take(self._own(session, runs))
+        for name in self.sessions if names is None else names:
+            self.sessions[name].take(self._own(self.sessions[name], runs))
 
     def _own(self, session: SummarySession, runs: Runs) -> Runs:
         """Summaries in a query's own panes; without their rows if those are in a common state."""
@@ -95,8 +99,15 @@ class UnitedSession:
         return synopsis.combine(own) if own.repeats.any() else synopsis.narrowed(own)
 
     def fresh(self, before: int) -> Runs | None:
-        """What the open panes that begin before this time hold; None if nothing is known of it."""
-        held = None if self._feed is None else self._feed.whole()
+        """The open panes that begin before this time; None if queries hold them separately."""
+        if self._feed is not None:
+            held = self._feed.whole()
+        elif len(self.sessions) == 1:
+            held = self._first.open.whole()
+            panes = self._first.query.window.panes
+            held = None if held is None else held.stamped(np.asarray(panes.pane_start(held.stamp)))
+        else:
+            held = None
         return None if held is None else held.take(held.stamp < before)
 
     # Sealing -----------------------------------------------------------------------------------

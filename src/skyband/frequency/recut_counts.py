@@ -74,7 +74,7 @@ class RecutView(OwnView):
         self.upto = upto
         """The end of the last pane that this query has taken."""
         super().__init__(lists, counts)
-        self.needed = int(self.on_tape(counts.pane[0])) if len(counts.pane) else upto
+        self.needed = upto - panes.size if upto != NEVER else NEVER
 
     def on_tape(self, pane: Any) -> Any:
         return self.panes.pane_start(pane)

@@ -16,7 +16,7 @@ from skyband.jobs.reading import read_source
 from skyband.jobs.sinks import make_sink
 from skyband.spark.board_plan import BoardPlan
 from skyband.spark.boards import board_plan_of, given_board
-from skyband.spark.checkpoint import Claim
+from skyband.spark.checkpoint import Claim, recorded_identity
 from skyband.spark.closing import read_closing
 from skyband.spark.damage import check_logs
 from skyband.spark.file_source import Files
@@ -132,7 +132,8 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
 def promising(plan: Plan | BoardPlan) -> Plan | BoardPlan:
     """The same plan, whose rows carry their guarantees, unless they have columns named so."""
     if isinstance(plan, BoardPlan):
-        return BoardPlan({n: replace(p, bounds=_free(p)) for n, p in plan.plans.items()})
+        plans = {n: replace(p, bounds=_free(p)) for n, p in plan.plans.items()}
+        return replace(plan, plans=plans)
     return replace(plan, bounds=_free(plan))
 
 
@@ -144,7 +145,7 @@ class _Read:
     """The sources of a job as DataFrames, and its queries bound to them."""
 
     def __init__(self, job: Job, session: Any) -> None:
-        self.job = job
+        self.job, self.session = job, session
         self.letters = job.dead_letters is not None and job.on_bad == "skip"
         read = {
             name: read_source(session, name, section, self.letters)
@@ -167,7 +168,8 @@ class _Read:
         plans = {
             n: replace(p, changes=asked[n], letters=self.letters) for n, p in board.plans.items()
         }
-        return BoardPlan(plans, read_closing(job.checkpoint))
+        board = BoardPlan(plans, read_closing(job.checkpoint))
+        return board.keyed_as(recorded_identity(job.checkpoint, self.session))
 
     def given(self, plan: Plan | BoardPlan) -> Any:
         """The packed answers of all queries."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
@@ -23,11 +23,13 @@ import pyarrow as pa
 from skyband.answers.json_text import json_text
 from skyband.data.ipc import schema_from
 from skyband.errors import EngineError
+from skyband.spark.family_plan import FamilyPlan, families_of
 from skyband.spark.plan import SHIFT_MS, Closing, Plan
 
 __all__ = ["BoardPlan", "answer_rows", "schema_from_text", "schema_text", "typed_rows"]
 
 _EDGES = ("window_start", "window_end")
+_BY_FAMILY = "family"
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -38,6 +40,29 @@ class BoardPlan:
     plans: Mapping[str, Plan]
     closing: Closing | None = None
     """How the job was last closed, if it was."""
+    by_family: bool = True
+    """Whether the state is keyed by families of queries; version 0.2.0 keyed it by query."""
+
+    @cached_property
+    def families(self) -> dict[str, FamilyPlan]:
+        """Queries whose state lies under one key, by the label that the key begins with."""
+        return families_of(self.plans) if self.by_family else {}
+
+    @cached_property
+    def labels(self) -> dict[str, list[str]]:
+        """What the keys of the state begin with, and the queries whose state is there.
+
+        That is the label of a family, or the name of a query that is in none.
+        """
+        owner = {name: label for label, each in self.families.items() for name in each.plans}
+        found: dict[str, list[str]] = {}
+        for name in self.plans:
+            found.setdefault(owner.get(name, name), []).append(name)
+        return found
+
+    def plan_of(self, label: str) -> Plan:
+        """The plan of a query, or of the first one of a family."""
+        return self.families[label].first if label in self.families else self.plans[label]
 
     @property
     def first(self) -> Plan:
@@ -85,12 +110,18 @@ class BoardPlan:
     @property
     def keys(self) -> int:
         """How many keys the state has."""
-        return sum(plan.keys for plan in self.plans.values())
+        return sum(self.plan_of(label).keys for label in self.labels)
 
     @property
     def identity(self) -> dict[str, Any]:
         """What a checkpoint belongs to, query by query."""
-        return {"board": {name: plan.identity for name, plan in self.plans.items()}}
+        told: dict[str, Any] = {"board": {n: plan.identity for n, plan in self.plans.items()}}
+        return told | ({"keys": _BY_FAMILY} if self.by_family else {})
+
+    def keyed_as(self, found: Any) -> BoardPlan:
+        """This board with the keys of a checkpoint that has this identity."""
+        by_family = not isinstance(found, dict) or found.get("keys") == _BY_FAMILY
+        return self if by_family == self.by_family else replace(self, by_family=by_family)
 
     def check_identity(self, found: Any) -> None:
         """Raise EngineError if a query has changed; queries may be added and taken away."""

@@ -1,7 +1,8 @@
 """The functions that Spark runs for a board: what ``stages`` does for one query, for each of them.
 
-State keys are (query, bucket, shard). Each partition with rows sends at least one packed row to
-every key, so that a key that has no state yet in a later batch belongs to a query that was added.
+State keys are (query, bucket, shard), where ``query`` is the label of a family, or the name of a
+query that is in none: see ``family_plan``. Each partition with rows sends at least one packed row
+to every key, so that a key without state in a later batch belongs to a query that was added.
 """
 
 from __future__ import annotations
@@ -16,9 +17,19 @@ import pyarrow as pa
 from skyband.errors import SkybandError
 from skyband.spark.answer_bytes import answers_from
 from skyband.spark.board_plan import BoardPlan, answer_rows
+from skyband.spark.family_plan import FamilyPlan
 from skyband.spark.letters import Carried, row_letters
 from skyband.spark.parcels import schema_of
-from skyband.spark.stages import GIVEN_DDL, PIECE_DDL, batch_finisher, batch_folder, finisher
+from skyband.spark.stages import (
+    GIVEN_DDL,
+    PIECE_DDL,
+    batch_finisher,
+    batch_folder,
+    finisher,
+    last_end,
+    piece_of,
+    unpacked,
+)
 from skyband.spark.summarise import COUNTS, FLUSH_BYTES, NOTHING, PACKED_DDL, Summariser, chunks
 
 __all__ = [
@@ -47,9 +58,12 @@ def board_summariser(
     """Summarise the rows of a source for every query, in one pass."""
 
     def run(batches: Batches) -> Batches:
-        workers = {n: Summariser(plan, source, carried) for n, plan in board.plans.items()}
+        workers = {
+            label: Summariser(board.plan_of(label), source, carried, board.families.get(label))
+            for label in board.labels
+        }
         for chunk in chunks(batches, board.schemas[source], carried.names):
-            _take(workers, chunk)
+            _take(board, workers, chunk)
             if sum(worker.nbytes for worker in workers.values()) > FLUSH_BYTES:
                 yield from _flushed(board, workers)
         yield from _flushed(board, workers)
@@ -57,32 +71,33 @@ def board_summariser(
     return run
 
 
-def _take(workers: Mapping[str, Summariser], chunk: pa.Table) -> None:
+def _take(board: BoardPlan, workers: Mapping[str, Summariser], chunk: pa.Table) -> None:
     """Let every query summarise some rows; a bad row is one letter, with the reasons of all.
 
     The first query counts and keeps what could not be read, and it keeps the letters.
     """
     first = next(iter(workers.values()))
     rows = first.readable(chunk)
-    told: dict[int, list[str]] = {}
-    for name, worker in workers.items():
-        with named(name):
+    told: dict[int, dict[str, str]] = {}
+    for label, worker in workers.items():
+        names = board.labels[label]
+        with named(names[0]):
             faults = worker.summarise(rows)
         if faults is not None and first.carried.letters:
             bad = np.flatnonzero(faults.mask).tolist()
             for row, reason in zip(bad, worker.reasons(rows, faults), strict=True):
-                told.setdefault(row, []).append(f"{name}: {reason}")
+                told.setdefault(row, {}).update({n: f"{n}: {reason}" for n in names})
     if told:
         places = sorted(told)
         bad_rows = rows.take(pa.array(places, pa.int64()))
-        reasons = ["; ".join(told[row]) for row in places]
+        reasons = ["; ".join(told[r][n] for n in board.plans if n in told[r]) for r in places]
         first.letters.append(row_letters(first.source, first.carried, bad_rows, reasons))
 
 
 def _flushed(board: BoardPlan, workers: Mapping[str, Summariser]) -> Batches:
     """The packed rows of all queries; only those of the first query count the rows read."""
-    for i, (name, worker) in enumerate(workers.items()):
-        plan = board.plans[name]
+    for i, (label, worker) in enumerate(workers.items()):
+        plan = board.plan_of(label)
         rows = worker.flush().to_pydict()
         given = len(rows["bucket"])
         if given:
@@ -95,7 +110,7 @@ def _flushed(board: BoardPlan, workers: Mapping[str, Summariser]) -> Batches:
                     rows[column].append(more.get(column))
         if i:
             rows["rows_in"] = [0] * len(rows["rows_in"])
-        rows["query"] = [name] * len(rows["bucket"])
+        rows["query"] = [label] * len(rows["bucket"])
         yield pa.RecordBatch.from_pydict(rows, schema=schema_of(BOARD_PACKED_DDL))
 
 
@@ -125,13 +140,40 @@ def board_finisher(board: BoardPlan) -> Callable[[pa.Table], pa.Table]:
 
 
 def board_batch_folder(board: BoardPlan) -> Callable[[pa.Table], pa.Table]:
-    """Fold all summaries of one query, bucket and shard of a batch DataFrame."""
+    """Fold all summaries of one label, bucket and shard of a batch DataFrame."""
 
     def run(packed: pa.Table) -> pa.Table:
-        name = packed.column("query")[0].as_py()
-        with named(name):
-            piece = batch_folder(board.plans[name])(packed)
-        return piece.add_column(0, "query", pa.array([name] * piece.num_rows, pa.string()))
+        label = packed.column("query")[0].as_py()
+        with named(board.labels[label][0]):
+            if label in board.families:
+                return family_batch_folder(board.families[label])(packed)
+            piece = batch_folder(board.plans[label])(packed)
+        return piece.add_column(0, "query", pa.array([label] * piece.num_rows, pa.string()))
+
+    return run
+
+
+def family_batch_folder(family: FamilyPlan) -> Callable[[pa.Table], pa.Table]:
+    """Fold all summaries of a family, in one bucket and shard; one piece per query."""
+
+    def run(packed: pa.Table) -> pa.Table:
+        pieces = []
+        for names in family.unions():
+            union = family.of(names)
+            session = union.session()
+            session.resume(dict.fromkeys(names, (None, None)), {})
+            newest: list[int] = []
+            for runs in unpacked(packed, session.groups):
+                starts = union.one_pass.starts(runs.stamp)
+                session.take(runs.stamped(starts).ordered())
+                newest.append(int(starts.max()))
+            due = {}
+            if newest:
+                ends = {n: last_end(plan, max(newest)) for n, plan in union.plans.items()}
+                due = session.seal(ends)
+            for name, own in session.sessions.items():
+                pieces.append(piece_of(packed, due.get(name), own.groups, query=name))
+        return pa.Table.from_pylist(pieces, schema=schema_of(BOARD_PIECE_DDL))
 
     return run
 

@@ -45,14 +45,15 @@ def ranked_board(df_or_mapping: Any, queries: Board, **settings: Any) -> Any:
         board, frames = board_plan_of(df_or_mapping, queries, **settings)
         if settings.get("shards") is None and not settings.get("changes"):
             shards = auto_shards(frames, list(board.plans.values()))
-            board = BoardPlan({n: replace(p, shards=shards) for n, p in board.plans.items()})
+            plans = {n: replace(p, shards=shards) for n, p in board.plans.items()}
+            board = replace(board, plans=plans)
     session = next(iter(frames.values())).sparkSession
     check_session(session, board.first.streaming)
     schema = ranking.spark_schema(board.output)
     schema["answer"].metadata = board.metadata
     if not board.first.streaming:
         return _batch(frames, board, schema)
-    advise_partitions(session, sum(plan.keys for plan in board.plans.values()))
+    advise_partitions(session, board.keys)
     return given_board(frames, board).mapInArrow(board_unpacker(board), schema)
 
 

@@ -111,7 +111,7 @@ class Bucket:
         """Whether the key had no state before this step."""
         if blob is not None:
             self._read(blob)
-        self._session = SESSIONS.take(self.head["token"])
+        self._session: SummarySession | None = SESSIONS.take(self.head["token"])
         self.known = self.retained, self.state_bytes
         """``retained`` and ``state_bytes`` of the key before this step."""
         self._changed = False
@@ -231,7 +231,7 @@ class Bucket:
     def _loaded(self) -> SummarySession:
         """The session over all panes: cached by this process, or rebuilt from the store."""
         if self._session is None:
-            self._session = session = self.plan.session()
+            session = self._session = self.plan.session()
             panes: list[Runs] = []
             parts: list[Runs] = []
             for key, blob in self.store.panes():

@@ -17,7 +17,14 @@ from skyband.spark.parcels import schema_of
 from skyband.spark.plan import Plan
 from skyband.spark.requirements import first_line
 
-__all__ = ["STATE_SCHEMA", "Claim", "read_heads", "read_state", "recorded_shards"]
+__all__ = [
+    "STATE_SCHEMA",
+    "Claim",
+    "read_heads",
+    "read_state",
+    "recorded_identity",
+    "recorded_shards",
+]
 
 STATE_SCHEMA = schema_of(
     "bucket int, shard int, panes bigint, first_pane bigint, last_pane bigint, retained bigint, "
@@ -69,8 +76,8 @@ def read_state(session: Any, checkpoint: str) -> pa.Table:
     return pa.Table.from_pylist(told, schema=STATE_SCHEMA)
 
 
-def recorded_shards(folder: str, session: Any = None) -> int | None:
-    """The number of shards that a checkpoint was started with; None if it is new.
+def recorded_identity(folder: str, session: Any = None) -> dict[str, Any] | None:
+    """What a job's checkpoint belongs to, as it was recorded; None if it is new.
 
     Without a session, a remote checkpoint counts as new.
     """
@@ -80,7 +87,13 @@ def recorded_shards(folder: str, session: Any = None) -> int | None:
         mark = Path(folder) / _MARK
         found = _parsed(mark, mark.read_text(encoding="utf-8")) if mark.exists() else None
     told = found.get("identity") if isinstance(found, dict) else None
-    if not isinstance(told, dict):
+    return told if isinstance(told, dict) else None
+
+
+def recorded_shards(folder: str, session: Any = None) -> int | None:
+    """The number of shards that a checkpoint was started with; None if it is new."""
+    told = recorded_identity(folder, session)
+    if told is None:
         return None
     one = next(iter(told["board"].values()), {}) if told.get("board") else told
     shards = one.get("shards")

@@ -10,13 +10,16 @@ import pandas as pd
 import pyarrow as pa
 
 from skyband.data.ipc import table_from, table_to_bytes
+from skyband.errors import EngineError
 from skyband.spark.answer_bytes import answers_to_bytes
 from skyband.spark.board_stages import named
+from skyband.spark.bucket import Outcome
+from skyband.spark.family_plan import FamilyPlan
 from skyband.spark.finishing import finish
 from skyband.spark.parcels import schema_of
 from skyband.spark.plan import Plan
 from skyband.spark.processor import ANSWERED_DDL, BOARD_ANSWERED_DDL
-from skyband.spark.steps import Timers, step
+from skyband.spark.steps import Timers, family_step, step
 
 __all__ = ["BoardKeeper", "BucketKeeper", "ChangesKeeper", "SparkStore"]
 
@@ -99,25 +102,11 @@ class BucketKeeper:
         self, plan: Plan, key: Any, given: Given, reached: int, **board: Any
     ) -> Iterator[pd.DataFrame]:
         bucket, outcome = step(plan, self.store, self.timers, *given, **board)
-        newest = bucket.panes.last_window_ending_by(max(reached, 0) * plan.tick_ms)
-        marks, unmarked = outcome.marks(newest)
-        retained, state_bytes = bucket.retained, bucket.state_bytes
         for letters in outcome.letters:
             yield self._answered(key, letters=table_to_bytes(self._told(key, letters)))
-        yield self._answered(
-            key,
-            windows=outcome.windows.tobytes(),
-            payload=outcome.payload,
-            rows_late=outcome.rows_late,
-            rows_bad=outcome.rows_bad,
-            windows_out=len(outcome.windows),
-            marks=marks,
-            unmarked=unmarked,
-            retained=retained,
-            retained_more=retained - bucket.known[0],
-            state_bytes=state_bytes,
-            state_bytes_more=state_bytes - bucket.known[1],
-        )
+        kept = bucket.retained, bucket.state_bytes
+        told = _told_of(plan, outcome, reached)
+        yield self._answered(key, **told, **_kept(kept, bucket.known))
 
     def _told(self, key: Any, letters: pa.Table) -> pa.Table:
         """The letters of rows that were refused in this step."""
@@ -131,21 +120,69 @@ class BucketKeeper:
         return pd.DataFrame({name: [value] for name, value in row.items()})
 
 
+def _told_of(plan: Plan, outcome: Outcome, reached_ms: int) -> dict[str, Any]:
+    """What a row of the output says of a step."""
+    newest = plan.window.panes.last_window_ending_by(max(reached_ms, 0) * plan.tick_ms)
+    marks, unmarked = outcome.marks(newest)
+    return {
+        "windows": outcome.windows.tobytes(),
+        "payload": outcome.payload,
+        "rows_late": outcome.rows_late,
+        "rows_bad": outcome.rows_bad,
+        "windows_out": len(outcome.windows),
+        "marks": marks,
+        "unmarked": unmarked,
+    }
+
+
+def _kept(now: tuple[int, int], before: tuple[int, int]) -> dict[str, int]:
+    """What a key keeps, and how much that has changed."""
+    retained, size = now
+    return {
+        "retained": retained,
+        "retained_more": retained - before[0],
+        "state_bytes": size,
+        "state_bytes_more": size - before[1],
+    }
+
+
 class BoardKeeper(BucketKeeper):
-    """The same for a board, whose keys begin with the name of a query."""
+    """The same for a board, whose keys begin with the label of a family or the name of a query."""
 
     output = schema_of(BOARD_ANSWERED_DDL)
     key_names = ("query", "bucket", "shard")
 
     def _step(self, key: Any, given: Given) -> Iterator[pd.DataFrame]:
-        plan = self.plan.plans.get(key[0])
-        if plan is None:  # the query was removed from the board
-            self.store.clear()
-            return
-        reached = self.plan.reached_ms(key[0], given.watermark_ms)
-        board = {"held_ms": self.plan.held_ms(key[0]), "reached_ms": reached, "joins": True}
-        with named(key[0]):
-            yield from self._stepped(plan, key, given, reached, **board)
+        board, label = self.plan, key[0]
+        if label not in board.labels:
+            if label in board.plans:
+                raise EngineError(
+                    "this checkpoint was written by Skyband 0.2.0, which kept the state of boards "
+                    "query by query; use that version, or start from a new checkpoint"
+                )
+            self.store.clear()  # its queries were removed from the board
+        elif label in board.families:
+            yield from self._family(board.families[label], key, given)
+        else:
+            reached = board.reached_ms(label, given.watermark_ms)
+            settings = {"held_ms": board.held_ms(label), "reached_ms": reached, "joins": True}
+            with named(label):
+                yield from self._stepped(board.plans[label], key, given, reached, **settings)
+
+    def _family(self, family: FamilyPlan, key: Any, given: Given) -> Iterator[pd.DataFrame]:
+        """A step of all queries of a family; one row of the output for each of them."""
+        reached = {n: self.plan.reached_ms(n, given.watermark_ms) for n in family.plans}
+        with named(next(iter(family.plans))):
+            bucket, outcomes = family_step(
+                family, self.store, self.timers, *given, reached, self.plan.plans
+            )
+        rows = []
+        kept = _kept((bucket.retained, bucket.state_bytes), bucket.known)
+        for name, outcome in outcomes.items():
+            told = _told_of(family.plans[name], outcome, reached[name])
+            rows.append(self._answered((name, *key[1:]), **told, **kept))
+            kept = {}  # they are told once
+        yield pd.concat(rows, ignore_index=True)
 
     def _told(self, key: Any, letters: pa.Table) -> pa.Table:
         """Each letter says which query refused the row."""

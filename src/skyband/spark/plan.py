@@ -141,6 +141,7 @@ class Plan:
             assert intake.limits is not None
             spark = TimeLimits(0, (_LAST_MS + 1) * self.tick_ms - 1, _EARLY, _FAR)
             intake.limits = spark.within(intake.limits)
+            intake.synopsis.foresee_late_rows()
         for source, schema in self.schemas.items():
             intake.bind(source, schema)
         return intake

@@ -8,12 +8,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skyband.contract.runs import Runs
+from skyband.data.group_table import GroupTable
+from skyband.engine.fold import Step
 from skyband.spark.answer_bytes import answers_from, answers_to_bytes
 from skyband.spark.finishing import finish
 from skyband.spark.parcels import pack_runs, schema_of, unpack_runs
 from skyband.spark.plan import Plan
 
-__all__ = ["GIVEN_DDL", "PIECE_DDL", "batch_finisher", "batch_folder", "finisher", "unpacker"]
+__all__ = [
+    "GIVEN_DDL", "PIECE_DDL", "batch_finisher", "batch_folder", "finisher", "last_end", "piece_of",
+    "unpacked", "unpacker",
+]  # fmt: skip
 
 GIVEN_DDL = "payload binary, letters binary"
 """Output columns of a streaming query: packed answers and packed dead letters."""
@@ -55,30 +61,48 @@ def batch_folder(plan: Plan) -> Callable[[pa.Table], pa.Table]:
     """Fold all summaries of one bucket and shard of a batch DataFrame into its window pieces."""
 
     def run(packed: pa.Table) -> pa.Table:
-        session = plan.session()
-        panes = plan.window.panes
-        for blob in packed.column("payload").to_pylist():
-            if blob is not None:
-                session.take(unpack_runs(blob, session.groups)[0])
-        windows, payload = np.zeros(0, np.int64), None
+        session, due = plan.session(), None
+        for runs in unpacked(packed, session.groups):
+            session.take(runs)
         held = session.open.whole()
         if held is not None and len(held):
-            # Seal one window beyond the last with rows. Which windows are answered depends on the
-            # greatest time over all pieces, so `batch_finisher` decides.
+            panes = plan.window.panes
             if panes.sized:
-                last = int(panes.last_window_of(held.stamp.max())) + 1
+                upto = last_end(plan, int(panes.pane_start(held.stamp.max())))
             else:  # all rows are here, so the last window is known
-                last = panes.last_window_ending_by(_seen(packed)) + 1
-            due = session.seal(int(panes.end_of(last)), np.zeros(0, np.int64))
-            if due is not None:
-                windows = due.windows.number
-                payload = None if due.partial is None else pack_runs(due.partial, session.groups)
-        seen = _seen(packed)
-        shard = packed.column("shard")[0].as_py()
-        row = {"shard": shard, "seen": seen, "windows": windows.tobytes(), "payload": payload}
-        return pa.Table.from_pylist([row], schema=_PIECE)
+                upto = int(panes.end_of(panes.last_window_ending_by(_seen(packed)) + 1))
+            due = session.seal(upto, np.zeros(0, np.int64))
+        return pa.Table.from_pylist([piece_of(packed, due, session.groups)], schema=_PIECE)
 
     return run
+
+
+def unpacked(packed: pa.Table, groups: GroupTable) -> Iterator[Runs]:
+    """The summaries in packed rows."""
+    for blob in packed.column("payload").to_pylist():
+        runs = None if blob is None else unpack_runs(blob, groups)[0]
+        if runs is not None and len(runs):
+            yield runs
+
+
+def last_end(plan: Plan, time: int) -> int:
+    """The end of the window after the last one that covers a time.
+
+    Which windows are answered depends on the greatest time over all pieces, so a finisher decides.
+    """
+    panes = plan.window.panes
+    return int(panes.end_of(int(panes.last_window_of(panes.pane_of(time))) + 1))
+
+
+def piece_of(packed: pa.Table, due: Step | None, groups: GroupTable, **more: Any) -> dict[str, Any]:
+    """The row for the windows that one bucket and shard of a batch DataFrame answers."""
+    windows, payload = np.zeros(0, np.int64), None
+    if due is not None:
+        windows = due.windows.number
+        payload = None if due.partial is None else pack_runs(due.partial, groups)
+    shard = packed.column("shard")[0].as_py()
+    row = {"shard": shard, "seen": _seen(packed), "windows": windows.tobytes(), "payload": payload}
+    return row | more
 
 
 def _seen(packed: pa.Table) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from skyband.spark.bucket import Bucket, Outcome, Store
+from skyband.spark.family_bucket import FamilyBucket
+from skyband.spark.family_plan import FamilyPlan
 from skyband.spark.plan import Plan
 
-__all__ = ["Timers", "step"]
+__all__ = ["Timers", "family_step", "step"]
 
 
 class Timers(Protocol):
@@ -44,7 +46,43 @@ def step(
         bucket.join(watermark_ms * plan.tick_ms)
     reached = max(watermark_ms - held_ms, 0) if reached_ms is None else reached_ms
     outcome = bucket.step(reached * plan.tick_ms, blobs, latest_ms)
-    end = bucket.next_end
+    timer = _move_timer(bucket, timers, plan, (watermark_ms, held_ms), fired)
+    bucket.save(timer, always=joins and bucket.new)
+    return bucket, outcome
+
+
+def family_step(
+    family: FamilyPlan,
+    store: Store,
+    timers: Timers,
+    watermark_ms: int,
+    blobs: Sequence[bytes],
+    fired: bool,
+    latest_ms: int | None,
+    reached_ms: Mapping[str, int],
+    board: Collection[str],
+) -> tuple[FamilyBucket, dict[str, Outcome]]:
+    """The same for a family of a board: ``reached_ms`` says how far each query has come.
+
+    A query without state joins the board now, if the sources have been read before. ``board`` are
+    the names of all queries.
+    """
+    bucket = FamilyBucket(family, store, board)
+    plan = family.first
+    if watermark_ms > 0 and bucket.added:
+        bucket.join(watermark_ms * plan.tick_ms)
+    reached = {name: ms * plan.tick_ms for name, ms in reached_ms.items()}
+    outcomes = bucket.step(reached, blobs, latest_ms)
+    held_ms = plan.window.lateness_ticks // plan.tick_ms
+    bucket.save(_move_timer(bucket, timers, plan, (watermark_ms, held_ms), fired))
+    return bucket, outcomes
+
+
+def _move_timer(
+    bucket: Bucket | FamilyBucket, timers: Timers, plan: Plan, now: tuple[int, int], fired: bool
+) -> int | None:
+    """Set the timer of a key to the end of its next window; ``now`` has watermark and lateness."""
+    end, (watermark_ms, held_ms) = bucket.next_end, now
     timer = None if end is None else max(end // plan.tick_ms + held_ms, watermark_ms + 1)
     known = bucket.head["timer"]
     if timer != known:
@@ -54,5 +92,4 @@ def step(
             timers.deleteTimer(known)
         if timer is not None:
             timers.registerTimer(timer)
-    bucket.save(timer, always=joins and bucket.new)
-    return bucket, outcome
+    return timer

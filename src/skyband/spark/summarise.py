@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from skyband.arrays import Ints
 from skyband.contract.rows import Faults
+from skyband.contract.runs import Runs
 from skyband.data.ipc import table_to_bytes
 from skyband.data.time_axis import MOMENT
 from skyband.engine.clocks import NEVER
@@ -29,6 +30,7 @@ from skyband.engine.intake import refuse
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.taken import Taken
 from skyband.spark import letters
+from skyband.spark.family_plan import FamilyPlan
 from skyband.spark.letters import UNREAD, Carried
 from skyband.spark.parcels import by_bucket, pack_runs, schema_of
 from skyband.spark.plan import SHIFT_MS, Plan
@@ -91,14 +93,20 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, carried: tuple[str, ...]) 
 class Summariser:
     """Summaries of one partition."""
 
-    def __init__(self, plan: Plan, source: str, carried: Carried = NOTHING) -> None:
+    def __init__(
+        self, plan: Plan, source: str, carried: Carried = NOTHING, family: FamilyPlan | None = None
+    ) -> None:
+        """``family`` are the queries for which rows are summarised; by default that of the plan."""
         self.plan = plan
         self.source = source
         self.carried = carried
         self.letters: list[pa.Table] = []
         self.intake = plan.intake()
         self.groups = plan.groups()
-        self.shards = [OpenPanes(self.intake.synopsis.combine) for _ in range(plan.shards)]
+        self.family = family
+        self.synopsis = self.intake.synopsis if family is None else family.summariser
+        self.queries = 1 if family is None else len(family.plans)
+        self.shards = [OpenPanes(self.synopsis.combine) for _ in range(plan.shards)]
         self.seen: int | None = None
         self.counts = dict.fromkeys(COUNTS, 0)
 
@@ -122,7 +130,7 @@ class Summariser:
         if taken.faults is not None:
             if self.plan.on_bad == "raise":
                 self._refuse(chunk, taken.faults)
-            self.counts["rows_bad"] += taken.faults.count
+            self.counts["rows_bad"] += taken.faults.count * self.queries
         self._place(taken)
         return taken.faults
 
@@ -132,17 +140,26 @@ class Summariser:
 
     def _place(self, taken: Taken) -> None:
         self.counts["rows_in"] += taken.rows_in
-        self.counts["rows_filtered"] += taken.filtered
+        self.counts["rows_filtered"] += taken.filtered * self.queries
         if taken.greatest is None:
             return
         self.seen = taken.greatest if self.seen is None else max(self.seen, taken.greatest)
         if taken.ticks is None:
             return  # bad and filtered rows move the source's mark and have no other effect
         for shard, part in enumerate(self._shards(taken)):
-            placed = self.intake.place(part, self.groups, NEVER)
-            self.counts["rows_unused"] += placed.unused
-            if placed.rows is not None:
-                self.shards[shard].take(self.intake.synopsis.summarise(placed.rows))
+            runs = self._summaries(part)
+            if runs is not None:
+                self.shards[shard].take(runs)
+
+    def _summaries(self, taken: Taken) -> Runs | None:
+        """Summaries in the panes of the query, or between the cuts of all windows of a family."""
+        if self.family is not None:
+            if taken.ticks is None:
+                return None
+            return self.family.one_pass.summarise(taken, self.groups, self.synopsis)
+        placed = self.intake.place(taken, self.groups, NEVER)
+        self.counts["rows_unused"] += placed.unused
+        return None if placed.rows is None else self.synopsis.summarise(placed.rows)
 
     def readable(self, chunk: pa.Table) -> pa.Table:
         """The rows whose records could be read; the others are handled as bad rows."""
@@ -188,7 +205,7 @@ class Summariser:
             mine = {}
             if runs is not None and len(runs):
                 if self.plan.on_bad == "raise":
-                    runs = self.intake.synopsis.lean(runs)  # noqa: PLW2901
+                    runs = self.synopsis.lean(runs)  # noqa: PLW2901
                 mine = dict(by_bucket(runs, self.groups, self.plan.buckets))
             if told:  # every key has to know which panes have rows
                 mine = dict.fromkeys(range(self.plan.buckets), some[0].slice(0, 0)) | mine

@@ -81,6 +81,9 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
         self.limit = max(query.k for query in topks)
         self.preselection = Lasting(self.query, topks) if regular else None
 
+    def foresee_late_rows(self) -> None:
+        self.preselection = None
+
     def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
         found = None if self.preselection is None else self.preselection.of(rows, score, tie)
         return super()._select(rows, score, tie) if found is None else found

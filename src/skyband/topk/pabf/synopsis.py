@@ -76,6 +76,9 @@ class Pabf(SingleGroup):
 
     # Rows -------------------------------------------------------------------------------------
 
+    def foresee_late_rows(self) -> None:
+        self.preselection = None
+
     def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
         found = None if self.preselection is None else self.preselection.of(rows, score, tie)
         return found or self.filter.select(rows, score, tie, self.query.largest)
