@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import skyband as sb
-from lab.benchmarks.boards import nine
+from lab.benchmarks.boards import KS, MINUTES, nine
 from lab.benchmarks.nexmark import HIGHEST, HOT
 from lab.benchmarks.spark_cases import WINDOW, ranking
 from lab.datasets.nexmark import bids
@@ -15,7 +15,7 @@ from lab.datasets.nexmark import bids
 if TYPE_CHECKING:
     from lab.benchmarks.spark import Benchmark
 
-TEN = "Ten different queries over one stream of Parquet files"
+TEN = "Ten queries over one stream of Parquet files"
 NEXMARK = "Nexmark on Spark"
 BOARD_FILES = 8
 BIDS_SHARE = 2
@@ -31,24 +31,37 @@ def board() -> dict[str, sb.Query]:
     return nine("key", "bytes", "bytes", every) | {"likely": likely}
 
 
+def alike() -> dict[str, sb.Query]:
+    """Ten queries that differ only in k and window, so that they keep one state."""
+    return {
+        f"{k} of {m} minutes": sb.HeavyHitters(
+            k=k, item="key", time="ts", window=sb.TimeWindow(f"{m} minutes", slide="1 minute")
+        )
+        for k, m in zip(KS, MINUTES, strict=True)
+    }
+
+
 def ten_queries(bench: Benchmark) -> Iterator[dict[str, Any]]:
     """Seconds of a board of ten queries, and of ten jobs one after the other, from start to end."""
-    queries = board()
-    alone, rows = 0.0, 0
-    for name, query in queries.items():
-        seconds, rows = timed(bench, f"ten jobs: {name}", query)
-        alone += seconds
-    together, same = timed(bench, "ten queries together", queries)
-    assert rows == same, "the board read another number of rows"
-    yield {
-        "group": TEN,
-        "case": "ten queries",
-        "rows": rows,
-        "ten jobs s": alone,
-        "one board s": together,
-        "target × ten jobs": 5,
-        "× ten jobs": alone / together,
-    }
+    for case, queries, target in (
+        ("ten different queries", board(), 5),
+        ("ten HeavyHitters of one item", alike(), None),
+    ):
+        alone, rows = 0.0, 0
+        for name, query in queries.items():
+            seconds, rows = timed(bench, f"{case}: {name}", query)
+            alone += seconds
+        together, same = timed(bench, f"{case}, together", queries)
+        assert rows == same, "the board read another number of rows"
+        yield {
+            "group": TEN,
+            "case": case,
+            "rows": rows,
+            "ten jobs s": alone,
+            "one board s": together,
+            "target × ten jobs": target,
+            "× ten jobs": alone / together,
+        }
 
 
 def timed(bench: Benchmark, name: str, query: Any) -> tuple[float, int]:

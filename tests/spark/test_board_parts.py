@@ -14,12 +14,11 @@ from support import spark_simulator
 
 pytest.importorskip("pyspark")
 
-from support.board_simulator import BoardJob
-
 from skyband.data.ipc import table_from
 from skyband.spark.board_plan import BoardPlan, answer_rows, typed_rows
 from skyband.spark.board_stages import board_summariser
 from skyband.spark.letters import RAW, UNREAD, Carried
+from support.board_simulator import BoardJob
 
 
 def rows(seed: int, count: int = 90) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ def window(size: str = "30 ms", slide: str = "7 ms", lateness: str = "5 ms") -> 
 
 BEST = sb.TopK(k=3, score="score", id="id", time="ts", by=("g",), window=window())
 OFTEN = sb.HeavyHitters(k=2, item="id", time="ts", window=window("40 ms", "20 ms", "30 ms"))
+WIDER = sb.HeavyHitters(k=4, item="id", time="ts", window=window("60 ms", "15 ms", "30 ms"))
 FRONT = sb.Skyline(prefer={"score": "max", "ts": "min"}, time="ts", window=window("14 ms"))
-BOARD = {"best": BEST, "often": OFTEN, "front": FRONT}
+BOARD = {"best": BEST, "often": OFTEN, "front": FRONT, "wider": WIDER}
 
 
 def flows(batches: int = 4) -> streams.Stream:
@@ -60,6 +62,7 @@ def test_a_stream_whose_board_changes(spark: Any, tmp_path: Path) -> None:
     """One query is removed and one is added between two runs of one checkpoint."""
     from skyband.spark import rank, split
     from skyband.spark.board_plan import schema_from_text, typed_rows
+    from skyband.spark.checkpoint import read_heads, read_state
 
     batches, tried = flows(4).batches, list[Any]()
     fresh = sb.TopK(k=1, score="score", id="id", time="ts", window=window("20 ms", "10 ms"))
@@ -91,9 +94,14 @@ def test_a_stream_whose_board_changes(spark: Any, tmp_path: Path) -> None:
     progress = run(BOARD, 2)
     stepped = [p.stateOperators for p in progress]
     assert {len(operators) for operators in stepped} == {1}
-    run({"best": BEST, "often": OFTEN, "fresh": fresh}, 4)
+    state = read_state(spark, str(tmp_path / "checkpoint")).to_pylist()
+    counts = Counter(row["query"] for row in state)
+    assert counts == {BEST.fingerprint: 16} | {q.fingerprint: 1 for q in (OFTEN, WIDER, FRONT)}
+    heads = [head for _, head, _ in read_heads(spark, str(tmp_path / "checkpoint"))]
+    assert {"often", "wider"} in [set(head["members"]) for head in heads]  # under one key
+    run({"best": BEST, "often": OFTEN, "fresh": fresh, "wider": WIDER}, 4)
 
-    for name in ("best", "often"):
+    for name in ("best", "often", "wider"):
         want, _ = spark_session.embedded(BOARD[name], batches)
         got = pa.concat_tables(found[name])
         assert spark_session.rows(got) == spark_session.rows(want), name

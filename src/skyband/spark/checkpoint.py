@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from skyband.arrays import State
 from skyband.data.packing import unpack
 from skyband.errors import EngineError, SkybandError
 from skyband.spark.board_plan import BoardPlan
 from skyband.spark.parcels import schema_of
+from skyband.spark.pieces import Pieces
 from skyband.spark.plan import Plan
 from skyband.spark.requirements import first_line
 
@@ -35,8 +39,8 @@ _MARK = "skyband.json"
 _REMOTE = "skyband-run"
 
 
-def read_heads(session: Any, checkpoint: str) -> list[tuple[Any, dict[str, Any]]]:
-    """The key and the head of every bucket and shard of a checkpoint."""
+def read_heads(session: Any, checkpoint: str) -> list[tuple[Any, dict[str, Any], State]]:
+    """The key and the head of every bucket and shard of a checkpoint, and the head's arrays."""
     reader = session.read.format("statestore").option("stateVarName", "head")
     first: Exception | None = None
     for operator in (0, 1):  # changes of several shards have a second operator, with number 0
@@ -45,7 +49,7 @@ def read_heads(session: Any, checkpoint: str) -> list[tuple[Any, dict[str, Any]]
         except Exception as problem:  # noqa: BLE001 - told below, whatever it is
             first = first or problem
         else:
-            return [(row["key"], unpack(bytes(row["value"]["blob"]))[0]) for row in rows]
+            return [(row["key"], *unpack(bytes(row["value"]["blob"]))) for row in rows]
     assert first is not None
     raise EngineError(
         f"{checkpoint!r} could not be read as the checkpoint of a Skyband query; give the folder "
@@ -54,26 +58,43 @@ def read_heads(session: Any, checkpoint: str) -> list[tuple[Any, dict[str, Any]]
 
 
 def read_state(session: Any, checkpoint: str) -> pa.Table:
-    """One row per bucket and shard of a checkpoint: panes, retained items, counts."""
-    told = []
-    for key, head in read_heads(session, checkpoint):
-        panes = sorted(int(pane) for pane in head["panes"])
-        told.append(
-            {
-                "bucket": key["bucket"],
-                "shard": key["shard"],
-                "panes": len(panes),
-                "first_pane": panes[0] if panes else None,
-                "last_pane": panes[-1] if panes else None,
-                "retained": int(head["stats"].get("retained", 0)),
-                "state_bytes": sum(head["panes"].values()) + sum(head.get("parts", {}).values()),
-                **head["counts"],
-                "query": head["identity"]["query"],
-                "algorithm": head["identity"]["algorithm"],
-            }
-        )
+    """One row per query, bucket and shard of a checkpoint: panes, retained items, counts."""
+    told = [
+        {"bucket": key["bucket"], "shard": key["shard"]} | row
+        for key, head, arrays in read_heads(session, checkpoint)
+        for row in (_of_family(head, arrays) if "family" in head else [_of_query(head)])
+    ]
     told.sort(key=lambda row: (row["bucket"], row["shard"]))
     return pa.Table.from_pylist(told, schema=STATE_SCHEMA)
+
+
+def _of_query(head: dict[str, Any]) -> dict[str, Any]:
+    size = sum(head["panes"].values()) + sum(head.get("parts", {}).values())
+    return _row(head, [int(pane) for pane in head["panes"]], head["stats"].get("retained", 0), size)
+
+
+def _of_family(head: dict[str, Any], arrays: State) -> list[dict[str, Any]]:
+    """Queries that read the same bytes share them: their sizes add up to that of the state."""
+    pieces = Pieces.restored(head["pieces"], arrays)
+    rows = []
+    for name, member in head["members"].items():
+        own = pieces.read_by_any(name)
+        panes = np.unique(pieces.stamp[own]).tolist()
+        rows.append(_row(member, panes, member["retained"], pieces.share(name)))
+    return rows
+
+
+def _row(told: dict[str, Any], panes: Sequence[int], retained: float, size: int) -> dict[str, Any]:
+    return {
+        "panes": len(panes),
+        "first_pane": min(panes, default=None),
+        "last_pane": max(panes, default=None),
+        "retained": int(retained),
+        "state_bytes": size,
+        **told["counts"],
+        "query": told["identity"]["query"],
+        "algorithm": told["identity"]["algorithm"],
+    }
 
 
 def recorded_identity(folder: str, session: Any = None) -> dict[str, Any] | None:

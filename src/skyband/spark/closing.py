@@ -84,7 +84,7 @@ def read_closing(checkpoint: str) -> Closing | None:
 
 def _latest(session: Any, checkpoint: str) -> int | None:
     """The greatest time of all rows, bad and late ones too; None if there was no row."""
-    heads = (head for _, head in read_heads(session, checkpoint))
+    heads = (head for _, head, _ in read_heads(session, checkpoint))
     found = [head["latest"] for head in heads if head.get("latest") is not None]
     return max(found, default=None)
 

@@ -173,7 +173,7 @@ class FamilyBucket:
         answered = None if clock is None else clock["answered"]
         after = np.iinfo(np.int64).min if answered is None else answered + 1
         due: list[int] = [after] if clock is not None and clock["pending"] is not None else []
-        stamps = self.pieces.stamp[self._reads(name)]
+        stamps = self.pieces.stamp[self.pieces.read_by_any(name)]
         if len(stamps):
             due.append(max(int(panes.first_window_of(panes.pane_of(stamps.min()))), after))
         return int(panes.end_of(min(due))) if due else None
@@ -181,11 +181,6 @@ class FamilyBucket:
     def _is_due(self, name: str, watermark: int) -> bool:
         end = self._next_end(name)
         return end is not None and watermark >= end
-
-    def _reads(self, name: str) -> Mask:
-        """The pieces that a query takes."""
-        places = [i for i, names in enumerate(self.pieces.audiences) if name in names]
-        return np.isin(self.pieces.table[:, 3], places)
 
     def _sealed(self, name: str, watermark: int) -> int:
         """Rows from before this time are late for a query."""

@@ -50,6 +50,21 @@ class Pieces:
             return np.zeros(len(self.table), np.bool_)
         return np.asarray(self.table[:, 3] == self.audiences.index(names))
 
+    def read_by_any(self, name: str) -> Mask:
+        """Which pieces are for this query, among others."""
+        places = [place for place, names in enumerate(self.audiences) if name in names]
+        return np.isin(self.table[:, 3], places)
+
+    def share(self, name: str) -> int:
+        """A query's share of the bytes; the first of those who read a piece has what is left."""
+        total = 0
+        for place, names in enumerate(self.audiences):
+            if name in names:
+                size, many = self.size[self.table[:, 3] == place], len(names)
+                rest = size % many if name == names[0] else 0
+                total += int((size // many + rest).sum())
+        return total
+
     def by_audience(self, among: Sequence[str]) -> Iterator[tuple[Names, Mask]]:
         """Those who read pieces, if they are all among these; and which pieces those are."""
         for place, names in enumerate(self.audiences):
