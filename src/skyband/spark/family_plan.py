@@ -32,15 +32,13 @@ __all__ = ["FamilyPlan", "families_of", "label_of"]
 def label_of(plan: Plan) -> str | None:
     """The label of a query's family; None for a query that shares with no other.
 
-    All queries of a family have the same lateness, so that one timer serves them, refuse the same
-    times, and use every row.
+    All queries of a family have the same lateness, so that one timer serves them, and use every
+    row.
     """
     key = sharing_key(plan.query)
     if key is None or plan.window.panes.gaps:
         return None
-    limits = plan.intake().limits
-    assert limits is not None
-    alike = [key, plan.window.lateness_ticks, limits.least, limits.most]
+    alike = [key, plan.window.lateness_ticks]
     digest = hashlib.sha256(json.dumps(alike).encode()).hexdigest()[:12]
     return f"{plan.query.kind} family {digest}"
 
@@ -76,8 +74,17 @@ class FamilyPlan:
         return OnePass([plan.query for plan in self.plans.values()])
 
     def intake(self) -> Intake:
-        """A reader of rows; which rows are bad is the same for all."""
-        return self.first.intake()
+        """A reader of rows; which rows are bad is the same for all.
+
+        Only times that every query can hold are good. They differ by the length of a window at the
+        end of the year 9999, and where integers end.
+        """
+        first, *others = [plan.intake() for plan in self.plans.values()]
+        for each in others:
+            assert first.limits is not None
+            assert each.limits is not None
+            first.limits = first.limits.within(each.limits)
+        return first
 
     @property
     def summariser(self) -> Synopsis[Any]:

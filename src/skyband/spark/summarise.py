@@ -101,7 +101,7 @@ class Summariser:
         self.source = source
         self.carried = carried
         self.letters: list[pa.Table] = []
-        self.intake = plan.intake()
+        self.intake = plan.intake() if family is None else family.intake()
         self.groups = plan.groups()
         self.family = family
         self.synopsis = self.intake.synopsis if family is None else family.summariser
