@@ -150,10 +150,11 @@ class FamilyBucket:
             SESSIONS.keep(self.head["token"], self._sessions, self.state_bytes)
 
     @property
-    def next_end(self) -> int | None:
-        """The end of the next window that any query has to answer."""
-        ends = [self._next_end(name) for name in self.plan.plans]
-        return min((end for end in ends if end is not None), default=None)
+    def next_due(self) -> int | None:
+        """The time of the sources at which the next window of any query has to be answered."""
+        ends = {name: self._next_end(name) for name in self.plan.plans}
+        late = {name: plan.window.lateness_ticks for name, plan in self.plan.plans.items()}
+        return min((end + late[n] for n, end in ends.items() if end is not None), default=None)
 
     @property
     def state_bytes(self) -> int:

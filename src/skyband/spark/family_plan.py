@@ -10,7 +10,6 @@ checkpoint is kept.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,14 +31,12 @@ __all__ = ["FamilyPlan", "families_of", "label_of"]
 def label_of(plan: Plan) -> str | None:
     """The label of a query's family; None for a query that shares with no other.
 
-    All queries of a family have the same lateness, so that one timer serves them, and use every
-    row.
+    A query whose windows leave gaps has rows that it does not use, so it shares with no other.
     """
     key = sharing_key(plan.query)
     if key is None or plan.window.panes.gaps:
         return None
-    alike = [key, plan.window.lateness_ticks]
-    digest = hashlib.sha256(json.dumps(alike).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(key.encode()).hexdigest()[:12]
     return f"{plan.query.kind} family {digest}"
 
 

@@ -46,7 +46,9 @@ def step(
         bucket.join(watermark_ms * plan.tick_ms)
     reached = max(watermark_ms - held_ms, 0) if reached_ms is None else reached_ms
     outcome = bucket.step(reached * plan.tick_ms, blobs, latest_ms)
-    timer = _move_timer(bucket, timers, plan, (watermark_ms, held_ms), fired)
+    end = bucket.next_end
+    due_ms = None if end is None else end // plan.tick_ms + held_ms
+    timer = _move_timer(timers, bucket.head["timer"], due_ms, watermark_ms, fired)
     bucket.save(timer, always=joins and bucket.new)
     return bucket, outcome
 
@@ -73,18 +75,17 @@ def family_step(
         bucket.join(watermark_ms * plan.tick_ms)
     reached = {name: ms * plan.tick_ms for name, ms in reached_ms.items()}
     outcomes = bucket.step(reached, blobs, latest_ms)
-    held_ms = plan.window.lateness_ticks // plan.tick_ms
-    bucket.save(_move_timer(bucket, timers, plan, (watermark_ms, held_ms), fired))
+    due = bucket.next_due
+    due_ms = None if due is None else due // plan.tick_ms
+    bucket.save(_move_timer(timers, bucket.head["timer"], due_ms, watermark_ms, fired))
     return bucket, outcomes
 
 
 def _move_timer(
-    bucket: Bucket | FamilyBucket, timers: Timers, plan: Plan, now: tuple[int, int], fired: bool
+    timers: Timers, known: int | None, due_ms: int | None, watermark_ms: int, fired: bool
 ) -> int | None:
-    """Set the timer of a key to the end of its next window; ``now`` has watermark and lateness."""
-    end, (watermark_ms, held_ms) = bucket.next_end, now
-    timer = None if end is None else max(end // plan.tick_ms + held_ms, watermark_ms + 1)
-    known = bucket.head["timer"]
+    """Set the timer of a key to when it has something to answer; ``known`` is where it stands."""
+    timer = None if due_ms is None else max(due_ms, watermark_ms + 1)
     if timer != known:
         # Spark deletes a timer that has fired. Any other is deleted here, even if it is due: this
         # step has already answered its windows.
