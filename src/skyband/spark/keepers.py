@@ -114,10 +114,12 @@ class BucketKeeper:
 
     def _answered(self, key: Any, **told: Any) -> pd.DataFrame:
         """One row of the output; columns that are not given are empty or 0."""
-        told |= dict(zip(self.key_names, key, strict=True))
+        return self._rows([dict(zip(self.key_names, key, strict=True)) | told])
+
+    def _rows(self, told: Sequence[dict[str, Any]]) -> pd.DataFrame:
         empty = {"payload": None, "letters": None, "windows": b"", "marks": b""}
-        row = {name: told.get(name, empty.get(name, 0)) for name in self.output.names}
-        return pd.DataFrame({name: [value] for name, value in row.items()})
+        columns = {name: empty.get(name, 0) for name in self.output.names}
+        return pd.DataFrame({n: [row.get(n, none) for row in told] for n, none in columns.items()})
 
 
 def _told_of(plan: Plan, outcome: Outcome, reached_ms: int) -> dict[str, Any]:
@@ -176,13 +178,13 @@ class BoardKeeper(BucketKeeper):
             bucket, outcomes = family_step(
                 family, self.store, self.timers, *given, reached, self.plan.plans
             )
-        rows = []
-        kept = _kept((bucket.retained, bucket.state_bytes), bucket.known)
-        for name, outcome in outcomes.items():
-            told = _told_of(family.plans[name], outcome, reached[name])
-            rows.append(self._answered((name, *key[1:]), **told, **kept))
-            kept = {}  # they are told once
-        yield pd.concat(rows, ignore_index=True)
+        rows = [
+            {"query": name, "bucket": key[1], "shard": key[2]}
+            | _told_of(family.plans[name], outcome, reached[name])
+            for name, outcome in outcomes.items()
+        ]
+        rows[0] |= _kept((bucket.retained, bucket.state_bytes), bucket.known)
+        yield self._rows(rows)
 
     def _told(self, key: Any, letters: pa.Table) -> pa.Table:
         """Each letter says which query refused the row."""
