@@ -81,7 +81,7 @@ def windows(draw: st.DrawFn) -> list[sb.TimeWindow]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     windows=windows(),
     late=st.sampled_from([0, 2, 9, 30]),

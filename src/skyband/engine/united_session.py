@@ -22,6 +22,7 @@ from skyband.engine.feeding import Feed, sealed_time
 from skyband.engine.fold import Step
 from skyband.engine.one_pass import OnePass, regrouped
 from skyband.engine.summary_session import SummarySession
+from skyband.engine.who_shares import model_of
 
 __all__ = ["Restored", "UnitedSession"]
 
@@ -72,7 +73,7 @@ class UnitedSession:
         """Let the queries keep one state, if their columns allow it."""
         folds = [session.start() for session in self.sessions.values()]
         first, *others = [fold.synopsis for fold in folds]
-        if not all(type(each).recuts(each.query) for each in (first, *others)):
+        if not all(model_of(fold.query).recuts(fold.query) for fold in folds):
             return
         feed = Feed(self._summariser.combine, totals=True)
         for runs in panes:
