@@ -56,8 +56,10 @@ class Cuts:
 class Shared:
     """The summaries of a chunk over shared panes, made when the first session asks for them."""
 
-    def __init__(self, family: Family, taken: Taken) -> None:
+    def __init__(self, family: Family, taken: Taken, sealed: int = NEVER) -> None:
+        """``sealed`` is the time up to which some query has sealed its panes."""
         self.family = family
+        self._late = taken.least is not None and taken.least < sealed
         self.taken = taken
         self._made: tuple[Runs, Ints, GroupTable] | None = None
         self._given: dict[tuple[Combined, int], Summary] = {}
@@ -139,7 +141,7 @@ class Shared:
             return None
         positions = taken.positions
         if self._made is None and positions is not None:
-            base, summariser = family.base, family.summariser()
+            base, summariser = family.base, family.summariser(self._late)
             panes = Cuts(family.panes, positions) if base is None else family.panes[base]
             groups = GroupTable(family.queries[0].groups, taken.batch.schema)
             placed = place_rows(taken, summariser.axes.get(ONLY), panes, groups, NEVER)

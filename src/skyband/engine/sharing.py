@@ -48,7 +48,7 @@ class Family:
         self.panes = [query.window.panes for query in self.queries]
         self.base = finest(self.panes)
         self.counting = isinstance(self.queries[0].window, CountWindow)
-        self._summariser: Synopsis[Any] | None = None
+        self._summarisers: dict[bool, Synopsis[Any]] = {}
         by_place = dict(enumerate(self.queries))
         self.unions = [] if self._by_the_clock else unions(by_place, list(by_place))
         same = [] if self._by_the_clock else alike(by_place, list(by_place))
@@ -180,7 +180,8 @@ class Family:
         for names in self.fed:
             if disagree([self.sessions[i].fold for i in names], taken):
                 self.part()
-        shared = [Shared(self, each) for each in taken]
+        sealed = max(sealed_time(session.fold) for session in self.sessions)
+        shared = [Shared(self, each, sealed) for each in taken]
         moves: list[Move | None] = []
         for i, session in enumerate(self.sessions):
             fold, summarise = session.start(), partial(self._summaries, shared, session)
@@ -249,11 +250,15 @@ class Family:
         limits = [session.intake.limits for session in self.sessions]
         return all(each is not None and each.holds(least, greatest) for each in limits)
 
-    def summariser(self) -> Synopsis[Any]:
-        """The synopsis that summarises for all queries; it is never folded."""
-        schema = self.sessions[0].synopsis.schema
-        if self._summariser is None or self._summariser.schema != schema:
-            self._summariser = make_synopsis(self.queries[self.base or 0])
-            self._summariser.bind(ONLY, schema)
-            self._summariser.serve(self.queries, self.base is not None)
-        return self._summariser
+    def summariser(self, late: bool = False) -> Synopsis[Any]:
+        """The synopsis that summarises for all queries; it is never folded.
+
+        A row that is ``late`` for a query must not take the place of one that is not, as it could
+        if rows were compared across panes.
+        """
+        schema, found = self.sessions[0].synopsis.schema, self._summarisers.get(late)
+        if found is None or found.schema != schema:
+            found = self._summarisers[late] = make_synopsis(self.queries[self.base or 0])
+            found.bind(ONLY, schema)
+            found.serve(self.queries, self.base is not None and not late)
+        return found
