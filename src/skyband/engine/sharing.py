@@ -26,14 +26,15 @@ import pyarrow as pa
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.engine.clocks import NEVER
-from skyband.engine.feeding import FedMove, Feed, disagree, sealed_time
+from skyband.engine.feeding import FedMove, Feed, sealed_time
 from skyband.engine.fold import Fold, Step
 from skyband.engine.moves import Move
 from skyband.engine.open_panes import Combined
 from skyband.engine.session import ONLY, Session, Summary, make_synopsis
 from skyband.engine.shared_panes import Shared
 from skyband.engine.taken import Taken
-from skyband.engine.who_shares import alike, by_cuts, families, finest, takes_feed, unions
+from skyband.engine.unions import Union
+from skyband.engine.who_shares import alike, families, finest, unions
 from skyband.window import CountWindow
 
 __all__ = ["Family", "families"]
@@ -50,18 +51,12 @@ class Family:
         self.counting = isinstance(self.queries[0].window, CountWindow)
         self._summarisers: dict[bool, Synopsis[Any]] = {}
         by_place = dict(enumerate(self.queries))
-        self.unions = [] if self._by_the_clock else unions(by_place, list(by_place))
-        same = [] if self._by_the_clock else alike(by_place, list(by_place))
-        self._together = {
-            self.sessions[i].name: combined
-            for names, combined in ((names, Combined()) for names in same)
-            for i in names
-        }
+        places = [] if self._by_the_clock else unions(by_place, list(by_place))
+        self.unions = [Union(self.sessions, each) for each in places]
+        """Queries that keep one state."""
         self._united: list[Synopsis[Any]] = []
-        self._feeds: dict[int, Feed] = {}
-        """The feeds of unions that take their panes from one, by the place of the first query."""
         self.saved: dict[int, Runs] = {}
-        """What such unions kept together when a snapshot was made, until they go on with it."""
+        """What they kept together when a snapshot was made, by the place of the first query."""
 
     @property
     def _by_the_clock(self) -> bool:
@@ -69,92 +64,67 @@ class Family:
         return any(session.idle is not None for session in self.sessions)
 
     @property
-    def fed(self) -> list[list[int]]:
-        """The places of queries that keep one state, which takes its panes from a feed."""
-        return [names for names in self.unions if takes_feed([self.queries[i] for i in names])]
+    def fed(self) -> list[Union]:
+        """Those whose common state takes its panes from a feed."""
+        return [union for union in self.unions if union.fed]
 
     @property
     def ready(self) -> bool:
         """Whether rows may wait before they are summarised: each feed will get them."""
-        return set(self._feeds) == {names[0] for names in self.fed}
+        return all(union.feed is not None for union in self.fed)
 
     def unite(self) -> None:
         """Let queries keep one state, once their columns are known."""
         synopses = [session.synopsis for session in self.sessions]
         if self._united and all(a is b for a, b in zip(synopses, self._united, strict=True)):
             return
-        self._feeds, self._united = {}, synopses
-        for names in self.fed:
-            if not self._recut(names):  # those with the same panes may still keep one state
-                same = alike(dict(enumerate(self.queries)), names)
-                self.unions = [each for each in self.unions if each is not names] + same
+        self._united = synopses
+        for union in self.unions:
+            if not union.begin(Feed(self.summariser().combine), self.saved.get(union.places[0])):
+                self._give_up(union)
         self.saved = {}
-        for first, *others in self.unions:
-            if first not in self._feeds:
-                synopses[first].unite([synopses[i] for i in others])
 
-    def _recut(self, names: Sequence[int]) -> bool:
-        """Let queries keep one state that takes a feed, if they are new or it was saved."""
-        sessions = [self.sessions[i] for i in names]
-        first, *others = [session.synopsis for session in sessions]
-        saved = self.saved.get(names[0])
-        if saved is None and any(session.rows["rows_in"] for session in sessions):
-            return False
-        folds = [session.start() for session in sessions]
-        if not all(fold.groups.same_as(folds[0].groups) for fold in folds):
-            return False
-        feed = Feed(self.summariser().combine)
-        if saved is not None:
-            feed.take(saved)
-        if not first.recut(others, feed, [sealed_time(fold) for fold in folds]):
-            return False
-        for fold in folds[1:]:
-            fold.share_groups(folds[0])
-        for same in by_cuts(dict(enumerate(self.queries)), names):
-            combined = Combined()
-            self._together |= {self.sessions[i].name: combined for i in same}
-        self._feeds[names[0]] = feed
-        return True
+    def _give_up(self, union: Union) -> None:
+        """Let only those that have the same panes keep one state."""
+        self.unions.remove(union)
+        for places in alike(dict(enumerate(self.queries)), union.places):
+            self.unions.append(Union(self.sessions, places))
+            self.unions[-1].begin(Feed(self.summariser().combine), None)
 
     def settle(self) -> None:
         """Let feeds have the rows that wait to be summarised."""
-        for i in self._feeds:
-            fold = self.sessions[i].fold
+        for union in self.fed:
+            fold = union.sessions[0].fold
             if fold is not None and fold.open.waiting is not None:
                 fold.open.waiting.settle()
 
-    def _feed_waiting(self, feed: Feed, fold: Fold, taken: Taken) -> None:
-        self._feed_chunk(feed, fold, NEVER, Shared(self, taken))
+    def _feed_waiting(self, union: Union, fold: Fold, taken: Taken) -> None:
+        self._feed_chunk(union, fold, NEVER, Shared(self, taken))
 
     @staticmethod
-    def _feed_chunk(feed: Feed, fold: Fold, sealed: int, chunk: Shared) -> None:
+    def _feed_chunk(union: Union, fold: Fold, sealed: int, chunk: Shared) -> None:
         """Give the rows of a chunk to a feed, except those from before ``sealed``."""
-        made = chunk.made()
-        if made is not None:
+        made, first = chunk.made(), union.takes_from(sealed)
+        if made is not None and first is not None and union.feed is not None:
             starts = made[1]
-            keep = starts >= sealed
+            keep = starts >= first
             if keep.any():
-                feed.take(chunk.coded(fold.groups, keep).stamped(starts[keep]))
+                union.feed.take(chunk.coded(fold.groups, keep).stamped(starts[keep]))
 
     def kept_together(self) -> dict[int, Runs]:
         """What queries keep together whose state takes a feed, for a snapshot."""
         self.settle()
         found = dict(self.saved)
-        for i, feed in self._feeds.items():
-            pieces = [self.sessions[i].synopsis.kept_together(), feed.whole()]
-            runs = [each for each in pieces if each is not None]
-            if runs:
-                found[i] = Runs.concat(runs)
+        for union in self.fed:
+            runs = union.kept_together()
+            if runs is not None:
+                found[union.places[0]] = runs
         return found
 
     def part(self) -> None:
-        """Give each query a state of its own for good: they may see different rows."""
-        for session in self.sessions:
-            session.synopsis.part()
-            if session.fold is not None:
-                session.fold.open.part()
-                session.fold.share_groups(None)
-        self.unions, self._together, self._feeds, self.saved = [], {}, {}, {}
+        """Give each query a state of its own for a while: they may see different rows."""
+        for union in self.unions:
+            union.part()
 
     def pushing(self, table: pa.Table) -> list[Move | None]:
         """The moves of all sessions for the same batch, which is read once."""
@@ -177,9 +147,10 @@ class Family:
             leader.refuse(taken)
         self.unite()
         self.settle()
-        for names in self.fed:
-            if disagree([self.sessions[i].fold for i in names], taken):
-                self.part()
+        for union in list(self.unions):
+            if not union.judge(taken):
+                self._give_up(union)
+        feeding = {union.places[0]: union for union in self.fed}
         sealed = max(sealed_time(session.fold) for session in self.sessions)
         shared = [Shared(self, each, sealed) for each in taken]
         moves: list[Move | None] = []
@@ -190,10 +161,11 @@ class Family:
                 together.clear()
                 fold.open.share(together, self.summariser(), session.synopsis)
             begin = partial(session.taking, taken, summarise)
-            if i in self._feeds:
-                fold.open.fed = partial(self._feed_waiting, self._feeds[i], fold)
-                fed = partial(self._fed, self._feeds[i], shared, begin)
-                moves.append(FedMove(session, fold, fed, self._feeds[i]))
+            fed = feeding.get(i)
+            if fed is not None and fed.feed is not None:
+                fold.open.fed = partial(self._feed_waiting, fed, fold)
+                begin = partial(self._fed, fed, shared, begin)
+                moves.append(FedMove(session, fold, begin, fed.feed))
             else:
                 moves.append(Move(session, fold, begin))
         return moves
@@ -208,17 +180,22 @@ class Family:
         return found
 
     def _fed(
-        self, feed: Feed, shared: Sequence[Shared], begin: Callable[[Fold], Step | None], fold: Fold
+        self,
+        union: Union,
+        shared: Sequence[Shared],
+        begin: Callable[[Fold], Step | None],
+        fold: Fold,
     ) -> Step | None:
         """Give rows to a feed, except those that are late for all its queries, and begin a move."""
         sealed = sealed_time(fold)
         for each in shared:
-            self._feed_chunk(feed, fold, sealed, each)
+            self._feed_chunk(union, fold, sealed, each)
         return begin(fold)
 
     def together(self, session: Session) -> Combined | None:
         """What a session shares with those that have the same panes; None if there are none."""
-        return self._together.get(session.name)
+        found = (union.combined(session) for union in self.unions)
+        return next((each for each in found if each is not None), None)
 
     def _summaries(
         self,
