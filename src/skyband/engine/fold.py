@@ -100,6 +100,8 @@ class Fold:
 
     def share_groups(self, first: Fold) -> None:
         """Have one table of groups with another fold, whose codes are the same."""
+        if self.groups is first.groups:
+            return
         self.live.join(first.live)
         self.groups = self.live.table
         self.shape = Shape(self.query, self.synopsis, self.groups)

@@ -144,6 +144,8 @@ class Shared:
             base, summariser = family.base, family.summariser(self._late)
             panes = Cuts(family.panes, positions) if base is None else family.panes[base]
             groups = GroupTable(family.queries[0].groups, taken.batch.schema)
+            if taken.counted is not None:  # numbered by group already, with codes that all have
+                groups = family.sessions[0].start().groups
             placed = place_rows(taken, summariser.axes.get(ONLY), panes, groups, NEVER)
             assert placed.rows is not None
             runs = summariser.summarise(placed.rows)
@@ -153,7 +155,7 @@ class Shared:
 
 def _regrouped(runs: Runs, groups: GroupTable, own: GroupTable) -> Runs:
     """The same runs with the group codes of another table."""
-    if not own.names:
+    if not own.names or own is groups:
         return runs
     codes, dense = np.unique(runs.group, return_inverse=True)
     columns: list[pa.Array] = groups.gather(codes)

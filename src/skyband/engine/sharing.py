@@ -21,8 +21,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.engine.clocks import NEVER
@@ -30,6 +32,7 @@ from skyband.engine.feeding import FedMove, Feed, sealed_time
 from skyband.engine.fold import Fold, Step
 from skyband.engine.moves import Move
 from skyband.engine.open_panes import Combined
+from skyband.engine.placement import codes_of
 from skyband.engine.session import ONLY, Session, Summary, make_synopsis
 from skyband.engine.shared_panes import Shared
 from skyband.engine.taken import Taken
@@ -38,6 +41,8 @@ from skyband.engine.who_shares import alike, families, finest, unions
 from skyband.window import CountWindow
 
 __all__ = ["Family", "families"]
+
+_NONE = np.zeros(0, np.int64)
 
 
 class Family:
@@ -128,14 +133,12 @@ class Family:
 
     def pushing(self, table: pa.Table) -> list[Move | None]:
         """The moves of all sessions for the same batch, which is read once."""
-        leader = self.sessions[0]
+        leader, counts = self.sessions[0], _NONE
         for session in self.sessions:
             with session.named():
                 sources = session.by_source(table)
         with leader.named():
             taken = leader.reading(sources)
-        if self.counting:
-            taken = self._numbered(taken)
         if not taken or not all(self._fits(each) for each in taken):
             if taken:
                 self.part()
@@ -145,6 +148,8 @@ class Family:
                 session.bind(ONLY, table.schema)
         with leader.named():
             leader.refuse(taken)
+        if self.counting:
+            taken, counts = self._numbered(taken)
         self.unite()
         self.settle()
         for union in list(self.unions):
@@ -155,7 +160,7 @@ class Family:
         shared = [Shared(self, each, sealed) for each in taken]
         moves: list[Move | None] = []
         for i, session in enumerate(self.sessions):
-            fold, summarise = session.start(), partial(self._summaries, shared, session)
+            fold, summarise = session.start(), partial(self._summaries, shared, session, counts)
             together = self.together(session)
             if together is not None:
                 together.clear()
@@ -170,14 +175,23 @@ class Family:
                 moves.append(Move(session, fold, begin))
         return moves
 
-    def _numbered(self, taken: Sequence[Taken]) -> list[Taken]:
-        """The chunks with the arrival numbers of their rows; all queries have counted the same."""
-        fold, found = self.sessions[0].fold, []
-        first = 0 if fold is None else int(fold.count.counts[0])
+    def _numbered(self, taken: Sequence[Taken]) -> tuple[list[Taken], Ints]:
+        """The chunks with the arrival numbers of their rows, and how many there are after them.
+
+        All queries have counted the same; with groups they have one table of them from now on.
+        """
+        first, *others = [session.start() for session in self.sessions]
+        for fold in others:
+            fold.share_groups(first)
+        clock, groups, found = first.count.copied(), first.groups, []
         for each in taken:
-            found.append(replace(each, arrival=first))
-            first += each.batch.num_rows
-        return found
+            if groups.names:
+                counted = clock.number(codes_of(each.batch, groups), groups.bound)
+                found.append(replace(each, counted=counted))
+            else:
+                found.append(replace(each, arrival=int(clock.counts[0])))
+                clock.counts[0] += each.batch.num_rows
+        return found, clock.counts
 
     def _fed(
         self,
@@ -201,13 +215,14 @@ class Family:
         self,
         shared: Sequence[Shared],
         session: Session,
+        counts: Ints,
         taken: Sequence[Taken],
         fold: Fold,
         sealed: int,
     ) -> list[Summary]:
-        """The summaries of each chunk that a session takes."""
+        """The summaries of each chunk that a session takes; ``counts`` are the arrivals then."""
         if self.counting:
-            fold.count.counts[0] += sum(each.batch.num_rows for each in taken)
+            fold.count.counts = counts.copy()
         if self.summariser().parallel:
             session.workers.map(Shared.made, shared)
         if shared[0].absorbs(shared[1:]):
@@ -217,8 +232,12 @@ class Family:
     def _fits(self, taken: Taken) -> bool:
         """Whether queries agree: every time fits all windows, or they have counted the same."""
         if self.counting:
-            folds = [session.fold for session in self.sessions]
-            return len({0 if fold is None else int(fold.count.counts[0]) for fold in folds}) == 1
+            folds = [session.fold for session in self.sessions if session.fold is not None]
+            return len(folds) in (0, len(self.sessions)) and all(
+                (fold.groups is folds[0].groups or fold.groups.same_as(folds[0].groups))
+                and np.array_equal(fold.count.counts, folds[0].count.counts)
+                for fold in folds
+            )
         if not taken.rows_in:
             return True
         if taken.least is None or taken.greatest is None or taken.outside:
