@@ -185,7 +185,7 @@ def test_ten_queries_keep_little_more_than_the_largest_one(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_that_are_late_for_one_query_only_make_them_part(kind: str) -> None:
+def test_rows_that_are_late_for_one_query_only_make_them_part_for_a_while(kind: str) -> None:
     named = queries(kind, SLIDES)
     together = sb.Monitor(named)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
@@ -201,7 +201,10 @@ def test_rows_that_are_late_for_one_query_only_make_them_part(kind: str) -> None
     compare(together, alone, late, 1)
     assert len({together.stats()[name]["rows_late"] for name in named}) == 2
     assert states(together) == [None] * 3
-    compare(together, alone, table.set_column(0, "t", pa.array(time + at)), 300)
+    assert together.board.partings() == (1, 0)
+    compare(together, alone, table.set_column(0, "t", pa.array(time + at)), 100)
+    assert together.board.partings() == (1, 1)
+    assert states(together)[0] is states(together)[2] is not None
     together.board.restart()  # as rank does, to sort files
     together.push(table)
     assert states(together)[0] is not None
@@ -258,14 +261,16 @@ def test_a_snapshot_of_a_version_in_which_each_query_kept_its_own(
     named = queries(kind, windows)
     together = sb.Monitor(named)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
-    table = stream(10, 600)
+    table = stream(10, 900)
     compare(together, alone, table.slice(0, 400), 100)
     with monkeypatch.context() as patch:
         patch.setattr(BoardSession, "kept_together", lambda _: [])
         blob = together.snapshot()
     again = sb.Monitor.restore(blob)
-    compare(again, alone, table.slice(400), 100)
+    compare(again, alone, table.slice(400, 50), 50)
     assert states(again) == [None] * 3
+    compare(again, alone, table.slice(450), 100)
+    assert states(again)[0] is states(again)[2] is not None  # their windows hold the same rows now
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,10 +10,13 @@ from test_one_state import compare, queries, states, stream
 import skyband as sb
 from skyband.engine import open_panes, small_pushes
 from skyband.engine.fold import Fold
+from skyband.engine.unions import Union
 
 
-def test_groups_that_are_gone_are_forgotten_once_no_query_needs_them() -> None:
-    """Codes are freed and used again; queries have one table of groups until they part."""
+def test_groups_that_are_gone_are_forgotten_once_no_query_needs_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Codes are freed and used again, when queries have parted, too."""
     made, rows = np.random.default_rng(12), 12_000
     time = np.arange(rows) // 10
     group = 20 * (time // 4) + made.integers(0, 40, rows)
@@ -34,11 +37,13 @@ def test_groups_that_are_gone_are_forgotten_once_no_query_needs_them() -> None:
     rows_of_two = table.slice(9_998, 2).set_column(0, "t", pa.array([1_055, 1_045]))
     compare(together, alone, rows_of_two, 1)  # slides of 15 are sealed to 1,050, those of 20 not
     assert states(together) == [None, None]
-    compare(
-        together, alone, table.slice(10_000).set_column(0, "t", pa.array(time[-2_000:] + 60)), 500
-    )
+    later = table.set_column(0, "t", pa.array(time + 1_060))
+    monkeypatch.setattr(Union, "_unite", lambda _: True)  # they never come together
+    compare(together, alone, later, 500)
+    assert states(together) == [None, None]
     first, second = [fold.groups for fold in folds if fold is not None]
-    assert first is not second
+    assert first is second
+    assert len(first) < 3_000
 
 
 def test_summaries_for_the_greatest_k_are_narrowed_when_queries_part(

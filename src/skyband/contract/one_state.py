@@ -183,6 +183,12 @@ class OneState(ABC):
         if early < len(asked.end):
             self._run_recent(asked, slice(early, len(asked.end)), room)
 
+    def settle(self) -> None:
+        """Push the panes that every query has sealed, and drop those that none needs."""
+        if self.recent is not None:
+            asked = Asked(*(np.zeros(0, np.int64) for _ in Asked._fields))
+            self._read(asked, self.room(asked))
+
     def _asked(self, windows: dict[int, Windows]) -> Asked:
         pieces = []
         for place, own in windows.items():

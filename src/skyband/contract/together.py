@@ -17,6 +17,9 @@ class Together:
     state_name: str = "state"
     """What ``explain`` calls the state that queries of a board keep together."""
 
+    unites_counts: bool = False
+    """Whether the common state holds groups that each count their own arrivals."""
+
     @classmethod
     def unites(cls, query: Any) -> bool:
         """Whether those that share summaries, panes and lateness with this one keep one state."""

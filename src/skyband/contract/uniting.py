@@ -47,6 +47,7 @@ class Uniting(Synopsis[Q]):
             each.start()  # its own state is empty from now on
             each.one, each.place = one, place
         one.pull(max(sealed))
+        one.settle()
         return True
 
     @abstractmethod

@@ -19,6 +19,7 @@ from skyband.engine.moves import Move, make_moves
 from skyband.engine.session import ONLY, Session
 from skyband.engine.sharing import Family, families
 from skyband.engine.small_pushes import SmallPushes
+from skyband.engine.unions import Union
 from skyband.errors import SchemaError
 from skyband.query.base import Query
 from skyband.window import CountWindow
@@ -269,26 +270,37 @@ class BoardSession:
         each = {name: session.stats() for name, session in self.sessions.items()}
         if self.alone:
             return dict(each[None])
+        for union in self._unions:
+            each[union.names[0]]["state_bytes"] += union.nbytes
         added = ("windows_out", "retained", "state_bytes")
         common = {name: sum(stats[name] for stats in each.values()) for name in added}
         return {"rows_in": self.rows_in, **common, **{str(n): stats for n, stats in each.items()}}
 
+    @property
+    def _unions(self) -> list[Union]:
+        return [union for each in self._families.values() for union in each.unions]
+
+    def partings(self) -> tuple[int, int]:
+        """How often queries that keep one state parted, and how often they came together again."""
+        found = self._unions
+        return sum(union.parted for union in found), sum(union.joined for union in found)
+
     def kept_together(self) -> list[tuple[list[str], Runs]]:
         """What queries keep together whose state takes a feed, and their names, for a snapshot."""
         return [
-            ([str(each.sessions[i].name) for i in names], found[names[0]])
+            ([str(name) for name in union.names], found[union.places[0]])
             for each in self._families.values()
             if (found := each.kept_together())
-            for names in each.fed
-            if names[0] in found
+            for union in each.fed
+            if union.places[0] in found
         ]
 
     def keep_together(self, names: Collection[str], runs: Runs) -> None:
         """Let queries go on with what they kept together, if those that are left still do."""
         for each in self._families.values():
-            for places in each.fed:
-                if {each.sessions[i].name for i in places} <= set(names):
-                    each.saved[places[0]] = runs
+            for union in each.fed:
+                if set(union.names) <= set(names):
+                    each.saved[union.places[0]] = runs
 
     def check(self) -> None:
         """Assert every invariant; only tests call it."""

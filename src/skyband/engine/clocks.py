@@ -8,16 +8,17 @@ arrivals, counted separately for each group.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.arrays import Ints
+from skyband.arrays import Codes, Ints
 from skyband.contract.runs import expand
 from skyband.errors import EngineError
+from skyband.kernels.core.arrange import arrival_numbers
 from skyband.window import Panes
 
-__all__ = ["CountClock", "TimeClock", "windows_due"]
+__all__ = ["CountClock", "Counted", "TimeClock", "windows_due"]
 
 NEVER = np.iinfo(np.int64).min
 _MOST_WINDOWS = 1 << 28
@@ -217,6 +218,13 @@ class TimeClock:
         self.lasts = np.array(state["lasts"], np.int64) if "lasts" in state else None
 
 
+class Counted(NamedTuple):
+    """Which group each row belongs to, and its arrival number in that group."""
+
+    codes: Codes
+    arrivals: Ints
+
+
 class CountClock:
     """Arrivals, counted separately for each group. A group is never forgotten."""
 
@@ -230,6 +238,17 @@ class CountClock:
             grown = np.zeros(max(groups, 2 * len(self.counts)), np.int64)
             grown[: len(self.counts)] = self.counts
             self.counts = grown
+
+    def number(self, codes: Codes, groups: int) -> Counted:
+        """Count rows of these groups, of which there are ``groups`` in all."""
+        self.reserve(groups)
+        return Counted(codes, arrival_numbers(codes, self.counts))
+
+    def copied(self) -> CountClock:
+        """An independent copy of this clock."""
+        found = CountClock(self.panes)
+        found.counts = self.counts.copy()
+        return found
 
     def due(self, groups: Ints, before: Ints) -> tuple[Ints, Ints]:
         """The numbers and groups of the windows completed since the counts were ``before``."""

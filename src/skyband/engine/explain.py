@@ -106,7 +106,8 @@ def _state_of(name: Any, queries: Mapping[Any, Query], family: list[Any]) -> str
     if state == "state":
         return f"; keeps its own state, as each query by {registry.choose(query)} does"
     if query.groups:
-        return f"; keeps its own {own}, as each query with groups does"
+        counts = " over a count window" if isinstance(query.window, CountWindow) else ""
+        return f"; keeps its own {own}, as each query with groups{counts} does"
     return f"; keeps its own {own}, as its window has {_odd(query)}"
 
 
@@ -134,6 +135,4 @@ def sharing_of(name: Any, queries: Mapping[Any, Query]) -> str:
     if not model_of(queries[name]).shares_summaries:
         algorithm = registry.choose(queries[name])
         return f"reads by itself: {algorithm} does not share its summaries"
-    if isinstance(queries[name].window, CountWindow):
-        return "reads by itself: each group counts its own arrivals"
     return "reads by itself: this kind of window does not share"

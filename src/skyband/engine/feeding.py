@@ -10,7 +10,7 @@ what is in it. From then on they are in the common state, from which every query
 
 This is right as long as every row is late for all of these queries or for none. A row that comes
 late may be in a pane that one query has sealed and another has not; the queries part before it is
-taken, and each keeps its own state from then on.
+taken (``unions.py``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from skyband.engine.moves import Move
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.taken import Taken
 
-__all__ = ["FedMove", "Feed", "disagree", "sealed_time"]
+__all__ = ["FedMove", "Feed", "disagree", "next_position", "sealed_time"]
 
 
 class Feed:
@@ -89,10 +89,21 @@ def sealed_time(fold: Fold | None) -> int:
     return int(panes.pane_start(first))
 
 
-def disagree(folds: Sequence[Fold | None], taken: Sequence[Taken]) -> bool:
-    """Whether a row is late for one of these queries but not for all."""
-    sealed = [sealed_time(fold) for fold in folds]
+def next_position(fold: Fold) -> int:
+    """A time that is greater than that of any row so far; or the number of the next arrival."""
+    if fold.counting:
+        return int(fold.count.counts[0])
+    greatest = fold.time.greatest
+    return NEVER if greatest is None else greatest + 1
+
+
+def disagree(sealed: Sequence[int], taken: Sequence[Taken], since: int | None = None) -> bool:
+    """Whether a row is late for one query but not for all; only rows from ``since`` on count.
+
+    ``sealed`` are the times up to which the queries have sealed their panes.
+    """
     first, last = min(sealed), max(sealed)
+    first = first if since is None else max(first, since)
     return any(
         bool(((each.ticks >= first) & (each.ticks < last)).any())
         for each in taken

@@ -73,7 +73,7 @@ class Fold:
         self.synopsis = synopsis
         self.groups = groups
         self.shape = Shape(query, synopsis, groups)
-        self.live = LiveGroups(groups)
+        self.live = LiveGroups(groups, synopsis.forget)
         self.counting = isinstance(query.window, CountWindow)
         self.time = TimeClock(self.panes, getattr(query.window, "lateness_ticks", 0), sources)
         self.count = CountClock(self.panes)
@@ -97,12 +97,11 @@ class Fold:
     def before(self, tables: dict[int, pa.Table]) -> None:
         self._before = dict(tables)
 
-    def share_groups(self, first: Fold | None) -> None:
-        """Have one table of groups with another fold, whose codes are the same; None to part."""
-        if first is None:
-            self.live.part()
-        else:
-            self.live.join(first.live)
+    def share_groups(self, first: Fold) -> None:
+        """Have one table of groups with another fold, whose codes are the same."""
+        if self.groups is first.groups:
+            return
+        self.live.join(first.live)
         self.groups = self.live.table
         self.shape = Shape(self.query, self.synopsis, self.groups)
 
@@ -287,8 +286,6 @@ class Fold:
             return  # groups of a count window are never forgotten
         gone = self.live.expired(int(windows.first[-1]))
         if gone is not None:
-            if len(gone):
-                self.synopsis.forget(gone)
             self.live.release(gone)
 
     # State -------------------------------------------------------------------------------------

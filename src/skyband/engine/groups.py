@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
+from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-from skyband.arrays import Ints
+from skyband.arrays import Codes, Ints
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
 
@@ -20,8 +19,9 @@ _FEW = 1024
 class LiveGroups:
     """The newest pane of each group, and when to look for groups to forget."""
 
-    def __init__(self, table: GroupTable) -> None:
-        self.table = table
+    def __init__(self, table: GroupTable, forget: Callable[[Codes], None]) -> None:
+        """``forget`` drops groups from the state of the query."""
+        self.table, self.forget = table, forget
         self.newest: Ints = np.zeros(0, np.int64)
         """The newest pane with rows, by group code."""
         self.known = _FEW
@@ -35,10 +35,6 @@ class LiveGroups:
         """Have the same table as another query from now on; codes are the same in both."""
         self.table, self.all = first.table, first.all
         self.all.append(self)
-
-    def part(self) -> None:
-        """Have a table of its own from now on."""
-        self.table, self.all = deepcopy(self.table), [self]
 
     @property
     def nbytes(self) -> int:
@@ -58,7 +54,7 @@ class LiveGroups:
             grown[: len(self.newest)] = self.newest
             self.newest = grown
 
-    def expired(self, first: int) -> npt.NDArray[np.int32] | None:
+    def expired(self, first: int) -> Codes | None:
         """Groups without rows since pane ``first``, and that no other query needs.
 
         None if the number of groups has not doubled since the last look.
@@ -72,9 +68,11 @@ class LiveGroups:
             live = live[each.newest[live] < each.needed]
         return live.astype(np.int32)
 
-    def release(self, gone: npt.NDArray[np.int32]) -> None:
-        """Free the codes of these groups."""
+    def release(self, gone: Codes) -> None:
+        """Forget these groups and free their codes."""
         if len(gone):
+            for each in self.all:
+                each.forget(gone)
             self.table.release(gone)
         for each in self.all:
             each.newest[gone] = _NEVER

@@ -19,11 +19,10 @@ from skyband.data.memo import once, sharing
 from skyband.engine.asked import Asked, Rows, check_somewhere
 from skyband.engine.chunks import as_table, chunks_of, one_batch_of
 from skyband.engine.clocks import NEVER, CountClock
-from skyband.engine.placement import Placed, codes_of, place
+from skyband.engine.placement import Placed, codes_of
 from skyband.engine.taken import Taken, place_rows
 from skyband.engine.time_limits import TimeLimits
 from skyband.errors import DataError, SchemaError
-from skyband.kernels.core.arrange import arrival_numbers
 from skyband.kernels.core.scan import is_sorted
 from skyband.query.base import Query
 from skyband.window import CountWindow
@@ -268,11 +267,8 @@ class Intake:
         if not batch.num_rows:
             return Placed(None)
         if groups.names:
-            codes = codes_of(batch, groups)
-            clock.reserve(groups.bound)
-            arrival = arrival_numbers(codes, clock.counts)
-            rows = taken.source, batch
-            return place(*rows, arrival, None, self.panes, groups, codes, NEVER)
+            taken = replace(taken, counted=clock.number(codes_of(batch, groups), groups.bound))
+            return place_rows(taken, None, self.panes, groups, NEVER)
         taken = replace(taken, arrival=int(clock.counts[0]))
         clock.counts[0] += batch.num_rows
         return place_rows(taken, None, self.panes, groups, NEVER)

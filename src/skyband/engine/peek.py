@@ -76,6 +76,7 @@ def sealed_windows(fold: Fold, size: int) -> Windows:
     """The windows to read: one, or for a count window one per group, sorted by group."""
     panes, ranks, group = fold.panes, fold.groups.ranks, None
     if fold.counting:
+        fold.count.reserve(fold.groups.bound)  # groups of a push that failed are known, too
         codes = fold.groups.live
         codes = codes[np.argsort(ranks[codes], kind="stable")]
         end = panes.pane_of(fold.count.counts[codes])

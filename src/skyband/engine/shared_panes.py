@@ -11,6 +11,7 @@ from skyband.arrays import Ints, Mask
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
+from skyband.engine.clocks import NEVER
 from skyband.engine.fold import Fold
 from skyband.engine.one_pass import regrouped
 from skyband.engine.open_panes import Combined
@@ -29,8 +30,10 @@ _FEW_ROWS = 100_000
 class Shared:
     """The summaries of a chunk over shared panes, made when the first session asks for them."""
 
-    def __init__(self, family: Family, taken: Taken) -> None:
+    def __init__(self, family: Family, taken: Taken, sealed: int = NEVER) -> None:
+        """``sealed`` is the time up to which some query has sealed its panes."""
         self.family = family
+        self._late = taken.least is not None and taken.least < sealed
         self.taken = taken
         self._made: tuple[Runs, Ints, GroupTable] | None = None
         self._given: dict[tuple[Combined, int], Summary] = {}
@@ -112,6 +115,8 @@ class Shared:
             return None
         if self._made is None and taken.positions is not None:
             groups = GroupTable(family.queries[0].groups, taken.batch.schema)
-            runs = family.one_pass.summarise(taken, groups, family.summariser())
+            if taken.counted is not None:  # numbered by group already, with codes that all have
+                groups = family.sessions[0].start().groups
+            runs = family.one_pass.summarise(taken, groups, family.summariser(self._late))
             self._made = runs, runs.stamp, groups
         return self._made

@@ -21,23 +21,29 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.engine.clocks import NEVER
-from skyband.engine.feeding import FedMove, Feed, disagree, sealed_time
+from skyband.engine.feeding import FedMove, Feed, sealed_time
 from skyband.engine.fold import Fold, Step
 from skyband.engine.moves import Move
 from skyband.engine.one_pass import OnePass
 from skyband.engine.open_panes import Combined
+from skyband.engine.placement import codes_of
 from skyband.engine.session import ONLY, Session, Summary
 from skyband.engine.shared_panes import Shared
 from skyband.engine.taken import Taken
-from skyband.engine.who_shares import alike, by_cuts, families, takes_feed, unions
+from skyband.engine.unions import Union
+from skyband.engine.who_shares import alike, families, unions
 from skyband.window import CountWindow
 
 __all__ = ["Family", "families"]
+
+_NONE = np.zeros(0, np.int64)
 
 
 class Family:
@@ -49,18 +55,12 @@ class Family:
         self.queries = self.one_pass.queries
         self.counting = isinstance(self.queries[0].window, CountWindow)
         by_place = dict(enumerate(self.queries))
-        self.unions = [] if self._by_the_clock else unions(by_place, list(by_place))
-        same = [] if self._by_the_clock else alike(by_place, list(by_place))
-        self._together = {
-            self.sessions[i].name: combined
-            for names, combined in ((names, Combined()) for names in same)
-            for i in names
-        }
+        places = [] if self._by_the_clock else unions(by_place, list(by_place))
+        self.unions = [Union(self.sessions, each) for each in places]
+        """Queries that keep one state."""
         self._united: list[Synopsis[Any]] = []
-        self._feeds: dict[int, Feed] = {}
-        """The feeds of unions that take their panes from one, by the place of the first query."""
         self.saved: dict[int, Runs] = {}
-        """What such unions kept together when a snapshot was made, until they go on with it."""
+        """What they kept together when a snapshot was made, by the place of the first query."""
 
     @property
     def _by_the_clock(self) -> bool:
@@ -68,103 +68,76 @@ class Family:
         return any(session.idle is not None for session in self.sessions)
 
     @property
-    def fed(self) -> list[list[int]]:
-        """The places of queries that keep one state, which takes its panes from a feed."""
-        return [names for names in self.unions if takes_feed([self.queries[i] for i in names])]
+    def fed(self) -> list[Union]:
+        """Those whose common state takes its panes from a feed."""
+        return [union for union in self.unions if union.fed]
 
     @property
     def ready(self) -> bool:
         """Whether rows may wait before they are summarised: each feed will get them."""
-        return set(self._feeds) == {names[0] for names in self.fed}
+        return all(union.feed is not None for union in self.fed)
 
     def unite(self) -> None:
         """Let queries keep one state, once their columns are known."""
         synopses = [session.synopsis for session in self.sessions]
         if self._united and all(a is b for a, b in zip(synopses, self._united, strict=True)):
             return
-        self._feeds, self._united = {}, synopses
-        for names in self.fed:
-            if not self._recut(names):  # those with the same panes may still keep one state
-                same = alike(dict(enumerate(self.queries)), names)
-                self.unions = [each for each in self.unions if each is not names] + same
+        self._united = synopses
+        for union in self.unions:
+            if not union.begin(Feed(self.summariser().combine), self.saved.get(union.places[0])):
+                self._give_up(union)
         self.saved = {}
-        for first, *others in self.unions:
-            if first not in self._feeds:
-                synopses[first].unite([synopses[i] for i in others])
 
-    def _recut(self, names: Sequence[int]) -> bool:
-        """Let queries keep one state that takes a feed, if they are new or it was saved."""
-        sessions = [self.sessions[i] for i in names]
-        first, *others = [session.synopsis for session in sessions]
-        saved = self.saved.get(names[0])
-        if saved is None and any(session.rows["rows_in"] for session in sessions):
-            return False
-        folds = [session.start() for session in sessions]
-        if not all(fold.groups.same_as(folds[0].groups) for fold in folds):
-            return False
-        feed = Feed(self.summariser().combine)
-        if saved is not None:
-            feed.take(saved)
-        if not first.recut(others, feed, [sealed_time(fold) for fold in folds]):
-            return False
-        for fold in folds[1:]:
-            fold.share_groups(folds[0])
-        for same in by_cuts(dict(enumerate(self.queries)), names):
-            combined = Combined()
-            self._together |= {self.sessions[i].name: combined for i in same}
-        self._feeds[names[0]] = feed
-        return True
+    def _give_up(self, union: Union) -> None:
+        """Let only those that have the same panes keep one state."""
+        self.unions.remove(union)
+        for places in alike(dict(enumerate(self.queries)), union.places):
+            self.unions.append(Union(self.sessions, places))
+            self.unions[-1].begin(Feed(self.summariser().combine), None)
 
     def settle(self) -> None:
         """Let feeds have the rows that wait to be summarised."""
-        for i in self._feeds:
-            fold = self.sessions[i].fold
+        for union in self.fed:
+            fold = union.sessions[0].fold
             if fold is not None and fold.open.waiting is not None:
                 fold.open.waiting.settle()
 
-    def _feed_waiting(self, feed: Feed, fold: Fold, taken: Taken) -> None:
-        self._feed_chunk(feed, fold, NEVER, Shared(self, taken))
+    def _feed_waiting(self, union: Union, fold: Fold, taken: Taken) -> None:
+        self._feed_chunk(union, fold, NEVER, Shared(self, taken))
 
     @staticmethod
-    def _feed_chunk(feed: Feed, fold: Fold, sealed: int, chunk: Shared) -> None:
+    def _feed_chunk(union: Union, fold: Fold, sealed: int, chunk: Shared) -> None:
         """Give the rows of a chunk to a feed, except those from before ``sealed``."""
-        made = chunk.made()
-        if made is not None:
+        made, first = chunk.made(), union.takes_from(sealed)
+        if made is not None and first is not None and union.feed is not None:
             starts = made[1]
-            keep = starts >= sealed
+            keep = starts >= first
             if keep.any():
-                feed.take(chunk.coded(fold.groups, keep).stamped(starts[keep]))
+                union.feed.take(chunk.coded(fold.groups, keep).stamped(starts[keep]))
 
     def kept_together(self) -> dict[int, Runs]:
         """What queries keep together whose state takes a feed, for a snapshot."""
         self.settle()
         found = dict(self.saved)
-        for i, feed in self._feeds.items():
-            pieces = [self.sessions[i].synopsis.kept_together(), feed.whole()]
-            runs = [each for each in pieces if each is not None]
-            if runs:
-                found[i] = Runs.concat(runs)
+        for union in self.fed:
+            runs = union.kept_together()
+            if runs is not None:
+                found[union.places[0]] = runs
         return found
 
     def part(self) -> None:
-        """Give each query a state of its own for good: they may see different rows."""
-        for session in self.sessions:
-            session.synopsis.part()
-            if session.fold is not None:
-                session.fold.open.part()
-                session.fold.share_groups(None)
-        self.unions, self._together, self._feeds, self.saved = [], {}, {}, {}
+        """Give each query a state of its own for a while: they may see different rows."""
+        for union in self.unions:
+            union.part()
 
     def pushing(self, table: pa.Table) -> list[Move | None]:
         """The moves of all sessions for the same batch, which is read once."""
-        leader = self.sessions[0]
+        leader, counts = self.sessions[0], _NONE
         for session in self.sessions:
             with session.named():
                 sources = session.by_source(table)
         with leader.named():
             taken = leader.reading(sources)
-        if self.counting:
-            taken = self._numbered(taken)
         if not taken or not all(self._fits(each) for each in taken):
             if taken:
                 self.part()
@@ -174,61 +147,81 @@ class Family:
                 session.bind(ONLY, table.schema)
         with leader.named():
             leader.refuse(taken)
+        if self.counting:
+            taken, counts = self._numbered(taken)
         self.unite()
         self.settle()
-        for names in self.fed:
-            if disagree([self.sessions[i].fold for i in names], taken):
-                self.part()
-        shared = [Shared(self, each) for each in taken]
+        for union in list(self.unions):
+            if not union.judge(taken):
+                self._give_up(union)
+        feeding = {union.places[0]: union for union in self.fed}
+        sealed = max(sealed_time(session.fold) for session in self.sessions)
+        shared = [Shared(self, each, sealed) for each in taken]
         moves: list[Move | None] = []
         for i, session in enumerate(self.sessions):
-            fold, summarise = session.start(), partial(self._summaries, shared, session)
+            fold, summarise = session.start(), partial(self._summaries, shared, session, counts)
             together = self.together(session)
             if together is not None:
                 together.clear()
                 fold.open.share(together, self.summariser(), session.synopsis)
             begin = partial(session.taking, taken, summarise)
-            if i in self._feeds:
-                fold.open.fed = partial(self._feed_waiting, self._feeds[i], fold)
-                fed = partial(self._fed, self._feeds[i], shared, begin)
-                moves.append(FedMove(session, fold, fed, self._feeds[i]))
+            fed = feeding.get(i)
+            if fed is not None and fed.feed is not None:
+                fold.open.fed = partial(self._feed_waiting, fed, fold)
+                begin = partial(self._fed, fed, shared, begin)
+                moves.append(FedMove(session, fold, begin, fed.feed))
             else:
                 moves.append(Move(session, fold, begin))
         return moves
 
-    def _numbered(self, taken: Sequence[Taken]) -> list[Taken]:
-        """The chunks with the arrival numbers of their rows; all queries have counted the same."""
-        fold, found = self.sessions[0].fold, []
-        first = 0 if fold is None else int(fold.count.counts[0])
+    def _numbered(self, taken: Sequence[Taken]) -> tuple[list[Taken], Ints]:
+        """The chunks with the arrival numbers of their rows, and how many there are after them.
+
+        All queries have counted the same; with groups they have one table of them from now on.
+        """
+        first, *others = [session.start() for session in self.sessions]
+        for fold in others:
+            fold.share_groups(first)
+        clock, groups, found = first.count.copied(), first.groups, []
         for each in taken:
-            found.append(replace(each, arrival=first))
-            first += each.batch.num_rows
-        return found
+            if groups.names:
+                counted = clock.number(codes_of(each.batch, groups), groups.bound)
+                found.append(replace(each, counted=counted))
+            else:
+                found.append(replace(each, arrival=int(clock.counts[0])))
+                clock.counts[0] += each.batch.num_rows
+        return found, clock.counts
 
     def _fed(
-        self, feed: Feed, shared: Sequence[Shared], begin: Callable[[Fold], Step | None], fold: Fold
+        self,
+        union: Union,
+        shared: Sequence[Shared],
+        begin: Callable[[Fold], Step | None],
+        fold: Fold,
     ) -> Step | None:
         """Give rows to a feed, except those that are late for all its queries, and begin a move."""
         sealed = sealed_time(fold)
         for each in shared:
-            self._feed_chunk(feed, fold, sealed, each)
+            self._feed_chunk(union, fold, sealed, each)
         return begin(fold)
 
     def together(self, session: Session) -> Combined | None:
         """What a session shares with those that have the same panes; None if there are none."""
-        return self._together.get(session.name)
+        found = (union.combined(session) for union in self.unions)
+        return next((each for each in found if each is not None), None)
 
     def _summaries(
         self,
         shared: Sequence[Shared],
         session: Session,
+        counts: Ints,
         taken: Sequence[Taken],
         fold: Fold,
         sealed: int,
     ) -> list[Summary]:
-        """The summaries of each chunk that a session takes."""
+        """The summaries of each chunk that a session takes; ``counts`` are the arrivals then."""
         if self.counting:
-            fold.count.counts[0] += sum(each.batch.num_rows for each in taken)
+            fold.count.counts = counts.copy()
         if self.summariser().parallel:
             session.workers.map(Shared.made, shared)
         if shared[0].absorbs(shared[1:]):
@@ -238,8 +231,12 @@ class Family:
     def _fits(self, taken: Taken) -> bool:
         """Whether queries agree: every time fits all windows, or they have counted the same."""
         if self.counting:
-            folds = [session.fold for session in self.sessions]
-            return len({0 if fold is None else int(fold.count.counts[0]) for fold in folds}) == 1
+            folds = [session.fold for session in self.sessions if session.fold is not None]
+            return len(folds) in (0, len(self.sessions)) and all(
+                (fold.groups is folds[0].groups or fold.groups.same_as(folds[0].groups))
+                and np.array_equal(fold.count.counts, folds[0].count.counts)
+                for fold in folds
+            )
         if not taken.rows_in:
             return True
         if taken.least is None or taken.greatest is None or taken.outside:
@@ -248,6 +245,6 @@ class Family:
         limits = [session.intake.limits for session in self.sessions]
         return all(each is not None and each.holds(least, greatest) for each in limits)
 
-    def summariser(self) -> Synopsis[Any]:
+    def summariser(self, late: bool = False) -> Synopsis[Any]:
         """The synopsis that summarises for all queries; it is never folded."""
-        return self.one_pass.summariser(self.sessions[0].synopsis.schema)
+        return self.one_pass.summariser(self.sessions[0].synopsis.schema, late)

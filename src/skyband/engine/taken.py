@@ -10,6 +10,7 @@ from skyband.arrays import Ints
 from skyband.contract.rows import Faults
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import TimeAxis
+from skyband.engine.clocks import Counted
 from skyband.engine.placement import Arrivals, Ascending, Cutting, Placed, place, place_in_order
 
 __all__ = ["Taken", "place_rows"]
@@ -38,10 +39,14 @@ class Taken:
     """Whether some times are outside the query's limits."""
     arrival: int | None = None
     """The arrival number of the first row, for count windows without groups."""
+    counted: Counted | None = None
+    """The rows' groups and arrival numbers, for count windows with groups."""
 
     @property
     def positions(self) -> Ints | range | None:
         """Times or arrival numbers of the rows; None if there are no rows."""
+        if self.counted is not None:
+            return self.counted.arrivals if len(self.counted.arrivals) else None
         if self.arrival is None:
             return self.ticks
         rows = self.batch.num_rows
@@ -53,6 +58,9 @@ def place_rows(
 ) -> Placed:
     """Rows by pane and group, without late and unused rows; panes before ``sealed`` are late."""
     rows = taken.source, taken.batch
+    if taken.counted is not None:
+        codes, arrivals = taken.counted
+        return place(*rows, arrivals, None, panes, groups, codes, sealed)
     if taken.arrival is not None and taken.batch.num_rows:
         arrivals = Arrivals(taken.arrival, taken.batch.num_rows)
         return place_in_order(*rows, arrivals, None, panes, groups, sealed)

@@ -34,11 +34,10 @@ def sharing_key(query: Query) -> str | None:
 
     They have the same kind, algorithm and settings, except for k and the window. Only algorithms
     that declare ``shares_summaries`` take part, and only over time windows of the same unit, or
-    over count windows without groups, which all count the same arrivals.
+    over count windows: these all count the same arrivals, with groups those of each group.
     """
     window = query.window
-    counting = type(window) is CountWindow and not query.groups
-    if not (type(window) is TimeWindow or counting) or query.sources:
+    if type(window) not in (TimeWindow, CountWindow) or query.sources:
         return None
     if not model_of(query).shares_summaries:
         return None
@@ -70,7 +69,7 @@ def unions(queries: Mapping[Any, Query], family: Sequence[Any]) -> list[list[Any
     found: dict[Any, list[Any]] = {}
     for name in family:
         query = queries[name]
-        if model_of(query).recuts(query):
+        if _recuts(query):
             found.setdefault(_lateness(query), []).append(name)
     mixed = [names for names in found.values() if fewcuts_of([queries[each] for each in names])]
     others = [name for name in family if not any(name in names for names in mixed)]
@@ -81,8 +80,7 @@ def unions(queries: Mapping[Any, Query], family: Sequence[Any]) -> list[list[Any
 
 def alike(queries: Mapping[Any, Query], family: Sequence[Any]) -> list[list[Any]]:
     """The names of queries that keep one state and take the same panes, by two or more."""
-    able = [name for name in family if model_of(queries[name]).unites(queries[name])]
-    return by_cuts(queries, able)
+    return by_cuts(queries, [name for name in family if _unites(queries[name])])
 
 
 def by_cuts(queries: Mapping[Any, Query], names: Sequence[Any]) -> list[list[Any]]:
@@ -95,8 +93,21 @@ def by_cuts(queries: Mapping[Any, Query], names: Sequence[Any]) -> list[list[Any
 
 def can_unite(query: Query) -> bool:
     """Whether a query can keep one state with others."""
-    model = model_of(query)
-    return bool(model.unites(query) or model.recuts(query))
+    return _unites(query) or _recuts(query)
+
+
+def _unites(query: Query) -> bool:
+    return _counts_as_one(query) and bool(model_of(query).unites(query))
+
+
+def _recuts(query: Query) -> bool:
+    return _counts_as_one(query) and bool(model_of(query).recuts(query))
+
+
+def _counts_as_one(query: Query) -> bool:
+    """Whether groups do not count their own arrivals, or a common state can hold such groups."""
+    counted = bool(query.groups) and isinstance(query.window, CountWindow)
+    return not counted or bool(model_of(query).unites_counts)
 
 
 def takes_feed(queries: Sequence[Query]) -> bool:
@@ -105,7 +116,7 @@ def takes_feed(queries: Sequence[Query]) -> bool:
     They do if their panes differ, or if their own summaries hold less than the common state needs.
     """
     return len({cuts_of(each) for each in queries}) > 1 or not all(
-        model_of(each).unites(each) for each in queries
+        _unites(each) for each in queries
     )
 
 

@@ -139,6 +139,8 @@ class OneBand(OneState):
     def forget(self, groups: Codes) -> None:
         """Drop groups whose rows no query needs; their codes may be used again."""
         gone = np.isin(np.arange(len(self.sizes)), groups)
+        if not self.sizes[gone].any():
+            return  # or another query has forgotten them before
         kept = np.repeat(~gone, self.sizes)
         self.band = Band(*(each[kept] for each in self.band))
         self.sizes = np.where(gone, 0, self.sizes)
