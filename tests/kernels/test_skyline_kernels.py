@@ -148,9 +148,7 @@ def test_windows_of_stabsky(stream: list[tuple[int, int, Point]], size: int, tur
         stamps = np.array([pane for pane, _ in mine], np.int64)
         ends = np.arange(low + 1, high + 1)[: None if turn == turns - 1 else -1]
         before = len(m.pane) - len(new)
-        kept, found, cuts = stab_fold(
-            m, before, offsets, stamps, ends - size, ends, ends - size, counts
-        )
+        kept, found, cuts = stab_fold(m, before, offsets, stamps, ends - size, ends, counts)
         for number, end in enumerate(ends.tolist()):
             read = found[cuts[number] : cuts[number + 1]].tolist()
             assert sorted(read) == definition(rows, end - size, end), (end - size, end)
@@ -231,7 +229,6 @@ def test_the_first_rows_have_been_there_always() -> None:
         np.array([0, 1]),
         np.zeros(0, np.int64),
         np.zeros(0, np.int64),
-        np.zeros(0, np.int64),
         counts,
     )
     assert kept == 2
@@ -249,10 +246,10 @@ def test_an_edge_is_counted_for_each_of_equal_rows() -> None:
     ]
     counts = np.zeros(4, np.int64)
     m, none = joined(empty_members(), rows, [*range(6)]), np.zeros(0, np.int64)
-    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, none, counts)
+    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, counts)
     assert m.parent.tolist() == [-1, 0, 0, 0, -1, -1]
     assert counts.tolist() == [1, 0, 0, 3], "only the first of equal rows is compared"
     m = joined(empty_members(), [(0, 1, (1, 1, 1)), *rows[1:]], [*range(6)])
-    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, none, counts := 0 * counts)
+    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, counts := 0 * counts)
     assert m.parent.tolist() == [-1, -1, -1, -1, 0, 0]
     assert counts.tolist() == [1, 0, 0, 2]

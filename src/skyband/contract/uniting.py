@@ -63,12 +63,17 @@ class Uniting(Synopsis[Q]):
     def alone(self) -> Self:
         """A synopsis of the same query, with its own part of the common state."""
         assert self.one is not None
-        own = type(self)(self.query)
-        own.bind("", self.schema)
+        own = self.another()
         runs = self.one.rows_of(self.place)
         if runs is not None and len(runs):
             panes = own.combine(runs) if runs.repeats.any() else own.narrowed(runs)
             own.fold(panes, NO_WINDOWS)
+        return own
+
+    def another(self) -> Self:
+        """A synopsis of the same query and columns, without rows."""
+        own = type(self)(self.query)
+        own.bind("", self.schema)
         return own
 
     def part(self) -> None:

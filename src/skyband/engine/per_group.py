@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,20 +12,23 @@ import pyarrow as pa
 from skyband import registry
 from skyband.arrays import Codes, Ints
 from skyband.contract.checks import QuickTests
+from skyband.contract.one_state import OneState, Reader
 from skyband.contract.rows import Faults, Refused, Rows, Windows
-from skyband.contract.runs import Runs
+from skyband.contract.runs import PaneFeed, Runs
 from skyband.contract.synopsis import Synopsis
+from skyband.contract.uniting import Uniting
 from skyband.data.packing import under
 from skyband.query.base import Query
 
 __all__ = ["PerGroup", "make_synopsis"]
 
 
-class PerGroup(Synopsis[Any]):
+class PerGroup(Uniting[Any]):
     """Runs an algorithm that handles one group on many groups, with one instance per group.
 
     An instance is created with the first rows of its group. Methods that read no state are
-    delegated to ``model``, an instance that never takes a row.
+    delegated to ``model``, an instance that never takes a row. There are no instances while
+    queries of a board keep one state that holds all groups (``one``).
     """
 
     many_groups = True
@@ -102,6 +105,8 @@ class PerGroup(Synopsis[Any]):
         return Runs.concat(kept).ordered(), found
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        if self.one is not None:
+            return self.one.peek(self.place, first, end)
         asked = sorted(self.members) if group is None else [group]
         found = [
             _as_group(self.members[each].partial(first, end), each)
@@ -116,6 +121,8 @@ class PerGroup(Synopsis[Any]):
         return {name: array.copy() for name, array in self.snapshot().items()}
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+        if self.one is not None:
+            return self.one.fold(self.place, panes, windows)
         fresh = dict(self._split(panes))
         empty = panes.slice(0, 0)
         found = []
@@ -132,12 +139,42 @@ class PerGroup(Synopsis[Any]):
                 self.filled[group] = self.filled[group][self.filled[group] >= asked.first[-1]]
         return Runs.concat(found).ordered(windows.ranks) if found else None
 
+    # One state for several queries ------------------------------------------------------------
+
+    def one_state(self, readers: Sequence[Reader], feed: PaneFeed) -> OneState:
+        assert isinstance(self.model, Uniting)
+        done = self.stats()
+        for name, count in self.model.tallies().items():
+            count[:] = done[name]  # the state goes on counting from there
+        return self.model.one_state(readers, feed)
+
+    def start(self) -> None:
+        self.members, self.filled = {}, {}
+
+    def another(self) -> Self:
+        own = type(self)(self.make)
+        own.bind("", self.schema)
+        return own
+
+    def alone(self) -> Self:
+        own = super().alone()
+        done, again = self.stats(), own.stats()
+        for name, count in own.model.tallies().items():
+            count[:] = done[name] - again[name]
+        return own
+
+    # State ------------------------------------------------------------------------------------
+
     def forget(self, groups: Codes) -> None:
+        if self.one is not None:
+            self.one.forget(groups)
         for group in groups.tolist():
             self.members.pop(group, None)
             self.filled.pop(group, None)
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        if self.one is not None:
+            return self.alone().snapshot()
         arrays = {"groups": np.array(sorted(self.members), np.int64)}
         arrays |= {f"tally/{name}": count.copy() for name, count in self.model.tallies().items()}
         for group, member in sorted(self.members.items()):
@@ -146,7 +183,7 @@ class PerGroup(Synopsis[Any]):
         return arrays
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.members, self.filled = {}, {}
+        self.one, self.members, self.filled = None, {}, {}
         split: dict[str, dict[str, npt.NDArray[Any]]] = {}
         for name, value in arrays.items():
             group, _, rest = name.partition("/")
@@ -159,6 +196,8 @@ class PerGroup(Synopsis[Any]):
             self._member(group).restore(under(mine, "state/"))
 
     def stats(self) -> dict[str, int | float]:
+        if self.one is not None:
+            return self.one.share(self.place)
         total = dict.fromkeys(self.model.stats(), 0.0 * 0)
         for member in self.members.values():
             for name, value in member.stats().items():
@@ -168,6 +207,8 @@ class PerGroup(Synopsis[Any]):
         return {name: int(v) if float(v).is_integer() else v for name, v in total.items()}
 
     def _check(self) -> None:
+        if self.one is not None:
+            self.one._check()
         assert set(self.members) == set(self.filled)
         for member in self.members.values():
             member._check()
