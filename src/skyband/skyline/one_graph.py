@@ -8,8 +8,8 @@ newest pane is read from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,23 +18,27 @@ from skyband.contract.one_state import Asked, OneState, Reader
 from skyband.contract.runs import PaneFeed, Part, Runs, expand, offsets_of
 from skyband.data.retained_rows import RetainedRows
 from skyband.kernels.core.borrow import frozen
+from skyband.kernels.core.sorting import sort_runs
 from skyband.kernels.skyline.stabsky import Members, Reads, stab_fold_groups
 from skyband.skyline.graph import OPERATIONS, DominanceGraph
+from skyband.skyline.rows import ranks_by_value
 
 __all__ = ["OneGraph"]
 
 _SPARE = 1024
 """Up to this many slots may be unused before the store is compacted."""
 Points = Callable[[Part], tuple[Ints, Ints]]
-Answer = Callable[[RetainedRows, Ints, Ints, Ints, Codes], Runs]
 
 
-class Room(NamedTuple):
+@dataclass
+class Room:
     """The slots that were read of each window and group: ``lengths`` of them from ``at`` on."""
 
     at: Ints
     lengths: Ints
-    slots: list[Ints]
+    slots: Ints
+    ranks: Ints | None = None
+    """The rank of each slot's row by its values, which orders the rows of an answer."""
 
 
 class OneGraph(OneState):
@@ -46,14 +50,14 @@ class OneGraph(OneState):
 
     def __init__(
         self, readers: Sequence[Reader], feed: PaneFeed, graph: DominanceGraph,
-        store: RetainedRows, points: Points, answer: Answer,
+        store: RetainedRows, points: Points,
     ) -> None:  # fmt: skip
         super().__init__(readers, feed)
         self.members, self.counts = graph.members, graph.counts
         self.sizes = np.zeros(1, np.int64)
         """How many members each group has: they come one group after the other, oldest first."""
         self.store = store
-        self.points_of, self.answer = points, answer
+        self.points_of = points
 
     def __len__(self) -> int:
         held = len(self.members.slot)
@@ -69,7 +73,7 @@ class OneGraph(OneState):
     def room(self, asked: Asked) -> Room:
         newest = -1 if self.recent is None else int(self.recent.group.max(initial=-1))
         shape = len(asked.end), max(len(self.sizes), newest + 1)
-        return Room(np.zeros(shape, np.int64), np.zeros(shape, np.int64), [])
+        return Room(np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(0, np.int64))
 
     def run(
         self, panes: Runs, asked: Asked, part: slice, room: Room, expired: int, settle: bool
@@ -86,9 +90,9 @@ class OneGraph(OneState):
             members, starts, sizes, *map(frozen, pushed), reads, expired, counts, lengths
         )
         # Slots come group by group, and those of each group window by window.
-        first = sum(map(len, room.slots))
-        room.at[part] = first + offsets_of(lengths.T.ravel())[:-1].reshape(many, -1).T
-        room.slots.append(slots)
+        at = offsets_of(lengths.T.ravel())[:-1].reshape(many, -1).T
+        room.at[part] = len(room.slots) + at
+        room.slots = np.concatenate([room.slots, slots]) if len(room.slots) else slots
         if settle:
             kept = expand(starts[:-1], sizes)
             self.members, self.sizes = Members(*(each[kept] for each in members)), sizes
@@ -111,12 +115,15 @@ class OneGraph(OneState):
         return laid, starts, sizes, turns
 
     def partial(self, asked: Asked, own: Ints, room: Room) -> Runs:
+        if room.ranks is None:
+            room.ranks = ranks_by_value(self.store, room.slots)
         window, group = np.nonzero(room.lengths[own])
-        chosen = own[window], group
-        slots = np.concatenate([np.zeros(0, np.int64), *room.slots])
-        slots = slots[expand(room.at[chosen], room.lengths[chosen])]
-        offsets, number = offsets_of(room.lengths[chosen]), asked.number[own][window]
-        return self.answer(self.store, slots, offsets, number, group.astype(np.int32))
+        lengths = room.lengths[own[window], group]
+        read, offsets = expand(room.at[own[window], group], lengths), offsets_of(lengths)
+        key = frozen(~room.ranks[read])
+        order, _ = sort_runs(key, key, frozen(offsets))
+        part = Part(offsets, self.store.gather(room.slots[read[order]]))
+        return Runs(asked.number[own][window], group.astype(np.int32), {"rows": part})
 
     def rows(self) -> Runs:
         assert self.recent is not None

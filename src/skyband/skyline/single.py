@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Codes, Ints
+from skyband.arrays import Ints
 from skyband.contract.checks import QuickTests, faults, named, no_nan, null_tests
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, offsets_of
@@ -69,19 +69,11 @@ class SkylineSynopsis(DominanceSynopsis[Skyline]):
 
     # Answers ----------------------------------------------------------------------------------
 
-    def answer(
-        self,
-        store: RetainedRows,
-        slots: Ints,
-        offsets: Ints,
-        stamps: Ints,
-        groups: Codes | None = None,
-    ) -> Runs:
-        """Partial answers from retained rows: one run of slots for each stamp (and group)."""
+    def answer(self, store: RetainedRows, slots: Ints, offsets: Ints, stamps: Ints) -> Runs:
+        """Partial answers from retained rows: one run of slots for each stamp."""
         lengths = np.diff(offsets)
         some = np.flatnonzero(lengths)
         ranks = ranks_by_value(store, slots)
         order = np.lexsort((ranks, np.repeat(np.arange(len(lengths)), lengths)))
         part = Part(offsets_of(lengths[some]), store.gather(slots[order]))
-        group = np.zeros(len(some), np.int32) if groups is None else groups[some]
-        return Runs(stamps[some], group, {"rows": part})
+        return Runs(stamps[some], np.zeros(len(some), np.int32), {"rows": part})

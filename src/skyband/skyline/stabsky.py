@@ -67,7 +67,7 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
     def one_state(self, readers: Sequence[Reader], feed: PaneFeed) -> OneGraph:
         graph, store = DominanceGraph(self.shown_prefer.dimensions), row_store(self.output())
         graph.counts = self.graph.counts.copy()
-        return OneGraph(readers, feed, graph, store, self.points_of, self.answer)
+        return OneGraph(readers, feed, graph, store, self.points_of)
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         if self.one is not None:
