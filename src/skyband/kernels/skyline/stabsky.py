@@ -122,7 +122,12 @@ def stab_fold_groups(
                 break
             found = with_room(found, read, read + size)
             before = read
-            read = _read(own, size, reads.first[w], found, read)
+            for i in range(size - 1, -1, -1):  # many windows are far shorter than the longest
+                if own.pane[i] < reads.first[w]:
+                    break
+                if own.since[i] < reads.first[w]:
+                    found[read] = own.slot[i]
+                    read += 1
             lengths[w, g] = read - before
         sizes[g] = size
     return found[:read].copy()
