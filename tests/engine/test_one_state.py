@@ -50,7 +50,8 @@ def queries(kind: str, windows: Sequence[Window], **settings: Any) -> dict[str, 
     prefer = {"x": "max", "y": "min"}
     by = ("g",) if kind == "Skyline by group" else ()
     return {
-        f"q{i}": sb.Skyline(prefer=prefer, time="t", window=w, by=by) for i, w in enumerate(windows)
+        f"q{i}": sb.Skyline(prefer=prefer, time="t", window=w, by=by, **settings)
+        for i, w in enumerate(windows)
     }
 
 
@@ -67,9 +68,9 @@ def states(monitor: sb.Monitor) -> list[Any]:
 
 
 @st.composite
-def differing_windows(draw: st.DrawFn) -> list[Window]:
+def differing_windows(draw: st.DrawFn, counting: bool | None = None) -> list[Window]:
     slides = draw(st.sampled_from([[3], [2, 3, 4, 6], [5, 10, 20]]))
-    counting = draw(st.sampled_from([False, False, True]))
+    counting = draw(st.sampled_from([False, False, True])) if counting is None else counting
     found: list[Window] = []
     for _ in range(draw(st.integers(2, 4))):
         slide = draw(st.sampled_from(slides))
@@ -89,13 +90,15 @@ def differing_windows(draw: st.DrawFn) -> list[Window]:
     cuts=st.lists(st.integers(0, 120), max_size=4),
     step=st.sampled_from([0, 0, 4]),
     kept=st.booleans(),
+    some=st.booleans(),
 )
 def test_boards_answer_as_their_queries_do(
     kind: str, windows: list[Window], late: int, seed: int, cuts: list[int], step: int,
-    kept: bool,
+    kept: bool, some: bool,
 ) -> None:  # fmt: skip
     """With late rows, small pushes, restores and peeks; also over windows shorter than asked."""
-    more = {"keep": ("y",)} if kept and not kind.startswith("Skyline") else {}
+    more: Any = {"keep": ("y",)} if kept and not kind.startswith("Skyline") else {}
+    more |= {"where": {"id": ["id0", "id1", "id5", "id7"]}} if some else {}
     named = queries(kind, windows, **more)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
     together = sb.Monitor(named)

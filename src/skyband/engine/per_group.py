@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from skyband.contract.one_state import OneState, Reader
 from skyband.contract.rows import Faults, Refused, Rows, Windows
 from skyband.contract.runs import PaneFeed, Runs
 from skyband.contract.synopsis import Synopsis
-from skyband.contract.uniting import Uniting
+from skyband.contract.uniting import NO_WINDOWS, Uniting
 from skyband.data.packing import under
 from skyband.query.base import Query
 
@@ -39,6 +39,8 @@ class PerGroup(Uniting[Any]):
         self.members: dict[int, Synopsis[Any]] = {}
         self.filled: dict[int, Ints] = {}
         """The panes in which each group has rows, as far back as windows reach."""
+        self._saved: Runs | None = None
+        """The panes of a snapshot that are in no instance yet."""
         self.query = self.model.query
         self.schemas = self.model.schemas
         self.axes = self.model.axes
@@ -107,6 +109,7 @@ class PerGroup(Uniting[Any]):
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         if self.one is not None:
             return self.one.peek(self.place, first, end)
+        self._enter()
         asked = sorted(self.members) if group is None else [group]
         found = [
             _as_group(self.members[each].partial(first, end), each)
@@ -123,6 +126,7 @@ class PerGroup(Uniting[Any]):
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         if self.one is not None:
             return self.one.fold(self.place, panes, windows)
+        self._enter()
         fresh = dict(self._split(panes))
         empty = panes.slice(0, 0)
         found = []
@@ -143,47 +147,58 @@ class PerGroup(Uniting[Any]):
 
     def one_state(self, readers: Sequence[Reader], feed: PaneFeed) -> OneState:
         assert isinstance(self.model, Uniting)
-        done = self.stats()
-        for name, count in self.model.tallies().items():
-            count[:] = done[name]  # the state goes on counting from there
-        return self.model.one_state(readers, feed)
+        if self._saved is None:
+            self._tally(self.stats())
+        return self.model.one_state(readers, feed)  # it goes on counting from there
 
     def start(self) -> None:
-        self.members, self.filled = {}, {}
+        self.members, self.filled, self._saved = {}, {}, None
 
-    def another(self) -> Self:
-        own = type(self)(self.make)
-        own.bind("", self.schema)
-        return own
+    def _tally(self, done: Mapping[str, int | float]) -> None:
+        """Let the counts of these stats belong to no group."""
+        for name, count in self.model.tallies().items():
+            count[:] = done[name]
 
-    def alone(self) -> Self:
-        own = super().alone()
-        done, again = self.stats(), own.stats()
-        for name, count in own.model.tallies().items():
-            count[:] = done[name] - again[name]
-        return own
+    def _enter(self) -> None:
+        """Take the panes of a snapshot: only now, as queries may keep one state before that."""
+        if self._saved is not None:
+            saved, self._saved = self._saved, None
+            done = self.stats()
+            self.fold(saved, NO_WINDOWS)
+            again = self.stats()
+            for name, count in self.model.tallies().items():
+                count[:] -= again[name] - done[name]  # these operations were counted before
 
     # State ------------------------------------------------------------------------------------
 
     def forget(self, groups: Codes) -> None:
         if self.one is not None:
             self.one.forget(groups)
+        self._enter()
         for group in groups.tolist():
             self.members.pop(group, None)
             self.filled.pop(group, None)
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        saved = self._saved
         if self.one is not None:
-            return self.alone().snapshot()
+            self._tally(self.stats())
+            saved = self.own_panes()
         arrays = {"groups": np.array(sorted(self.members), np.int64)}
         arrays |= {f"tally/{name}": count.copy() for name, count in self.model.tallies().items()}
+        if saved is not None:
+            # All groups at once: an instance for each, only to be saved, would take too long.
+            arrays["panes"] = np.frombuffer(saved.pack(), np.uint8)
         for group, member in sorted(self.members.items()):
             arrays[f"{group}/filled"] = self.filled[group]
             arrays |= {f"{group}/state/{n}": value for n, value in member.snapshot().items()}
         return arrays
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.one, self.members, self.filled = None, {}, {}
+        self.one = None
+        self.start()
+        if "panes" in arrays:
+            self._saved, _ = Runs.unpack(arrays["panes"].tobytes())
         split: dict[str, dict[str, npt.NDArray[Any]]] = {}
         for name, value in arrays.items():
             group, _, rest = name.partition("/")
@@ -198,6 +213,7 @@ class PerGroup(Uniting[Any]):
     def stats(self) -> dict[str, int | float]:
         if self.one is not None:
             return self.one.share(self.place)
+        self._enter()
         total = dict.fromkeys(self.model.stats(), 0.0 * 0)
         for member in self.members.values():
             for name, value in member.stats().items():
@@ -209,6 +225,7 @@ class PerGroup(Uniting[Any]):
     def _check(self) -> None:
         if self.one is not None:
             self.one._check()
+        self._enter()
         assert set(self.members) == set(self.filled)
         for member in self.members.values():
             member._check()
