@@ -317,7 +317,13 @@ def test_who_keeps_one_state() -> None:
         "f2": sb.Skyline(prefer={"x": "max"}, window=window(5), time="t", algorithm="sfs"),
     }
     found = [who_shares.unions(board, names) for names in who_shares.families(board)]
-    assert found == [[["a", "tumbling", "finer"]], [["g1", "g2"]], [["s1", "s2"]], [["e1", "e2"]], []]
+    assert found == [
+        [["a", "tumbling", "finer"]],
+        [["g1", "g2"]],
+        [["s1", "s2"]],
+        [["e1", "e2"]],
+        [],
+    ]
     lines = sb.explain(board).split("\n")
     told = {name: lines[3 * i + 3].partition("; ")[2] for i, name in enumerate(board)}
     cut = ", cut wherever a window of any of them begins or ends"

@@ -167,7 +167,7 @@ class PerGroup(Uniting[Any]):
             self.fold(saved, NO_WINDOWS)
             again = self.stats()
             for name, count in self.model.tallies().items():
-                count[:] -= again[name] - done[name]  # these operations were counted before
+                count[:] -= int(again[name] - done[name])  # these operations were counted before
 
     # State ------------------------------------------------------------------------------------
 

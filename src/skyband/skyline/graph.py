@@ -78,9 +78,7 @@ class DominanceGraph(FlatState):
             np.concatenate([self.slot, slots]),
         )
         cuts, stamps = frozen(offsets), frozen(stamps)
-        size, found, ends = stab_fold(
-            members, len(self), cuts, stamps, first, end, self.counts
-        )
+        size, found, ends = stab_fold(members, len(self), cuts, stamps, first, end, self.counts)
         for name, array in zip(_FIELDS, members, strict=True):
             setattr(self, name, array[:size])
         return found, ends

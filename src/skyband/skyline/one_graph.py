@@ -82,12 +82,12 @@ class OneGraph(OneState):
         members, starts, sizes, turns = self._laid_out(panes, many)
         rows = panes.parts["rows"].lengths[turns]
         ends = offsets_of(np.bincount(panes.group, minlength=many))
-        pushed = (ends, offsets_of(rows), panes.stamp[turns])
+        ends, offsets, stamps = map(frozen, (ends, offsets_of(rows), panes.stamp[turns]))
         end = asked.end[part]
         reads = Reads(*map(frozen, (asked.first[part], end, end - self.longest)))
         counts = self.counts if settle else self.counts.copy()
         slots = stab_fold_groups(
-            members, starts, sizes, *map(frozen, pushed), reads, expired, counts, lengths
+            members, starts, sizes, ends, offsets, stamps, reads, expired, counts, lengths
         )
         # Slots come group by group, and those of each group window by window.
         at = offsets_of(lengths.T.ravel())[:-1].reshape(many, -1).T
