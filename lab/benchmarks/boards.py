@@ -1,8 +1,9 @@
 """Boards: ten queries over one read, compared with the dearest alone and with all one by one.
 
-Ten TopK of one score (k from 5 to 100, windows from 5 to 60 minutes) and ten HeavyHitters of one
-item share their summaries. Ten different queries share the read and what is computed from columns.
-All read the same table in memory with one thread. Answers are compared before anything is timed.
+Ten TopK of one score (k from 5 to 100, windows from 5 to 60 minutes), ten HeavyHitters of one item
+and ten Skylines, without and with groups, keep one state. Ten different queries share the read and
+what is computed from columns. All read a table in memory with one thread. Answers are compared
+before anything is timed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from lab.datasets.frequency import hour_of_items
 
 ROWS = 10_000_000
 KS = (5, 10, 15, 20, 30, 40, 50, 60, 80, 100)
+PLACES = 200
 MINUTES = (5, 10, 15, 20, 25, 30, 40, 45, 50, 60)
 Board = dict[str, sb.Query]
 
@@ -28,15 +30,17 @@ def run(scale: float, progress: Progress) -> list[dict[str, Any]]:
     rng = np.random.default_rng(7)
     table = hour_of_items(rows).append_column("score", pa.array(rng.random(rows)))
     table = table.append_column("price", pa.array(rng.integers(0, 1_000, rows)))
+    placed = table.append_column("place", pa.array(rng.integers(0, PLACES, rows)))
     found = []
-    for case, board, target in (
-        ("ten TopK of one score", top_k(), 2.5),
-        ("ten HeavyHitters of one item", heavy_hitters(), 3.0),
-        ("ten Skylines of one preference", skylines(), None),
-        ("ten different queries", different(), None),
+    for case, data, board, target in (
+        ("ten TopK of one score", table, top_k(), 2.5),
+        ("ten HeavyHitters of one item", table, heavy_hitters(), 3.0),
+        ("ten Skylines of one preference", table, skylines(), None),
+        (f"ten Skylines of {PLACES} groups", placed, skylines("place"), 3.0),
+        ("ten different queries", table, different(), None),
     ):
         progress(case)
-        found.append({"case": case, "rows": rows, **measured(table, board), "target": target})
+        found.append({"case": case, "rows": rows, **measured(data, board), "target": target})
     return found
 
 
@@ -77,10 +81,11 @@ def heavy_hitters() -> Board:
     }
 
 
-def skylines() -> Board:
+def skylines(*by: str) -> Board:
     prefer = {"score": "max", "price": "min"}
     return {
-        f"{m} minutes": sb.Skyline(prefer=prefer, time="ts", window=_window(m)) for m in MINUTES
+        f"{m} minutes": sb.Skyline(prefer=prefer, time="ts", by=by, window=_window(m))
+        for m in MINUTES
     }
 
 

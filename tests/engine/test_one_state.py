@@ -18,7 +18,7 @@ from skyband.embedded.snapshots import resumed, snapshot_of
 from skyband.engine import who_shares
 from skyband.engine.board import BoardSession
 
-KINDS = ("TopK", "groups", "Skyline")
+KINDS = ("TopK", "groups", "Skyline", "Skyline by group")
 
 
 def stream(seed: int, count: int, late: int = 0) -> pa.Table:
@@ -43,12 +43,16 @@ Window = sb.TimeWindow | sb.CountWindow
 
 
 def queries(kind: str, windows: Sequence[Window], **settings: Any) -> dict[str, Any]:
-    if kind != "Skyline":
+    if not kind.startswith("Skyline"):
         common: Any = {"score": "x", "id": "id", "time": "t"} | settings
         common |= {"by": ("g",)} if kind == "groups" else {}
         return {f"q{i}": sb.TopK(k=1 + 2 * i, window=w, **common) for i, w in enumerate(windows)}
     prefer = {"x": "max", "y": "min"}
-    return {f"q{i}": sb.Skyline(prefer=prefer, time="t", window=w) for i, w in enumerate(windows)}
+    by = ("g",) if kind == "Skyline by group" else ()
+    return {
+        f"q{i}": sb.Skyline(prefer=prefer, time="t", window=w, by=by, **settings)
+        for i, w in enumerate(windows)
+    }
 
 
 def shown(answers: Any) -> list[Any]:
@@ -64,9 +68,9 @@ def states(monitor: sb.Monitor) -> list[Any]:
 
 
 @st.composite
-def differing_windows(draw: st.DrawFn) -> list[Window]:
+def differing_windows(draw: st.DrawFn, counting: bool | None = None) -> list[Window]:
     slides = draw(st.sampled_from([[3], [2, 3, 4, 6], [5, 10, 20]]))
-    counting = draw(st.sampled_from([False, False, True]))
+    counting = draw(st.sampled_from([False, False, True])) if counting is None else counting
     found: list[Window] = []
     for _ in range(draw(st.integers(2, 4))):
         slide = draw(st.sampled_from(slides))
@@ -86,13 +90,15 @@ def differing_windows(draw: st.DrawFn) -> list[Window]:
     cuts=st.lists(st.integers(0, 120), max_size=4),
     step=st.sampled_from([0, 0, 4]),
     kept=st.booleans(),
+    some=st.booleans(),
 )
 def test_boards_answer_as_their_queries_do(
     kind: str, windows: list[Window], late: int, seed: int, cuts: list[int], step: int,
-    kept: bool,
+    kept: bool, some: bool,
 ) -> None:  # fmt: skip
     """With late rows, small pushes, restores and peeks; also over windows shorter than asked."""
-    more = {"keep": ("y",)} if kept and kind != "Skyline" else {}
+    more: Any = {"keep": ("y",)} if kept and not kind.startswith("Skyline") else {}
+    more |= {"where": {"id": ["id0", "id1", "id5", "id7"]}} if some else {}
     named = queries(kind, windows, **more)
     alone = {name: sb.Monitor(query) for name, query in named.items()}
     together = sb.Monitor(named)
@@ -142,7 +148,7 @@ COUNTED = [sb.CountWindow(60, slide=10), sb.CountWindow(90, slide=15), sb.CountW
 
 FORMS = pytest.mark.parametrize(
     ("kind", "windows"),
-    [(kind, SLIDES) for kind in KINDS] + [(kind, COUNTED) for kind in KINDS if kind != "groups"],
+    [(kind, SLIDES) for kind in KINDS] + [(kind, COUNTED) for kind in ("TopK", "Skyline")],
 )
 
 
@@ -316,7 +322,13 @@ def test_who_keeps_one_state() -> None:
         "f2": sb.Skyline(prefer={"x": "max"}, window=window(5), time="t", algorithm="sfs"),
     }
     found = [who_shares.unions(board, names) for names in who_shares.families(board)]
-    assert found == [[["a", "tumbling", "finer"]], [["g1", "g2"]], [["s1", "s2"]], [], []]
+    assert found == [
+        [["a", "tumbling", "finer"]],
+        [["g1", "g2"]],
+        [["s1", "s2"]],
+        [["e1", "e2"]],
+        [],
+    ]
     lines = sb.explain(board).split("\n")
     told = {name: lines[3 * i + 3].partition("; ")[2] for i, name in enumerate(board)}
     cut = ", cut wherever a window of any of them begins or ends"
@@ -330,8 +342,8 @@ def test_who_keeps_one_state() -> None:
         "g2": "keeps one skyband with g1",
         "s1": "keeps one dominance graph with s2",
         "s2": "keeps one dominance graph with s1",
-        "e1": "keeps its own graph, as each query with groups does",
-        "e2": "keeps its own graph, as each query with groups does",
+        "e1": f"keeps one dominance graph with e2{cut}",
+        "e2": f"keeps one dominance graph with e1{cut}",
         "f1": "keeps its own state, as each query by sfs does",
         "f2": "keeps its own state, as each query by sfs does",
     }

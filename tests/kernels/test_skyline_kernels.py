@@ -20,7 +20,15 @@ from skyband.kernels.skyline.dominance import (
     skyline_runs,
     sort_keys,
 )
-from skyband.kernels.skyline.stabsky import ALWAYS, Members, stab_fold, stab_follow, stab_read
+from skyband.kernels.skyline.stabsky import (
+    ALWAYS,
+    Members,
+    Reads,
+    stab_fold,
+    stab_fold_groups,
+    stab_follow,
+    stab_read,
+)
 from support.skyline_cases import SMALL, Point, array, beats
 from support.uncompiled import PARTS
 
@@ -148,9 +156,7 @@ def test_windows_of_stabsky(stream: list[tuple[int, int, Point]], size: int, tur
         stamps = np.array([pane for pane, _ in mine], np.int64)
         ends = np.arange(low + 1, high + 1)[: None if turn == turns - 1 else -1]
         before = len(m.pane) - len(new)
-        kept, found, cuts = stab_fold(
-            m, before, offsets, stamps, ends - size, ends, ends - size, counts
-        )
+        kept, found, cuts = stab_fold(m, before, offsets, stamps, ends - size, ends, counts)
         for number, end in enumerate(ends.tolist()):
             read = found[cuts[number] : cuts[number + 1]].tolist()
             assert sorted(read) == definition(rows, end - size, end), (end - size, end)
@@ -159,6 +165,44 @@ def test_windows_of_stabsky(stream: list[tuple[int, int, Point]], size: int, tur
         for first in range(high - size, high):
             assert sorted(stab_read(m, first).tolist()) == definition(rows, first, high)
         assert counts[1] + counts[2] + len(m.pane) == taken
+
+
+@given(st.lists(STREAM, min_size=1, max_size=3), st.integers(1, 2), st.data())
+def test_windows_of_groups(
+    streams: list[list[tuple[int, int, Point]]], calls: int, data: st.DataObject
+) -> None:
+    """Of any size up to 4 panes; each group has its own rows, and some have none."""
+    groups = [rows_of(stream) for stream in streams]
+    own, counts, taken = [empty_members() for _ in groups], np.zeros(4, np.int64), 0
+    for low, high in itertools.pairwise([3, 10, 20][: calls + 1]):
+        panes = [[p for p in pane_skylines(rows) if low <= p[0] < high] for rows in groups]
+        sizes = np.array([len(m.pane) for m in own])
+        for g, mine in enumerate(panes):
+            new = [i for _, chosen in mine for i in chosen]
+            own[g], taken = joined(own[g], groups[g], new), taken + len(new)
+        starts = np.cumsum([0, *(len(m.pane) for m in own)])
+        turns = np.cumsum([0, *(len(mine) for mine in panes)])
+        offsets = np.cumsum([0, *(len(chosen) for mine in panes for _, chosen in mine)])
+        stamps = np.array([pane for mine in panes for pane, _ in mine], np.int64)
+        ends = np.sort(data.draw(st.lists(st.integers(low + 1, high), max_size=9)))
+        ends = ends.astype(np.int64)
+        size = data.draw(st.lists(st.integers(1, 4), min_size=len(ends), max_size=len(ends)))
+        first = ends - np.array(size, np.int64)
+        m = Members(*(np.concatenate(column) for column in zip(*own, strict=True)))
+        lengths = np.zeros((len(ends), len(groups)), np.int64)
+        found = stab_fold_groups(
+            m, starts, sizes, turns, offsets, stamps, Reads(first, ends, ends - 4), high - 4,
+            counts, lengths,
+        ).tolist()  # fmt: skip
+        for g, rows in enumerate(groups):
+            for w in range(len(ends)):
+                read, found = found[: lengths[w, g]], found[lengths[w, g] :]
+                assert sorted(read) == definition(rows, int(first[w]), int(ends[w])), (g, w)
+            kept = slice(starts[g], starts[g] + sizes[g])
+            own[g] = Members(*(column[kept].copy() for column in m))
+            check_members(own[g], rows, high - 4, high)
+        assert found == []
+        assert counts[1] + counts[2] + sizes.sum() == taken
 
 
 def empty_members() -> Members:
@@ -231,7 +275,6 @@ def test_the_first_rows_have_been_there_always() -> None:
         np.array([0, 1]),
         np.zeros(0, np.int64),
         np.zeros(0, np.int64),
-        np.zeros(0, np.int64),
         counts,
     )
     assert kept == 2
@@ -249,10 +292,10 @@ def test_an_edge_is_counted_for_each_of_equal_rows() -> None:
     ]
     counts = np.zeros(4, np.int64)
     m, none = joined(empty_members(), rows, [*range(6)]), np.zeros(0, np.int64)
-    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, none, counts)
+    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, counts)
     assert m.parent.tolist() == [-1, 0, 0, 0, -1, -1]
     assert counts.tolist() == [1, 0, 0, 3], "only the first of equal rows is compared"
     m = joined(empty_members(), [(0, 1, (1, 1, 1)), *rows[1:]], [*range(6)])
-    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, none, counts := 0 * counts)
+    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, counts := 0 * counts)
     assert m.parent.tolist() == [-1, -1, -1, -1, 0, 0]
     assert counts.tolist() == [1, 0, 0, 2]

@@ -167,7 +167,7 @@ def test_the_topk_benchmark_runs_small() -> None:
 @pytest.mark.slow
 def test_the_benchmark_of_boards_runs_small() -> None:
     rows = lab.load("benchmarks", "run", "boards").run(0.001, lambda *_: None)
-    assert len(rows) == 4
+    assert len(rows) == 5
     assert all(row["board s"] > 0 and row["dearest alone s"] > 0 for row in rows)
 
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.arrays import Ints
+from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import PaneFeed, Runs
 from skyband.panes import Panes
@@ -118,6 +118,10 @@ class OneState(ABC):
     @abstractmethod
     def _check(self) -> None:
         """Assert every invariant; only tests call it."""
+
+    @abstractmethod
+    def forget(self, groups: Codes) -> None:
+        """Drop groups whose rows no query needs; their codes may be used again."""
 
     @abstractmethod
     def compact(self) -> None:

@@ -313,10 +313,11 @@ class Synopsis(Together, ABC, Generic[Q]):
         """
 
     def tallies(self) -> Mapping[str, Ints]:
-        """The counts in ``stats`` that ``summarise`` updates, each as a view of one number.
+        """The counts in ``stats`` that belong to no group, each as a view of one number.
 
         If each group has its own synopsis, ``summarise`` runs on one further synopsis, shared by
-        all groups, so these counts must be added from there.
+        all groups, so what it counts must be added from there. So must what was counted while the
+        groups were part of a state that several queries kept.
         """
         return {}
 

@@ -63,19 +63,24 @@ class Uniting(Synopsis[Q]):
 
     def alone(self) -> Self:
         """A synopsis of the same query, with its own part of the common state."""
-        assert self.one is not None
         own = type(self)(self.query)
         own.bind("", self.schema)
-        runs = self.one.rows_of(self.place)
-        if runs is not None and len(runs):
-            panes = own.combine(runs) if runs.repeats.any() else own.narrowed(runs)
+        panes = self.own_panes()
+        if panes is not None:
             own.fold(panes, NO_WINDOWS)
         return own
 
+    def own_panes(self) -> Runs | None:
+        """This query's part of the common state, in its own panes; None if there are no rows."""
+        assert self.one is not None
+        runs = self.one.rows_of(self.place)
+        if runs is None or not len(runs):
+            return None
+        return self.combine(runs) if runs.repeats.any() else self.narrowed(runs)
+
     def part(self) -> None:
         if self.one is not None:
-            own = self.alone().snapshot()
-            self.restore(own)
+            self.restore(self.snapshot())
 
     def restore(self, arrays: Saved) -> None:
         self.one = None

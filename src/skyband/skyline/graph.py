@@ -10,9 +10,11 @@ from skyband.kernels.core.borrow import frozen
 from skyband.kernels.skyline.stabsky import ALWAYS, Members, stab_fold, stab_follow, stab_read
 from skyband.skyline.points import skylines
 
-__all__ = ["DominanceGraph"]
+__all__ = ["OPERATIONS", "DominanceGraph"]
 
 _FIELDS = Members._fields
+OPERATIONS = ("comparisons", "redundant", "expired", "edges")
+"""What the kernels count."""
 
 
 class DominanceGraph(FlatState):
@@ -43,6 +45,14 @@ class DominanceGraph(FlatState):
     def __len__(self) -> int:
         return len(self.pane)
 
+    @staticmethod
+    def of(members: Members) -> DominanceGraph:
+        """A graph of these rows; nothing was counted for it."""
+        graph = DominanceGraph(members.points.shape[1])
+        for name, array in zip(_FIELDS, members, strict=True):
+            setattr(graph, name, array)
+        return graph
+
     @property
     def members(self) -> Members:
         return Members(self.points, self.segment, self.pane, self.since, self.parent, self.slot)
@@ -56,13 +66,8 @@ class DominanceGraph(FlatState):
         stamps: Ints,
         first: Ints,
         end: Ints,
-        expired: Ints | None = None,
     ) -> tuple[Ints, Ints]:
-        """Push the skylines of panes and read windows; returns slots per window, and offsets.
-
-        ``expired`` says for each window which panes no later one needs: those before its entry. By
-        default these are the panes before the window itself.
-        """
+        """Push the skylines of panes and read windows; returns slots per window, and offsets."""
         blank = np.zeros(len(slots), np.int64)
         members = Members(
             np.concatenate([self.points, points]),
@@ -73,21 +78,10 @@ class DominanceGraph(FlatState):
             np.concatenate([self.slot, slots]),
         )
         cuts, stamps = frozen(offsets), frozen(stamps)
-        size, found, ends = stab_fold(
-            members, len(self), cuts, stamps, first, end, first if expired is None else expired,
-            self.counts,
-        )  # fmt: skip
+        size, found, ends = stab_fold(members, len(self), cuts, stamps, first, end, self.counts)
         for name, array in zip(_FIELDS, members, strict=True):
             setattr(self, name, array[:size])
         return found, ends
-
-    def copy(self) -> DominanceGraph:
-        """Another graph with the same rows; ``fold`` replaces arrays and does not change them."""
-        other = DominanceGraph(self.points.shape[1])
-        for name in _FIELDS:
-            setattr(other, name, getattr(self, name))
-        other.counts = self.counts.copy()
-        return other
 
     def follow(
         self, rows: tuple[Ints, Ints, Ints], start: int, shift: int, first: int, counts: Ints
@@ -117,8 +111,7 @@ class DominanceGraph(FlatState):
 
     def stats(self) -> dict[str, int | float]:
         """Operation counts."""
-        names = ("comparisons", "redundant", "expired", "edges")
-        return dict(zip(names, self.counts.tolist(), strict=True))
+        return dict(zip(OPERATIONS, self.counts.tolist(), strict=True))
 
     def _check(self) -> None:
         size = len(self)

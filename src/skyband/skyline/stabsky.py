@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import PaneFeed, Runs
 from skyband.contract.uniting import Uniting
 from skyband.query.skyline import Skyline
-from skyband.skyline.graph import DominanceGraph
+from skyband.skyline.graph import OPERATIONS, DominanceGraph
 from skyband.skyline.one_graph import OneGraph
 from skyband.skyline.rows import row_store
 from skyband.skyline.single import SkylineSynopsis
@@ -52,6 +52,7 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
     """
 
     state_name = "dominance graph"
+    unites_groups = True
     one: OneGraph | None = None
     saved_parts = (("graph/", "graph"), ("rows/", "store"))
 
@@ -66,7 +67,7 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
     def one_state(self, readers: Sequence[Reader], feed: PaneFeed) -> OneGraph:
         graph, store = DominanceGraph(self.shown_prefer.dimensions), row_store(self.output())
         graph.counts = self.graph.counts.copy()
-        return OneGraph(readers, feed, graph, store, self.points_of, self.answer)
+        return OneGraph(readers, feed, graph, store, self.points_of)
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         if self.one is not None:
@@ -97,7 +98,7 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
     def alone(self) -> StabSky:
         own = super().alone()
         assert self.one is not None
-        own.graph.counts = self.one.graph.counts.copy()
+        own.graph.counts = self.one.counts.copy()
         return own
 
     def snapshot(self) -> State:
@@ -105,9 +106,12 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
 
     def stats(self) -> dict[str, int | float]:
         if self.one is not None:
-            return self.one.share(self.place) | self.one.graph.stats()
+            return self.one.share(self.place)
         size = {"retained": len(self.graph), "state_bytes": self.nbytes}
         return size | self.graph.stats()
+
+    def tallies(self) -> Mapping[str, Ints]:
+        return {name: self.graph.counts[i : i + 1] for i, name in enumerate(OPERATIONS)}
 
     def _check(self) -> None:
         if self.one is not None:

@@ -137,7 +137,6 @@ class OneBand(OneState):
         return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, shown)})
 
     def forget(self, groups: Codes) -> None:
-        """Drop groups whose rows no query needs; their codes may be used again."""
         gone = np.isin(np.arange(len(self.sizes)), groups)
         if not self.sizes[gone].any():
             return  # or another query has forgotten them before

@@ -42,16 +42,24 @@ class Members(NamedTuple):
     slot: Ints
 
 
+class Reads(NamedTuple):
+    """Windows to read, in order of their ends."""
+
+    first: Ints  # its first pane
+    end: Ints  # after its last pane
+    expired: Ints  # panes before this one are needed by no later window
+
+
 @kernel
 def stab_fold(
     m: Members, size: int, offsets: Ints, stamps: Ints, window_first: Ints, window_end: Ints,
-    expired: Ints, counts: Ints,
+    counts: Ints,
 ) -> tuple[int, Ints, Ints]:  # fmt: skip
     """Push panes and read windows; returns the number of members, slots read, their offsets.
 
     The first ``size`` rows of the arrays are members; behind them are the rows of the new panes,
     split by ``offsets``, with pane and slot filled in. Members are compacted to the front. When a
-    window is read, panes before its entry of ``expired`` are needed by no later window.
+    window is read, panes before it expire.
     """
     found = np.empty(64, np.int64)
     found_offsets = np.zeros(len(window_first) + 1, np.int64)
@@ -68,11 +76,61 @@ def stab_fold(
             at += 1
         if over:
             break
-        size = _expire(m, size, expired[w], dead, place, counts)
+        size = _expire(m, size, window_first[w], dead, place, counts)
         found = with_room(found, read, read + size)
         read = _read(m, size, window_first[w], found, read)
         found_offsets[w + 1] = read
     return size, found[:read].copy(), found_offsets
+
+
+@kernel
+def stab_fold_groups(
+    m: Members, starts: Ints, sizes: Ints, turns: Ints, offsets: Ints, stamps: Ints, reads: Reads,
+    expired: int, counts: Ints, lengths: Ints,
+) -> Ints:  # fmt: skip
+    """Push panes and read windows of any size, group by group; returns the slots read.
+
+    The rows of group g begin at ``starts[g]``: first its ``sizes[g]`` members, then its new panes,
+    which are those from ``turns[g]`` to ``turns[g + 1]`` and are split by ``offsets``. ``parent``
+    counts from the group's own first row. Writes how many members each group has left to ``sizes``
+    and how many slots were read of each window and group to ``lengths``; slots come group by group.
+    Panes before ``expired`` are dropped at the end.
+    """
+    found = np.empty(64, np.int64)
+    dead = np.zeros(len(m.pane), np.bool_)
+    place = np.empty(len(m.pane), np.int64)
+    read = 0
+    for g in range(len(sizes)):
+        low, high = starts[g], starts[g + 1]
+        if low == high:
+            continue
+        own = Members(
+            m.points[low:high], m.segment[low:high], m.pane[low:high], m.since[low:high],
+            m.parent[low:high], m.slot[low:high],
+        )  # fmt: skip
+        size = sizes[g]
+        at = turns[g]
+        base = size - offsets[at]
+        for w in range(len(reads.end) + 1):
+            over = w == len(reads.end)
+            while at < turns[g + 1] and (over or stamps[at] < reads.end[w]):
+                first, last = base + offsets[at], base + offsets[at + 1]
+                size = _push(own, size, first, last, dead, place, counts)
+                at += 1
+            size = _expire(own, size, expired if over else reads.expired[w], dead, place, counts)
+            if over:
+                break
+            found = with_room(found, read, read + size)
+            before = read
+            for i in range(size - 1, -1, -1):  # many windows are far shorter than the longest
+                if own.pane[i] < reads.first[w]:
+                    break
+                if own.since[i] < reads.first[w]:
+                    found[read] = own.slot[i]
+                    read += 1
+            lengths[w, g] = read - before
+        sizes[g] = size
+    return found[:read].copy()
 
 
 @kernel
