@@ -114,6 +114,11 @@ class OneGraph(OneState):
             each[old], each[new] = held, more[order]
         return laid, starts, sizes, turns
 
+    def settle(self) -> None:
+        done = self.counts.copy()
+        super().settle()
+        self.counts = done  # the states that these rows come from have counted them
+
     def partial(self, asked: Asked, own: Ints, room: Room) -> Runs:
         if room.ranks is None:
             room.ranks = ranks_by_value(self.store, room.slots)
