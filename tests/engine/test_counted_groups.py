@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_one_state import compare, failing, shown
+from test_one_state import compare, failing, shown, states
 
 import skyband as sb
 from skyband.engine import chunks
+from skyband.engine.board import BoardSession
 
 KINDS = ("TopK", "kept", "HeavyHitters", "weighted", "Skyline")
 WINDOWS = [sb.CountWindow(6, slide=2), sb.CountWindow(9, slide=3), sb.CountWindow(8, slide=5)]
@@ -112,6 +113,46 @@ def test_one_pass_over_the_rows_serves_all(kind: str, monkeypatch: pytest.Monkey
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize("kind", ["TopK", "kept"])
+def test_topk_keeps_one_state(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after a restore; but not after one of a snapshot in which each kept its own."""
+    named = made(kind, WINDOWS)
+    together = sb.Monitor(named)
+    alone = {name: sb.Monitor(query) for name, query in named.items()}
+    table = stream(3, 900)
+    compare(together, alone, table.slice(0, 300), 50)
+    assert states(together)[0] is states(together)[2] is not None
+    together = sb.Monitor.restore(sb.Monitor.restore(together.snapshot()).snapshot())
+    compare(together, alone, table.slice(300, 300), 50)
+    assert states(together)[0] is states(together)[2] is not None
+    together = sb.Monitor.restore(together.snapshot())
+    for name, monitor in alone.items():
+        assert shown([together.peek(name)]) == shown([monitor.peek()]), name
+    with monkeypatch.context() as patch:
+        patch.setattr(BoardSession, "kept_together", lambda _: [])
+        again = sb.Monitor.restore(together.snapshot())
+    compare(again, alone, table.slice(600), 50)
+    assert states(again) == [None] * 3
+
+
+def test_ten_queries_keep_little_more_than_the_largest_one() -> None:
+    draw, rows = np.random.default_rng(3), 40_000
+    columns = {"g": draw.integers(0, 20, rows), "x": draw.random(rows), "id": np.arange(rows)}
+    table = pa.table(columns)
+    common: Any = {"score": "x", "id": "id", "by": ("g",)}
+    named = {
+        f"q{n}": sb.TopK(k=2 * n, window=sb.CountWindow(100 * n, slide=100), **common)
+        for n in range(1, 11)
+    }
+    together, largest = sb.Monitor(named), sb.Monitor(named["q10"])
+    for low in range(0, rows, 2_000):
+        for monitor in (together, largest):
+            monitor.push(table.slice(low, 2_000))
+    board, alone = together.stats(), largest.stats()
+    assert board["retained"] <= 1.2 * alone["retained"]
+    assert board["retained"] == sum(board[name]["retained"] for name in named)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_push_that_fails_changes_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     named = made(kind, WINDOWS)
@@ -140,5 +181,8 @@ def test_queries_that_were_given_different_rows(kind: str) -> None:
     together.board.push_each({"q0": table.slice(100, 10)})
     alone["q0"].push(table.slice(100, 10))
     compare(together, alone, table.slice(110, 100), 10)
+    assert [getattr(s.synopsis, "one", None) for s in together.board.sessions.values()] == [
+        None
+    ] * 3
     together = sb.Monitor.restore(together.snapshot())
     compare(together, alone, table.slice(210), 10)

@@ -285,14 +285,21 @@ WINDOW = sb.TimeWindow(10)
 
 def test_count_windows_share() -> None:
     common: Any = {"k": 1, "score": "x"}
-    board = {
+    board: dict[str, sb.Query] = {
         "a": sb.TopK(window=sb.CountWindow(10), **common),
         "b": sb.TopK(window=sb.CountWindow(20, slide=5), **common),
         "g1": sb.TopK(window=sb.CountWindow(10), by=("g",), **common),
         "g2": sb.TopK(window=sb.CountWindow(20, slide=5), by=("g",), **common),
     }
-    assert who_shares.families(board) == [["a", "b"], ["g1", "g2"]]
-    assert sb.explain(board).count("shares one pass over the rows") == 4
+    board |= {
+        f"h{size}": sb.HeavyHitters(k=1, item="x", window=sb.CountWindow(size), by=("g",))
+        for size in (10, 20)
+    }
+    assert who_shares.families(board) == [["a", "b"], ["g1", "g2"], ["h10", "h20"]]
+    told = sb.explain(board)
+    assert told.count("shares one pass over the rows") == 6
+    assert told.count("keeps one skyband with g") == 2
+    assert told.count("as each query with groups over a count window does") == 2
 
 
 @pytest.mark.parametrize(

@@ -143,18 +143,35 @@ class OneState(ABC):
 
     def fold(self, place: int, panes: Runs, windows: Windows) -> Runs | None:
         """Take the panes that a query has sealed, and read its windows."""
-        reader = self.readers[place]
-        reader.reach(panes, windows)
-        self.pull(reader.upto)
+        self.reach(place, panes, windows)
+        self.pull()
         if not len(windows):
             return None
         if place not in self._ready:
             self._answer(self._expected | {place: windows})
         return self._ready.pop(place)
 
-    def pull(self, time: int) -> None:
-        """Take the panes that begin before ``time`` from the feed."""
-        fresh = self.feed.upto(time) if time != _NEVER else None
+    def begin(self, sealed: Sequence[Any]) -> None:
+        """Take from the feed what queries have sealed already; ``sealed`` are the ends of that."""
+        for reader, upto in zip(self.readers, sealed, strict=True):
+            reader.upto = upto
+        self.pull()
+        self.settle()
+
+    def reach(self, place: int, panes: Runs | None, windows: Windows) -> None:
+        """Note that a query has sealed these panes, and all up to the end of these windows."""
+        self.readers[place].reach(panes, windows)
+
+    @property
+    def reached(self) -> Any:
+        """The time up to which some query has sealed its panes; None if there is none."""
+        time = max(reader.upto for reader in self.readers)
+        return None if time == _NEVER else time
+
+    def pull(self) -> None:
+        """Take the panes that some query has sealed from the feed."""
+        reached = self.reached
+        fresh = self.feed.upto(reached) if reached is not None else None
         if fresh is None:
             return
         self.compact()
@@ -164,8 +181,8 @@ class OneState(ABC):
     def _answer(self, windows: dict[int, Windows]) -> None:
         """Read the windows of several queries, in order of their ends."""
         for place, due in windows.items():
-            self.readers[place].reach(None, due)
-        self.pull(max(reader.upto for reader in self.readers))
+            self.reach(place, None, due)
+        self.pull()
         asked = self._asked(windows)
         room = self.room(asked)
         if self.recent is not None:  # or it was restored after its last row had expired
@@ -190,10 +207,11 @@ class OneState(ABC):
     def settle(self) -> None:
         """Push the panes that every query has sealed, and drop those that none needs."""
         if self.recent is not None:
-            asked = Asked(*(np.zeros(0, np.int64) for _ in Asked._fields))
+            none = np.zeros(0, np.int64)
+            asked = self._asked({0: Windows(none, none, none, none, none.astype(np.int32))})
             self._read(asked, self.room(asked))
 
-    def _asked(self, windows: dict[int, Windows]) -> Asked:
+    def _asked(self, windows: dict[int, Windows]) -> Any:
         pieces = []
         for place, own in windows.items():
             reader = self.readers[place]
@@ -214,8 +232,11 @@ class OneState(ABC):
         cut = int(np.searchsorted(self.recent.stamp, asked.end[-1]))
         self.run(self.recent.slice(0, cut), asked, part, room, _NEVER, settle=False)
 
-    def peek(self, place: int, first: int, end: int) -> Runs:
-        """What a query would answer over its own panes ``[first, end)``, up to its last one."""
+    def peek(self, place: int, first: int, end: int, group: int | None = None) -> Runs:
+        """What a query would answer over its own panes ``[first, end)``, up to its last one.
+
+        ``group`` is the only group to read, for groups that count their own arrivals.
+        """
         reader, zero = self.readers[place], np.zeros(1, np.int64)
         start, stop = reader.panes.pane_start(first), reader.panes.pane_start(end)
         asked = Asked(zero + place, zero, zero + start, zero + stop, zero + reader.k)

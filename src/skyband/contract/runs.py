@@ -288,8 +288,11 @@ class Runs:
 class PaneFeed(Protocol):
     """Sealed panes of several queries, between the cuts of all of them."""
 
-    def upto(self, time: int) -> Runs | None:
-        """Hand over the panes that begin before ``time``, stamped with that; each only once."""
+    def upto(self, time: int | Ints) -> Runs | None:
+        """Hand over the panes that begin before ``time``, stamped with that; each only once.
+
+        An array has a time for each group; groups that it does not have are not handed over.
+        """
 
     @property
     def nbytes(self) -> int:

@@ -37,11 +37,12 @@ class Together:
         """Whether queries of the same lateness keep one state although their panes differ."""
         return False
 
-    def recut(self, others: Sequence[Any], feed: PaneFeed, sealed: Sequence[int]) -> bool:
+    def recut(self, others: Sequence[Any], feed: PaneFeed, sealed: Sequence[Any]) -> bool:
         """Like ``unite``, where panes may differ; False if columns do not allow it.
 
         Panes come from the feed, cut wherever a window of any query begins or ends. ``sealed`` are
-        the times up to which each query has sealed its panes.
+        the times up to which each query has sealed its panes; if groups count their own arrivals,
+        an array with one for each group.
         """
         return False
 

@@ -36,18 +36,14 @@ class Uniting(Synopsis[Q]):
     def recuts(cls, query: Any) -> bool:
         return (cls.unites_groups or not query.groups) and not query.window.panes.gaps
 
-    def recut(self, others: Sequence[Self], feed: PaneFeed, sealed: Sequence[int]) -> bool:
+    def recut(self, others: Sequence[Self], feed: PaneFeed, sealed: Sequence[Any]) -> bool:
         members = [self, *others]
-        readers = [
-            Reader(each.query.window.panes, getattr(each.query, "k", 0), upto)
-            for each, upto in zip(members, sealed, strict=True)
-        ]
+        readers = [Reader(each.query.window.panes, getattr(each.query, "k", 0)) for each in members]
         one = self.one_state(readers, feed)
         for place, each in enumerate(members):
             each.start()  # its own state is empty from now on
             each.one, each.place = one, place
-        one.pull(max(sealed))
-        one.settle()
+        one.begin(sealed)
         return True
 
     @abstractmethod

@@ -19,6 +19,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from skyband.arrays import Codes, Ints
 from skyband.contract.runs import Runs
 from skyband.engine.clocks import NEVER
 from skyband.engine.fold import Fold
@@ -26,7 +29,7 @@ from skyband.engine.moves import Move
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.taken import Taken
 
-__all__ = ["FedMove", "Feed", "disagree", "next_position", "sealed_time"]
+__all__ = ["FedMove", "Feed", "disagree", "next_position", "sealed_counts", "sealed_time"]
 
 
 class Feed:
@@ -42,9 +45,9 @@ class Feed:
         scalars = runs.scalars if self._totals else {}
         self._open.take(Runs(runs.stamp, runs.group, runs.parts, scalars).ordered())
 
-    def upto(self, time: int) -> Runs | None:
+    def upto(self, time: int | Ints) -> Runs | None:
         """Hand over the panes that begin before ``time``, each once; None if there are none."""
-        _, found, rest = self._open.split(lambda runs: runs.stamp < time)
+        _, found, rest = self._open.split(lambda runs: runs.stamp < _time_of(time, runs.group))
         if found is not None:
             self._open.keep(rest)
         return found
@@ -66,6 +69,14 @@ class Feed:
         self._open.rewind(mark)
 
 
+def _time_of(time: int | Ints, group: Codes) -> int | Ints:
+    """The time for each of these groups; beyond all times for those that have none."""
+    if isinstance(time, int):
+        return time
+    known = np.minimum(group, len(time))
+    return np.append(time, NEVER)[known]
+
+
 @dataclass(frozen=True, eq=False)
 class FedMove(Move):
     """A move that also gives rows to a feed."""
@@ -80,13 +91,18 @@ class FedMove(Move):
         self.feed.rewind(mark[-1])
 
 
+def sealed_counts(fold: Fold) -> Ints:
+    """The end of the last pane that a query over a count window has sealed, for each group."""
+    return np.asarray(fold.panes.pane_start(fold.panes.pane_of(fold.count.counts)))
+
+
 def sealed_time(fold: Fold | None) -> int:
-    """The end of the last pane that a query has sealed."""
+    """The end of the last pane that a query has sealed; if there are groups, over a time window."""
     if fold is None or not (fold.counting or fold.time.watermark is not None):
         return NEVER
-    panes = fold.panes
-    first = panes.pane_of(fold.count.counts[0]) if fold.counting else fold.time.sealed
-    return int(panes.pane_start(first))
+    if fold.counting:
+        return int(sealed_counts(fold)[0])
+    return int(fold.panes.pane_start(fold.time.sealed))
 
 
 def next_position(fold: Fold) -> int:

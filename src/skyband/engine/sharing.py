@@ -200,7 +200,7 @@ class Family:
         fold: Fold,
     ) -> Step | None:
         """Give rows to a feed, except those that are late for all its queries, and begin a move."""
-        sealed = sealed_time(fold)
+        sealed = NEVER if self.counting else sealed_time(fold)  # arrivals are never late
         for each in shared:
             self._feed_chunk(union, fold, sealed, each)
         return begin(fold)

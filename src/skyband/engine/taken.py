@@ -59,8 +59,8 @@ def place_rows(
     """Rows by pane and group, without late and unused rows; panes before ``sealed`` are late."""
     rows = taken.source, taken.batch
     if taken.counted is not None:
-        codes, arrivals = taken.counted
-        return place(*rows, arrivals, None, panes, groups, codes, sealed)
+        codes, numbers = taken.counted
+        return place(*rows, numbers, None, panes, groups, codes, sealed)
     if taken.arrival is not None and taken.batch.num_rows:
         arrivals = Arrivals(taken.arrival, taken.batch.num_rows)
         return place_in_order(*rows, arrivals, None, panes, groups, sealed)

@@ -13,20 +13,25 @@ made of what was collected.
 A row that makes queries differ meanwhile starts this anew. The shorter they were together, the
 longer they wait before they collect: each time twice as long, and the longest window more. So
 queries that differ all the time do next to nothing in vain.
+
+Over count windows with groups, queries differ only if they were given different batches. Then they
+have counted different arrivals, and part for good.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from skyband.contract.runs import Runs
 from skyband.engine.clocks import NEVER
-from skyband.engine.feeding import Feed, disagree, next_position, sealed_time
+from skyband.engine.feeding import Feed, disagree, next_position, sealed_counts, sealed_time
 from skyband.engine.fold import Fold
 from skyband.engine.open_panes import Combined
 from skyband.engine.session import ONLY, Session, make_synopsis
 from skyband.engine.taken import Taken
 from skyband.engine.who_shares import by_cuts, takes_feed
+from skyband.window import CountWindow
 
 __all__ = ["Union"]
 
@@ -44,6 +49,10 @@ class Union:
         self.queries = [session.query for session in self.sessions]
         self.fed = takes_feed(self.queries)
         """Whether the common state takes its panes from a feed."""
+        self.counted = bool(self.queries[0].groups) and isinstance(
+            self.queries[0].window, CountWindow
+        )
+        """Whether each group counts its own arrivals."""
         self.feed: Feed | None = None
         self.together = False
         self.since: int | None = None
@@ -82,23 +91,26 @@ class Union:
             if saved is not None:
                 feed.take(saved)
             elif any(session.rows["rows_in"] for session in self.sessions):
-                return True  # it is not known what they have in common
+                return not self.counted  # it is not known what they have in common
         return self._unite()
 
     def _unite(self) -> bool:
         first, *others = [session.synopsis for session in self.sessions]
-        sealed = [sealed_time(fold) for fold in self._folds]
+        sealed_of: Any = sealed_counts if self.counted else sealed_time
         if self.feed is None:
             first.unite(others)
-        elif not first.recut(others, self.feed, sealed):
+        elif not first.recut(others, self.feed, [sealed_of(fold) for fold in self._folds]):
             return False
-        self.together, self.since, self._came = True, None, max(sealed)
+        self.together, self.since = True, None
+        self._came = NEVER if self.counted else max(map(sealed_time, self._folds))
         for same in by_cuts(dict(zip(self.names, self.queries, strict=True)), self.names):
             self._combined |= dict.fromkeys(same, Combined())
         return True
 
     def judge(self, taken: Sequence[Taken]) -> bool:
         """Part or come together before rows are taken; False if columns do not allow one state."""
+        if self.counted:
+            return self.together
         folds = self._folds
         sealed = [sealed_time(fold) for fold in folds]
         if not self.together and self.since is None:

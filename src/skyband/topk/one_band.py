@@ -164,6 +164,13 @@ class OneBand(OneState):
         return held + self.feed.nbytes + (0 if self.recent is None else self.recent.nbytes)
 
     def _check(self) -> None:
+        self._check_bands()
+        if self.recent is not None and len(self.recent):
+            assert not self.recent.ordered().repeats.any()
+            assert (np.diff(self.recent.stamp) >= 0).all()
+            assert self.recent.stamp[0] > self.band.pane.max(initial=np.iinfo(np.int64).min)
+
+    def _check_bands(self) -> None:
         starts = offsets_of(self.sizes)
         assert starts[-1] == len(self.band.key)
         for low, high in pairwise(starts.tolist()):
@@ -174,13 +181,9 @@ class OneBand(OneState):
             better = [int((pane[:i] >= pane[i]).sum()) for i in range(len(key))]
             assert counted.tolist() == better
             assert (counted < self.k).all()
-        slot, pane = self.band.slot, self.band.pane
-        slots = [slot] if self.recent is None else [slot, self.recent.parts["rows"]["slot"]]
+        slots = [self.band.slot]
+        slots += [] if self.recent is None else [self.recent.parts["rows"]["slot"]]
         self.payload._check(np.concatenate(slots))
-        if self.recent is not None and len(self.recent):
-            assert not self.recent.ordered().repeats.any()
-            assert (np.diff(self.recent.stamp) >= 0).all()
-            assert self.recent.stamp[0] > pane.max(initial=np.iinfo(np.int64).min)
 
 
 def _turns(runs: Runs, many: int) -> Turns:

@@ -18,6 +18,7 @@ from skyband.kernels.topk.one_pane import sorted_panes
 from skyband.query.base import Query
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
+from skyband.topk.counted_band import CountedBand
 from skyband.topk.lasting import Lasting
 from skyband.topk.one_band import OneBand
 from skyband.topk.payload import Payload, Value, payload_for
@@ -50,6 +51,7 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
     shares_summaries = True
     state_name = "skyband"
     unites_groups = True
+    unites_counts = True
     one: OneBand | None = None
     saved_parts = (("payload/", "payload"),)
 
@@ -74,7 +76,8 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
         return payload_for(types, self.query.keep)
 
     def one_state(self, readers: Sequence[Reader], feed: PaneFeed) -> OneBand:
-        return OneBand(readers, feed, self._new_payload())
+        kind = CountedBand if self.counting and self.query.groups else OneBand
+        return kind(readers, feed, self._new_payload())
 
     def serve(self, queries: Sequence[Query], regular: bool) -> None:
         topks = [query for query in queries if isinstance(query, TopK)]
@@ -173,7 +176,7 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         if self.one is not None:
-            return self.one.peek(self.place, first, end)
+            return self.one.peek(self.place, first, end, group)
         self._enter()
         known = len(self.band.groups)
         order = np.arange(known) if group is None else np.array([group])

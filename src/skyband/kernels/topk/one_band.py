@@ -110,6 +110,62 @@ def fold_bands(
             sizes[g] = _fold(own, sizes[g], runs, mine, k, reads, g, out, expired)
 
 
+def _work_each(*args: Any) -> int:
+    return _work(*args[:7])
+
+
+@kernel_of(work=_work_each)
+def fold_each(
+    band: Band, starts: Ints, sizes: Ints, runs: Runs, turns: Turns, k: int, reads: Reads,
+    ends: Ints, out: Ints, expired: Ints,
+) -> None:  # fmt: skip
+    """As ``fold_bands``, where each group has its own windows, and panes that expire.
+
+    Those of group g are ``reads.first[ends[g]:ends[g + 1]]`` and so on.
+    """
+    for g in range(len(sizes)):
+        low, high = starts[g], starts[g + 1]
+        if low < high:
+            own = Band(
+                band.key[low:high], band.tie[low:high], band.slot[low:high], band.pane[low:high],
+                band.better[low:high],
+            )  # fmt: skip
+            a, b = ends[g], ends[g + 1]
+            asked = Reads(
+                reads.first[a:b], reads.end[a:b], reads.expired[a:b], reads.most[a:b],
+                reads.at[a:b],
+            )  # fmt: skip
+            mine = turns.run[turns.ends[g] : turns.ends[g + 1]]
+            sizes[g] = _fold(own, sizes[g], runs, mine, k, asked, 0, out, expired[g])
+
+
+def _counting_each(*args: Any) -> int:
+    pane, _starts, turns, _run_pane, _offsets, _ends, first, *_ = args
+    return int(len(pane) + len(turns.run) + len(first))
+
+
+@kernel_of(work=_counting_each)
+def count_each(
+    pane: Ints, starts: Ints, turns: Turns, run_pane: Ints, offsets: Ints, ends: Ints, first: Ints,
+    end: Ints, most: Ints, out: Ints,
+) -> None:  # fmt: skip
+    """As ``count_rows``, where each group has its own windows: those from ``ends[g]`` on."""
+    for g in range(len(ends) - 1):
+        if ends[g] == ends[g + 1]:
+            continue
+        own = turns.run[turns.ends[g] : turns.ends[g + 1]]
+        rows = np.zeros(len(own) + 1, np.int64)
+        panes = np.empty(len(own), np.int64)
+        for i in range(len(own)):
+            panes[i] = run_pane[own[i]]
+            rows[i + 1] = rows[i] + offsets[own[i] + 1] - offsets[own[i]]
+        held = np.sort(pane[starts[g] : starts[g + 1]])
+        for w in range(ends[g], ends[g + 1]):
+            low, high = np.searchsorted(panes, first[w]), np.searchsorted(panes, end[w])
+            found = len(held) - np.searchsorted(held, first[w]) + rows[high] - rows[low]
+            out[w] = min(found, most[w])
+
+
 @piece
 def _fold(
     band: Band, size: int, runs: Runs, mine: Ints, k: int, reads: Reads, group: int, out: Ints,
