@@ -50,6 +50,10 @@ class WindowCounts(ABC):
     def totals(self, first: int, end: int, group: int) -> Part:
         """The counts of all items of a group over the live panes ``[first, end)``, in any order."""
 
+    def alone(self) -> WindowCounts:
+        """This state; or, for what is read from a common one, a state that shares nothing."""
+        return self
+
     @abstractmethod
     def state(self) -> State:
         """Flat arrays for a snapshot."""
@@ -117,9 +121,9 @@ class CodedCounts(WindowCounts):
             self._ranks, self._order = ranks, np.append(order, np.arange(len(ranks), groups))
         return self._order if len(self._order) == groups else self._order[self._order < groups]
 
-    def _answers(self, number: Ints, group: Array, part: Part) -> Runs:
-        """Answers from the best items and their counts."""
-        return Runs(number, group, {"items": self.item_type.ranked(part, self.k)})
+    def _answers(self, number: Ints, group: Array, part: Part, k: int | None = None) -> Runs:
+        """Answers from the best items and their counts, as many as ``k`` says."""
+        return Runs(number, group, {"items": self.item_type.ranked(part, k or self.k)})
 
     def state(self) -> State:
         known = self.index.bound

@@ -1,0 +1,313 @@
+"""One set of pane counts for several queries of a board with groups: a state of ``exact``.
+
+The lists of sealed panes and the items are kept once, for as long as any query needs them. Panes
+come from a feed, cut wherever a window of any query begins or ends, and are numbered by the time at
+which they begin. What a query keeps for itself is only up to which of them it has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from skyband.arrays import Ints, Saved, State, pooled
+from skyband.contract.one_state import Reader
+from skyband.contract.rows import Windows
+from skyband.contract.runs import PaneFeed, Part, Runs, offsets_of
+from skyband.data.keys import hash_columns
+from skyband.frequency.group_lists import GroupLists
+from skyband.frequency.grouped import GroupedCounts
+from skyband.frequency.items import ItemColumns
+from skyband.frequency.window_counts import WindowCounts
+from skyband.kernels.core.arrange import counting_order
+from skyband.kernels.frequency import shared_groups as kernel
+from skyband.panes import Panes
+
+__all__ = ["GroupView", "share_groups"]
+
+NEVER = int(np.iinfo(np.int64).min)
+_NONE = np.zeros(0, np.int64)
+_NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
+_MOST_ROOM = 1 << 24
+"""Windows are counted together as long as their answers have no more items than this."""
+
+Combine = Callable[[Runs], Runs]
+
+
+def share_groups(
+    counts: Sequence[GroupedCounts],
+    panes: Sequence[Panes],
+    feed: PaneFeed,
+    sealed: Sequence[int],
+    combine: Combine,
+) -> list[GroupView]:
+    """Views of one set of lists, one for each of these states, which come from the feed again."""
+    lists = SharedGroups(counts[0].item_type, feed)
+    first = counts[0]
+    lists.inserts, lists.removals, lists.updates = first.inserts, first.removals, first.updates
+    each = zip(counts, panes, sealed, strict=True)
+    views = [GroupView(lists, state, own, upto, combine) for state, own, upto in each]
+    lists.pull(max(sealed))
+    return views
+
+
+class SharedGroups(GroupLists):
+    """The lists of the panes that any query needs.
+
+    Cost: O(1) per entry when its pane arrives and when it expires, however many queries there are.
+    Windows that end together are counted from the lists of the longest of them, in one pass for all
+    queries. State: 12 bytes per entry of a live list, and each item once.
+    """
+
+    def __init__(self, item_type: ItemColumns, feed: PaneFeed) -> None:
+        super().__init__(item_type, 0)
+        self.feed = feed
+        self.views: list[GroupView] = []
+        self._round: object = None
+        self._expected: dict[GroupView, Windows] = {}
+        self._ready: dict[GroupView, Runs] = {}
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self.feed.nbytes
+
+    # Panes ------------------------------------------------------------------------------------
+
+    def pull(self, time: int) -> None:
+        """Take the panes that begin before ``time``."""
+        panes = None if time == NEVER else self.feed.upto(time)
+        if panes is not None and len(panes):
+            start = len(self.entries)
+            self._append(panes)
+            np.add.at(self.item_refs, self.entries["code"][start:], 1)
+
+    def expire(self) -> None:
+        """Drop the panes that no query needs any more."""
+        gone = int(np.searchsorted(self.pane, min(view.needed for view in self.views)))
+        if gone:
+            entries = int(self.offsets[self.cuts[gone]])
+            np.subtract.at(self.item_refs, self.entries["code"][:entries], 1)
+            self._drop(gone)
+
+    def panes(self, first: int | None = None, end: int | None = None) -> Runs:
+        """The lists of panes from ``first`` to ``end``, as they came from the feed."""
+        bounds = [NEVER if first is None else first, -1 - NEVER if end is None else end]
+        low, high = np.searchsorted(self.pane, bounds).tolist()
+        runs, last = self.cuts[[low, high]].tolist()
+        begin, stop = self.offsets[[runs, last]].tolist()
+        columns: dict[str, Any] = dict(self.store.gather(self.entries["code"][begin:stop]))
+        if not self.item_type.raw:
+            columns = {"hash": hash_columns(list(columns.values()))} | columns
+        columns["count"] = self.entries["value"][begin:stop].copy()
+        part = Part(self.offsets[runs : last + 1] - begin, columns)
+        stamp = np.repeat(self.pane[low:high], np.diff(self.cuts[low : high + 1]))
+        return Runs(stamp, self.runs["owner"][runs:last].copy(), {"items": part})
+
+    # Windows ----------------------------------------------------------------------------------
+
+    def expect(self, round_: object, view: GroupView, windows: Windows) -> None:
+        """A query will ask for these windows in this round; they are read together with others."""
+        if round_ is not self._round:
+            self._round, self._expected, self._ready = round_, {}, {}
+        if len(windows):
+            self._expected[view] = windows
+
+    def read(self, view: GroupView, windows: Windows) -> Runs:
+        """The answers of a query's windows, which are counted now or were counted with others."""
+        if view not in self._ready:
+            due = self._expected | {view: windows}
+            self._expected = {}
+            for each, own in due.items():
+                each.reader.reach(None, own)
+            self.pull(max(each.reader.upto for each in due))
+            self._ready |= self._count(due)
+        return self._ready.pop(view)
+
+    def _count(self, due: dict[GroupView, Windows]) -> dict[GroupView, Runs]:
+        """Count windows of several queries."""
+        place, number, first, end = _flat(due)
+        order = np.lexsort((-first, end))
+        place, number, first, end = (each[order] for each in (place, number, first, end))
+        views = list(due)
+        k = np.array([view.k for view in views])[place]
+        room = np.minimum(k * self.groups, self._entries_of(first, end))
+        if not self.item_type.decided:
+            room = self._entries_of(first, end)
+        sequence = self._sequence(self.groups, next(iter(due.values())).ranks)
+        found: dict[GroupView, list[Runs]] = {view: [] for view in views}
+        lists = self._by_group()
+        for low, high in _pieces(end, room + self.groups):
+            part = slice(low, high)
+            best, at = self._counted(lists, first[part], end[part], k[part], room[part])
+            for i in np.unique(place[part]):
+                own = np.flatnonzero(place[part] == i)
+                runs = self._answered(best, at, own, number[part], sequence, views[i].k)
+                found[views[i]].append(runs)
+        return {view: Runs.concat(pieces) for view, pieces in found.items()}
+
+    def _entries_of(self, first: Ints, end: Ints) -> Ints:
+        """How many entries the panes from ``first`` to ``end`` have."""
+        edges = (self.cuts[np.searchsorted(self.pane, edge)] for edge in (end, first))
+        high, low = (self.offsets[edge] for edge in edges)
+        return high - low
+
+    def _by_group(self) -> kernel.Lists:
+        order, starts = counting_order(self.runs["owner"].astype(np.int64), self.groups)
+        pane = np.repeat(self.pane, np.diff(self.cuts))[order]
+        low, high = self.offsets[order], self.offsets[order + 1]
+        return kernel.Lists(starts, pane, low, high, self.entries["code"], self.entries["value"])
+
+    def _counted(
+        self, lists: kernel.Lists, first: Ints, end: Ints, k: Ints, room: Ints
+    ) -> tuple[kernel.Found, Ints]:
+        """The best items of windows, and where those of each begin."""
+        at, many, known = offsets_of(room), len(end), self.index.bound
+        moments = np.append(np.flatnonzero(np.diff(end, prepend=NEVER)), many)
+        found = kernel.Found(
+            pooled(int(at[-1]), np.int32),
+            pooled(int(at[-1]), np.int64),
+            np.zeros((many, self.groups), np.int32),
+            np.zeros(many, np.int64),
+        )
+        keys = self.order_key[:known]
+        kernel.count_groups(
+            lists,
+            kernel.Asked(moments, first, end, k, at[:-1]),
+            kernel.Order(keys, int(keys.min(initial=0)), self.item_type.decided),
+            _room(known),
+            found,
+        )
+        return found, at
+
+    def _answered(
+        self, found: kernel.Found, at: Ints, own: Ints, number: Ints, sequence: Ints, k: int
+    ) -> Runs:
+        """The answers of some windows of one query."""
+        lengths = found.lengths[own]
+        rows, answers = int(lengths.sum()), int(np.count_nonzero(lengths))
+        code, total = pooled(rows, np.int32), pooled(rows, np.int64)
+        group, ends = np.empty(answers, np.int32), np.empty(answers, np.int64)
+        many = np.empty(len(own), np.int64)
+        kernel.in_sequence(found, at, own, sequence, code, total, group, ends, many)
+        best = self._best(ends, code, total)
+        return self._answers(np.repeat(number[own], many), group, best, k)
+
+    def pairs(self, first: int, end: int) -> int:
+        """How many different items all groups have in the panes from ``first`` to ``end``."""
+        edges, one = (np.array([edge]) for edge in (first, end)), np.ones(1, np.int64)
+        low, high = edges
+        room = np.minimum(self.groups, self._entries_of(low, high))
+        if not self.item_type.decided:
+            room = self._entries_of(low, high)
+        return int(self._counted(self._by_group(), low, high, one, room)[0].pairs[0])
+
+
+class GroupView(WindowCounts):
+    """What one query reads from shared lists: the best k items of each group in its own windows."""
+
+    def __init__(
+        self, lists: SharedGroups, counts: GroupedCounts, panes: Panes, upto: int, combine: Combine
+    ) -> None:
+        super().__init__(counts.item_type, counts.k)
+        self.lists, self.combine = lists, combine
+        self.reader = Reader(panes, counts.k, upto)
+        self.needed = int(panes.pane_start(counts.pane[0])) if len(counts.pane) else upto
+        """Panes that begin before this are in no window that the query may still read."""
+        lists.views.append(self)
+
+    def __len__(self) -> int:
+        return 0 if self.reader.upto == NEVER else self.lists.pairs(self.needed, self.reader.upto)
+
+    @property
+    def nbytes(self) -> int:
+        return self.lists.nbytes // len(self.lists.views)
+
+    def expect(self, round_: object, windows: Windows) -> None:
+        """These windows will be asked for in this round."""
+        self.lists.expect(round_, self, windows)
+
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        self.reader.reach(panes, windows)
+        self.lists.pull(self.reader.upto)
+        if not len(windows):
+            return None
+        answers = self.lists.read(self, windows)
+        self.needed = int(self.reader.panes.pane_start(windows.first[-1]))
+        self.lists.expire()
+        return answers
+
+    def partial(self, first: int, end: int, group: int | None) -> Runs:
+        return self.lists.partial(*self._times(first, end), group, self.k)
+
+    def totals(self, first: int, end: int, group: int) -> Part:
+        return self.lists.totals(*self._times(first, end), group)
+
+    def _times(self, first: int, end: int) -> tuple[int, int]:
+        panes = self.reader.panes
+        return int(panes.pane_start(first)), int(panes.pane_start(end))
+
+    # State ------------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, int | float]:
+        lists = self.lists
+        self.inserts, self.removals, self.updates = lists.inserts, lists.removals, lists.updates
+        return super().stats()
+
+    def alone(self) -> GroupedCounts:
+        counts = GroupedCounts(self.item_type, self.k)
+        if self.reader.upto != NEVER:
+            runs = self.lists.panes(self.needed, self.reader.upto)
+            runs = runs.stamped(np.asarray(self.reader.panes.pane_of(runs.stamp))).ordered()
+            counts.fold(self.combine(runs) if runs.repeats.any() else runs, _NO_WINDOWS)
+        lists = self.lists
+        counts.inserts, counts.removals, counts.updates = (
+            lists.inserts, lists.removals, lists.updates,
+        )  # fmt: skip
+        return counts
+
+    def state(self) -> State:
+        """That of a ``GroupedCounts`` with the panes that this query needs."""
+        return self.alone().state()
+
+    def restore(self, arrays: Saved) -> None:
+        raise NotImplementedError  # a query parts before it is restored
+
+    def _check(self) -> None:
+        self.lists._check()
+
+
+def _flat(due: dict[GroupView, Windows]) -> tuple[Ints, Ints, Ints, Ints]:
+    """Which query each window is of, its number, and its edges as times."""
+    pieces = []
+    for place, (view, own) in enumerate(due.items()):
+        panes = view.reader.panes
+        edges = panes.pane_start(own.first), panes.pane_start(own.end)
+        pieces.append((np.full(len(own), place), own.number, *edges))
+    place, number, first, end = (np.concatenate(each) for each in zip(*pieces, strict=True))
+    return place, number, first, end
+
+
+def _pieces(end: Ints, room: Ints) -> list[tuple[int, int]]:
+    """Windows cut into pieces of limited room; those that end together stay together."""
+    starts = np.append(np.flatnonzero(np.diff(end, prepend=NEVER)), len(end)).tolist()
+    used, found, low = offsets_of(room), [], 0
+    for at, after in zip(starts[1:], [*starts[2:], len(end)], strict=True):
+        if at == len(end) or used[after] - used[low] > _MOST_ROOM:
+            found.append((low, at))
+            low = at
+    return found
+
+
+def _room(items: int) -> kernel.Room:
+    return kernel.Room(
+        np.full(items, -1, np.int32),
+        np.empty(items, np.int32),
+        np.empty((items, 1), np.int64),
+        np.empty(items, np.int64),
+        np.empty(max(items, 32), np.int64),
+    )
