@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Ints, Saved, State, pooled
+from skyband.arrays import Ints, Saved, State, copied, pooled
 from skyband.contract.one_state import Reader
 from skyband.contract.rows import Windows
 from skyband.contract.runs import PaneFeed, Part, Runs, offsets_of
@@ -32,6 +32,9 @@ _NONE = np.zeros(0, np.int64)
 _NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 _MOST_ROOM = 1 << 24
 """Windows are counted together as long as their answers have no more items than this."""
+_LONG_RUN = 32
+"""Lists that have fewer entries than this on average are copied, so that a group's lie together."""
+_PACKED = (1 << 31) - 1
 
 Combine = Callable[[Runs], Runs]
 
@@ -64,6 +67,8 @@ class SharedGroups(GroupLists):
     def __init__(self, item_type: ItemColumns, feed: PaneFeed) -> None:
         super().__init__(item_type, 0)
         self.feed = feed
+        self.total = 0
+        """The sum of all counts in the lists."""
         self.views: list[GroupView] = []
         self._round: object = None
         self._expected: dict[GroupView, Windows] = {}
@@ -82,9 +87,14 @@ class SharedGroups(GroupLists):
         """Take the panes that begin before ``time``."""
         panes = None if time == NEVER else self.feed.upto(time)
         if panes is not None and len(panes):
-            start = len(self.entries)
-            self._append(panes)
-            np.add.at(self.item_refs, self.entries["code"][start:], 1)
+            self.fold(panes, _NO_WINDOWS)
+
+    def fold(self, panes: Runs, windows: Windows) -> None:
+        """Take panes; windows are read by ``read``."""
+        start = len(self.entries)
+        self._append(panes)
+        np.add.at(self.item_refs, self.entries["code"][start:], 1)
+        self.total += int(self.entries["value"][start:].sum())
 
     def expire(self) -> None:
         """Drop the panes that no query needs any more."""
@@ -92,6 +102,7 @@ class SharedGroups(GroupLists):
         if gone:
             entries = int(self.offsets[self.cuts[gone]])
             np.subtract.at(self.item_refs, self.entries["code"][:entries], 1)
+            self.total -= int(self.entries["value"][:entries].sum())
             self._drop(gone)
 
     def panes(self, first: int | None = None, end: int | None = None) -> Runs:
@@ -130,81 +141,88 @@ class SharedGroups(GroupLists):
 
     def _count(self, due: dict[GroupView, Windows]) -> dict[GroupView, Runs]:
         """Count windows of several queries."""
-        place, number, first, end = _flat(due)
-        order = np.lexsort((-first, end))
-        place, number, first, end = (each[order] for each in (place, number, first, end))
         views = list(due)
-        k = np.array([view.k for view in views])[place]
-        room = np.minimum(k * self.groups, self._entries_of(first, end))
-        if not self.item_type.decided:
-            room = self._entries_of(first, end)
-        sequence = self._sequence(self.groups, next(iter(due.values())).ranks)
+        asked, number = _asked(due)
+        room = self._room_of(asked)
+        lists = self._by_group(next(iter(due.values())).ranks)
         found: dict[GroupView, list[Runs]] = {view: [] for view in views}
-        lists = self._by_group()
-        for low, high in _pieces(end, room + self.groups):
+        for low, high in _pieces(asked.end, room):
             part = slice(low, high)
-            best, at = self._counted(lists, first[part], end[part], k[part], room[part])
-            for i in np.unique(place[part]):
-                own = np.flatnonzero(place[part] == i)
-                runs = self._answered(best, at, own, number[part], sequence, views[i].k)
-                found[views[i]].append(runs)
+            some = kernel.Asked(*asked[:1], *(each[part] for each in asked[1:]))
+            for place, runs in self._answered(lists, some, number[part], room[part]).items():
+                found[views[place]].append(runs)
         return {view: Runs.concat(pieces) for view, pieces in found.items()}
 
-    def _entries_of(self, first: Ints, end: Ints) -> Ints:
-        """How many entries the panes from ``first`` to ``end`` have."""
-        edges = (self.cuts[np.searchsorted(self.pane, edge)] for edge in (end, first))
+    def _room_of(self, asked: kernel.Asked) -> Ints:
+        """How many items the answers of windows have at most."""
+        edges = (self.cuts[np.searchsorted(self.pane, each)] for each in (asked.end, asked.first))
         high, low = (self.offsets[edge] for edge in edges)
-        return high - low
+        entries: Ints = high - low
+        decided = self.item_type.decided
+        return np.minimum(entries, asked.k * self.groups) if decided else entries
 
-    def _by_group(self) -> kernel.Lists:
-        order, starts = counting_order(self.runs["owner"].astype(np.int64), self.groups)
+    def _by_group(self, ranks: Ints) -> kernel.Lists:
+        """The runs in the order in which answers show their groups, then in that of panes."""
+        sequence = self._sequence(self.groups, ranks)
+        position = np.empty(self.groups, np.int64)
+        position[sequence] = np.arange(self.groups)
+        order, starts = counting_order(position[self.runs["owner"]], self.groups)
         pane = np.repeat(self.pane, np.diff(self.cuts))[order]
         low, high = self.offsets[order], self.offsets[order + 1]
-        return kernel.Lists(starts, pane, low, high, self.entries["code"], self.entries["value"])
+        code, value = self.entries["code"], self.entries["value"]
+        if len(code) < _LONG_RUN * len(order):
+            code, value = kernel.gather_runs(low, high, code, value)
+            ends = np.cumsum(high - low)
+            low, high = ends - (high - low), ends
+        return kernel.Lists(sequence, starts, pane, low, high, code, value)
+
+    def _comparison(self) -> kernel.Order:
+        keys, decided = self.order_key[: self.index.bound], self.item_type.decided
+        least, most = int(keys.min(initial=0)), int(keys.max(initial=0))
+        packs = decided and most - least < _PACKED and self.total < _PACKED
+        return kernel.Order(keys, least, packs, decided)
 
     def _counted(
-        self, lists: kernel.Lists, first: Ints, end: Ints, k: Ints, room: Ints
-    ) -> tuple[kernel.Found, Ints]:
-        """The best items of windows, and where those of each begin."""
-        at, many, known = offsets_of(room), len(end), self.index.bound
-        moments = np.append(np.flatnonzero(np.diff(end, prepend=NEVER)), many)
+        self, lists: kernel.Lists, asked: kernel.Asked, room: Ints
+    ) -> tuple[kernel.Found, Ints, Ints]:
+        """The best items of windows, and where items and groups of each query begin."""
+        many = int(asked.reader.max()) + 1
+        items, groups = np.zeros(many, np.int64), np.zeros(many, np.int64)
+        np.add.at(items, asked.reader, room)
+        np.add.at(groups, asked.reader, np.minimum(room, self.groups))
+        at, answers = offsets_of(items), offsets_of(groups)
+        moments = np.append(np.flatnonzero(np.diff(asked.end, prepend=NEVER)), len(asked.end))
         found = kernel.Found(
-            pooled(int(at[-1]), np.int32),
-            pooled(int(at[-1]), np.int64),
-            np.zeros((many, self.groups), np.int32),
-            np.zeros(many, np.int64),
-        )
-        keys = self.order_key[:known]
-        kernel.count_groups(
-            lists,
-            kernel.Asked(moments, first, end, k, at[:-1]),
-            kernel.Order(keys, int(keys.min(initial=0)), self.item_type.decided),
-            _room(known),
-            found,
-        )
-        return found, at
+            pooled(int(at[-1]), np.int32), pooled(int(at[-1]), np.int64), at[:-1].copy(),
+            pooled(int(answers[-1]), np.int32), pooled(int(answers[-1]), np.int64),
+            answers[:-1].copy(), *np.zeros((2, len(asked.end)), np.int64),
+        )  # fmt: skip
+        space = _space(self.index.bound, int(asked.k.max()))
+        kernel.count_groups(lists, asked._replace(moments=moments), self._comparison(), space, found)
+        return found, at, answers
 
     def _answered(
-        self, found: kernel.Found, at: Ints, own: Ints, number: Ints, sequence: Ints, k: int
-    ) -> Runs:
-        """The answers of some windows of one query."""
-        lengths = found.lengths[own]
-        rows, answers = int(lengths.sum()), int(np.count_nonzero(lengths))
-        code, total = pooled(rows, np.int32), pooled(rows, np.int64)
-        group, ends = np.empty(answers, np.int32), np.empty(answers, np.int64)
-        many = np.empty(len(own), np.int64)
-        kernel.in_sequence(found, at, own, sequence, code, total, group, ends, many)
-        best = self._best(ends, code, total)
-        return self._answers(np.repeat(number[own], many), group, best, k)
+        self, lists: kernel.Lists, asked: kernel.Asked, number: Ints, room: Ints
+    ) -> dict[int, Runs]:
+        """The answers of windows, by query."""
+        found, starts, answers = self._counted(lists, asked, room)
+        runs = {}
+        for place in np.unique(asked.reader).tolist():
+            own = np.flatnonzero(asked.reader == place)
+            items = slice(int(starts[place]), int(found.at[place]))
+            groups = slice(int(answers[place]), int(found.answers[place]))
+            ends = found.ends[groups] - starts[place]
+            best = self._best(ends, found.code[items], copied(found.sums[items]))
+            numbers, k = np.repeat(number[own], found.many[own]), int(asked.k[own[0]])
+            runs[place] = self._answers(numbers, copied(found.group[groups]), best, k)
+        return runs
 
     def pairs(self, first: int, end: int) -> int:
         """How many different items all groups have in the panes from ``first`` to ``end``."""
-        edges, one = (np.array([edge]) for edge in (first, end)), np.ones(1, np.int64)
-        low, high = edges
-        room = np.minimum(self.groups, self._entries_of(low, high))
-        if not self.item_type.decided:
-            room = self._entries_of(low, high)
-        return int(self._counted(self._by_group(), low, high, one, room)[0].pairs[0])
+        zero = np.zeros(1, np.int64)
+        asked = kernel.Asked(zero, zero, zero + first, zero + end, zero + 1)
+        found, _, _ = self._counted(self._by_group(_NONE), asked, self._room_of(asked))
+        return int(found.pairs[0])
 
 
 class GroupView(WindowCounts):
@@ -281,15 +299,17 @@ class GroupView(WindowCounts):
         self.lists._check()
 
 
-def _flat(due: dict[GroupView, Windows]) -> tuple[Ints, Ints, Ints, Ints]:
-    """Which query each window is of, its number, and its edges as times."""
+def _asked(due: dict[GroupView, Windows]) -> tuple[kernel.Asked, Ints]:
+    """Windows of several queries, and their numbers; edges are times."""
     pieces = []
     for place, (view, own) in enumerate(due.items()):
         panes = view.reader.panes
         edges = panes.pane_start(own.first), panes.pane_start(own.end)
-        pieces.append((np.full(len(own), place), own.number, *edges))
-    place, number, first, end = (np.concatenate(each) for each in zip(*pieces, strict=True))
-    return place, number, first, end
+        pieces.append((np.full(len(own), place), *edges, np.full(len(own), view.k), own.number))
+    reader, first, end, k, number = map(np.concatenate, zip(*pieces, strict=True))
+    order = np.lexsort((-first, end))
+    columns = (each[order] for each in (reader, first, end, k))
+    return kernel.Asked(_NONE, *columns), number[order]
 
 
 def _pieces(end: Ints, room: Ints) -> list[tuple[int, int]]:
@@ -303,11 +323,12 @@ def _pieces(end: Ints, room: Ints) -> list[tuple[int, int]]:
     return found
 
 
-def _room(items: int) -> kernel.Room:
+def _space(items: int, k: int) -> kernel.Room:
     return kernel.Room(
         np.full(items, -1, np.int32),
         np.empty(items, np.int32),
         np.empty((items, 1), np.int64),
         np.empty(items, np.int64),
-        np.empty(max(items, 32), np.int64),
+        np.empty(items, np.int64),
+        np.empty(max(4 * k, kernel.LEAST_BUFFER), np.int64),
     )
