@@ -15,7 +15,7 @@ import numpy as np
 from skyband.arrays import Ints, Saved, State, copied, pooled
 from skyband.contract.one_state import Reader
 from skyband.contract.rows import Windows
-from skyband.contract.runs import PaneFeed, Part, Runs, offsets_of
+from skyband.contract.runs import PaneFeed, Part, Runs, offsets_of, run_starts
 from skyband.data.keys import hash_columns
 from skyband.frequency.group_lists import GroupLists
 from skyband.frequency.grouped import GroupedCounts
@@ -32,8 +32,6 @@ _NONE = np.zeros(0, np.int64)
 _NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 _MOST_ROOM = 1 << 24
 """Windows are counted together as long as their answers have no more items than this."""
-_LONG_RUN = 32
-"""Lists that have fewer entries than this on average are copied, so that a group's lie together."""
 _PACKED = (1 << 31) - 1
 
 Combine = Callable[[Runs], Runs]
@@ -73,6 +71,8 @@ class SharedGroups(GroupLists):
         self._round: object = None
         self._expected: dict[GroupView, Windows] = {}
         self._ready: dict[GroupView, Runs] = {}
+        self._pairs: dict[GroupView, int] = {}
+        """How many items each query retains, if it was asked since something changed."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -82,6 +82,10 @@ class SharedGroups(GroupLists):
         return super().nbytes + self.feed.nbytes
 
     # Panes ------------------------------------------------------------------------------------
+
+    def changed(self) -> None:
+        """A query has come further, so it retains other items."""
+        self._pairs = {}
 
     def pull(self, time: int) -> None:
         """Take the panes that begin before ``time``."""
@@ -142,21 +146,32 @@ class SharedGroups(GroupLists):
     def _count(self, due: dict[GroupView, Windows]) -> dict[GroupView, Runs]:
         """Count windows of several queries."""
         views = list(due)
-        asked, number = _asked(due)
+        asked, number, time = self._asked(due)
         room = self._room_of(asked)
         lists = self._by_group(next(iter(due.values())).ranks)
         found: dict[GroupView, list[Runs]] = {view: [] for view in views}
-        for low, high in _pieces(asked.end, room):
+        for low, high in _pieces(time, room):
             part = slice(low, high)
-            some = kernel.Asked(*asked[:1], *(each[part] for each in asked[1:]))
+            moments = _moments(time[part])
+            some = kernel.Asked(moments, *(each[part] for each in asked[1:]))
             for place, runs in self._answered(lists, some, number[part], room[part]).items():
                 found[views[place]].append(runs)
         return {view: Runs.concat(pieces) for view, pieces in found.items()}
 
+    def _asked(self, due: dict[GroupView, Windows]) -> tuple[kernel.Asked, Ints, Ints]:
+        """Windows of several queries, their numbers and ends; edges are places of panes."""
+        pieces = []
+        for place, (view, own) in enumerate(due.items()):
+            edges = (view.reader.panes.pane_start(each) for each in (own.first, own.end))
+            pieces.append((np.full(len(own), place), *edges, np.full(len(own), view.k), own.number))
+        reader, first, time, k, number = map(np.concatenate, zip(*pieces, strict=True))
+        order = np.lexsort((-first, time))
+        first, end = np.searchsorted(self.pane, [first[order], time[order]])
+        return kernel.Asked(_NONE, reader[order], first, end, k[order]), number[order], time[order]
+
     def _room_of(self, asked: kernel.Asked) -> Ints:
         """How many items the answers of windows have at most."""
-        edges = (self.cuts[np.searchsorted(self.pane, each)] for each in (asked.end, asked.first))
-        high, low = (self.offsets[edge] for edge in edges)
+        high, low = (self.offsets[self.cuts[each]] for each in (asked.end, asked.first))
         entries: Ints = high - low
         decided = self.item_type.decided
         return np.minimum(entries, asked.k * self.groups) if decided else entries
@@ -167,20 +182,17 @@ class SharedGroups(GroupLists):
         position = np.empty(self.groups, np.int64)
         position[sequence] = np.arange(self.groups)
         order, starts = counting_order(position[self.runs["owner"]], self.groups)
-        pane = np.repeat(self.pane, np.diff(self.cuts))[order]
+        pane = np.repeat(np.arange(len(self.pane), dtype=np.int32), np.diff(self.cuts))[order]
         low, high = self.offsets[order], self.offsets[order + 1]
         code, value = self.entries["code"], self.entries["value"]
-        if len(code) < _LONG_RUN * len(order):
-            code, value = kernel.gather_runs(low, high, code, value)
-            ends = np.cumsum(high - low)
-            low, high = ends - (high - low), ends
-        return kernel.Lists(sequence, starts, pane, low, high, code, value)
+        rest = kernel.number_items(starts, pane, low, high, code, value, self.order_key)
+        return kernel.Lists(sequence, starts, pane, *rest)
 
-    def _comparison(self) -> kernel.Order:
-        keys, decided = self.order_key[: self.index.bound], self.item_type.decided
+    def _comparison(self, keys: Ints) -> kernel.Order:
         least, most = int(keys.min(initial=0)), int(keys.max(initial=0))
+        decided = self.item_type.decided
         packs = decided and most - least < _PACKED and self.total < _PACKED
-        return kernel.Order(keys, least, packs, decided)
+        return kernel.Order(least, packs, decided)
 
     def _counted(
         self, lists: kernel.Lists, asked: kernel.Asked, room: Ints
@@ -191,14 +203,14 @@ class SharedGroups(GroupLists):
         np.add.at(items, asked.reader, room)
         np.add.at(groups, asked.reader, np.minimum(room, self.groups))
         at, answers = offsets_of(items), offsets_of(groups)
-        moments = np.append(np.flatnonzero(np.diff(asked.end, prepend=NEVER)), len(asked.end))
         found = kernel.Found(
             pooled(int(at[-1]), np.int32), pooled(int(at[-1]), np.int64), at[:-1].copy(),
             pooled(int(answers[-1]), np.int32), pooled(int(answers[-1]), np.int64),
             answers[:-1].copy(), *np.zeros((2, len(asked.end)), np.int64),
         )  # fmt: skip
-        space = _space(self.index.bound, int(asked.k.max()))
-        kernel.count_groups(lists, asked._replace(moments=moments), self._comparison(), space, found)
+        order = self._comparison(lists.key)
+        space = _space(int(np.diff(lists.first).max(initial=0)), int(asked.k.max()))
+        kernel.count_groups(lists, asked, order, space, found)
         return found, at, answers
 
     def _answered(
@@ -217,12 +229,17 @@ class SharedGroups(GroupLists):
             runs[place] = self._answers(numbers, copied(found.group[groups]), best, k)
         return runs
 
-    def pairs(self, first: int, end: int) -> int:
-        """How many different items all groups have in the panes from ``first`` to ``end``."""
-        zero = np.zeros(1, np.int64)
-        asked = kernel.Asked(zero, zero, zero + first, zero + end, zero + 1)
-        found, _, _ = self._counted(self._by_group(_NONE), asked, self._room_of(asked))
-        return int(found.pairs[0])
+    def pairs(self, view: GroupView) -> int:
+        """How many different items all groups have in the panes that a query may still read."""
+        if not self._pairs:
+            edges = np.array([(each.needed, each.reader.upto) for each in self.views])
+            first, end = np.searchsorted(self.pane, edges.T)
+            order, ones = np.lexsort((-first, end)), np.ones(len(self.views), np.int64)
+            first, end = first[order], end[order]
+            asked = kernel.Asked(_moments(end), 0 * ones, first, end, ones)
+            found, _, _ = self._counted(self._by_group(_NONE), asked, self._room_of(asked))
+            self._pairs = {self.views[i]: int(n) for i, n in zip(order, found.pairs, strict=True)}
+        return self._pairs[view]
 
 
 class GroupView(WindowCounts):
@@ -239,7 +256,7 @@ class GroupView(WindowCounts):
         lists.views.append(self)
 
     def __len__(self) -> int:
-        return 0 if self.reader.upto == NEVER else self.lists.pairs(self.needed, self.reader.upto)
+        return self.lists.pairs(self)
 
     @property
     def nbytes(self) -> int:
@@ -250,6 +267,7 @@ class GroupView(WindowCounts):
         self.lists.expect(round_, self, windows)
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        self.lists.changed()
         self.reader.reach(panes, windows)
         self.lists.pull(self.reader.upto)
         if not len(windows):
@@ -299,22 +317,14 @@ class GroupView(WindowCounts):
         self.lists._check()
 
 
-def _asked(due: dict[GroupView, Windows]) -> tuple[kernel.Asked, Ints]:
-    """Windows of several queries, and their numbers; edges are times."""
-    pieces = []
-    for place, (view, own) in enumerate(due.items()):
-        panes = view.reader.panes
-        edges = panes.pane_start(own.first), panes.pane_start(own.end)
-        pieces.append((np.full(len(own), place), *edges, np.full(len(own), view.k), own.number))
-    reader, first, end, k, number = map(np.concatenate, zip(*pieces, strict=True))
-    order = np.lexsort((-first, end))
-    columns = (each[order] for each in (reader, first, end, k))
-    return kernel.Asked(_NONE, *columns), number[order]
+def _moments(end: Ints) -> Ints:
+    """Where the windows of each end begin."""
+    return np.append(run_starts(end), len(end))
 
 
 def _pieces(end: Ints, room: Ints) -> list[tuple[int, int]]:
     """Windows cut into pieces of limited room; those that end together stay together."""
-    starts = np.append(np.flatnonzero(np.diff(end, prepend=NEVER)), len(end)).tolist()
+    starts = _moments(end).tolist()
     used, found, low = offsets_of(room), [], 0
     for at, after in zip(starts[1:], [*starts[2:], len(end)], strict=True):
         if at == len(end) or used[after] - used[low] > _MOST_ROOM:
@@ -325,10 +335,9 @@ def _pieces(end: Ints, room: Ints) -> list[tuple[int, int]]:
 
 def _space(items: int, k: int) -> kernel.Room:
     return kernel.Room(
-        np.full(items, -1, np.int32),
-        np.empty(items, np.int32),
-        np.empty((items, 1), np.int64),
+        np.empty(items + 1, np.int32),
         np.empty(items, np.int64),
+        np.empty(items + 8, np.int64),
         np.empty(items, np.int64),
-        np.empty(max(4 * k, kernel.LEAST_BUFFER), np.int64),
+        np.empty(max(4 * k, kernel.LEAST_BUFFER, items), np.int64),
     )
