@@ -28,10 +28,12 @@ _NONE = np.zeros(0, np.int64)
 class GroupSums:
     """The sums of each (group, item) over some panes of lists, one block per group."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0) -> None:
+        """Sums over no panes yet; ``first`` is the place of the first one that is needed."""
         few = np.zeros(0, np.int32)
         self.blocks = Blocks(_NONE, _NONE, _NONE, few, few, _NONE)
         self.place = np.zeros(PLACES, np.int64)
+        self.place[[HEAD, TAIL]] = first
 
     def __len__(self) -> int:
         return int(self.place[LIVE])

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Ints, Saved, State, copied, pooled
+from skyband.arrays import Ints, Saved, State, copied, grown, pooled
 from skyband.contract.one_state import Reader
 from skyband.contract.rows import Windows
 from skyband.contract.runs import PaneFeed, Part, Runs, offsets_of, run_starts
 from skyband.data.keys import hash_columns
 from skyband.frequency.group_lists import GroupLists
-from skyband.frequency.grouped import GroupedCounts
+from skyband.frequency.grouped import GroupedCounts, GroupSums
 from skyband.frequency.items import ItemColumns
 from skyband.frequency.window_counts import WindowCounts
 from skyband.kernels.core.arrange import counting_order
@@ -33,6 +33,9 @@ _NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 _MOST_ROOM = 1 << 24
 """Windows are counted together as long as their answers have no more items than this."""
 _PACKED = (1 << 31) - 1
+# What steps cost beside each other, roughly in nanoseconds.
+_NUMBER, _ADD, _SELECT = 12, 3, 2  # per entry, per entry of a window, per item of a window
+_MOVE, _SCAN = 16, 6  # per entry that comes and goes, per item of a window
 
 Combine = Callable[[Runs], Runs]
 
@@ -71,6 +74,11 @@ class SharedGroups(GroupLists):
         self._round: object = None
         self._expected: dict[GroupView, Windows] = {}
         self._ready: dict[GroupView, Runs] = {}
+        self.moving = False
+        """Whether each query keeps the sums of its window, which move with it."""
+        self._read_upto = 0
+        """How many entries had come when windows were last read."""
+        self._unused = np.zeros(0, np.int32)
         self._pairs: dict[GroupView, int] = {}
         """How many items each query retains, if it was asked since something changed."""
 
@@ -108,6 +116,9 @@ class SharedGroups(GroupLists):
             np.subtract.at(self.item_refs, self.entries["code"][:entries], 1)
             self.total -= int(self.entries["value"][:entries].sum())
             self._drop(gone)
+            for view in self.views:
+                if view.sums is not None:
+                    view.sums.dropped(gone)
 
     def panes(self, first: int | None = None, end: int | None = None) -> Runs:
         """The lists of panes from ``first`` to ``end``, as they came from the feed."""
@@ -140,22 +151,61 @@ class SharedGroups(GroupLists):
             for each, own in due.items():
                 each.reader.reach(None, own)
             self.pull(max(each.reader.upto for each in due))
-            self._ready |= self._count(due)
+            self._ready |= self._answers_of(due)
         return self._ready.pop(view)
 
-    def _count(self, due: dict[GroupView, Windows]) -> dict[GroupView, Runs]:
-        """Count windows of several queries."""
-        views = list(due)
+    def _answers_of(self, due: dict[GroupView, Windows]) -> dict[GroupView, Runs]:
+        """The answers of windows of several queries, which are counted or kept as sums."""
         asked, number, time = self._asked(due)
+        counting, moving = self._costs(due, asked, time)
+        if self.moving != (counting * (2 if self.moving else 0.5) > moving):
+            self.moving = not self.moving
+            for view in self.views:
+                view.sums = None
+        self._read_upto = self.updates
+        ranks = next(iter(due.values())).ranks
+        if self.moving:
+            return {view: self._moved(view, windows, ranks) for view, windows in due.items()}
+        return self._count(list(due), asked, number, time, ranks)
+
+    def _costs(
+        self, due: dict[GroupView, Windows], asked: kernel.Asked, time: Ints
+    ) -> tuple[int, int]:
+        """What it costs to count windows from the lists, and to keep the sums of each query."""
+        longest = _moments(time)[1:] - 1
+        added = (self.offsets[self.cuts[each[longest]]].sum() for each in (asked.end, asked.first))
+        pairs = sum(len(windows) * view.pairs for view, windows in due.items())
+        counting = _NUMBER * len(self.entries) + _ADD * int(next(added) - next(added))
+        moving = _MOVE * len(due) * (self.updates - self._read_upto)
+        return counting + _SELECT * pairs, moving + _SCAN * pairs
+
+    def _moved(self, view: GroupView, windows: Windows, ranks: Ints) -> Runs:
+        """The answers of a query's windows from sums that move with them."""
+        edges = (view.reader.panes.pane_start(each) for each in (windows.first, windows.end))
+        asked = Windows(windows.number, *edges, ranks)
+        if view.sums is None:
+            view.sums = GroupSums(int(np.searchsorted(self.pane, asked.first[0])))
+        self._unused = grown(self._unused, self.index.bound)
+        code, total, group, end, many = view.sums.run(self, self._unused, asked, view.k)
+        view.pairs = len(view.sums)
+        best = self._best(end, code, total)
+        return self._answers(np.repeat(windows.number, many), group, best, view.k)
+
+    def _count(
+        self, views: Sequence[GroupView], asked: kernel.Asked, number: Ints, time: Ints, ranks: Ints
+    ) -> dict[GroupView, Runs]:
+        """The answers of windows of several queries, counted from the lists."""
         room = self._room_of(asked)
-        lists = self._by_group(next(iter(due.values())).ranks)
+        lists = self._by_group(ranks)
         found: dict[GroupView, list[Runs]] = {view: [] for view in views}
         for low, high in _pieces(time, room):
             part = slice(low, high)
             moments = _moments(time[part])
             some = kernel.Asked(moments, *(each[part] for each in asked[1:]))
-            for place, runs in self._answered(lists, some, number[part], room[part]).items():
+            answered = self._answered(lists, some, number[part], room[part])
+            for place, (runs, pairs) in answered.items():
                 found[views[place]].append(runs)
+                views[place].pairs = pairs
         return {view: Runs.concat(pieces) for view, pieces in found.items()}
 
     def _asked(self, due: dict[GroupView, Windows]) -> tuple[kernel.Asked, Ints, Ints]:
@@ -215,18 +265,19 @@ class SharedGroups(GroupLists):
 
     def _answered(
         self, lists: kernel.Lists, asked: kernel.Asked, number: Ints, room: Ints
-    ) -> dict[int, Runs]:
-        """The answers of windows, by query."""
-        found, starts, answers = self._counted(lists, asked, room)
+    ) -> dict[int, tuple[Runs, int]]:
+        """The answers of windows, and the (group, item) pairs of the last one, by query."""
+        found, starts, firsts = self._counted(lists, asked, room)
         runs = {}
         for place in np.unique(asked.reader).tolist():
             own = np.flatnonzero(asked.reader == place)
             items = slice(int(starts[place]), int(found.at[place]))
-            groups = slice(int(answers[place]), int(found.answers[place]))
+            groups = slice(int(firsts[place]), int(found.answers[place]))
             ends = found.ends[groups] - starts[place]
             best = self._best(ends, found.code[items], copied(found.sums[items]))
             numbers, k = np.repeat(number[own], found.many[own]), int(asked.k[own[0]])
-            runs[place] = self._answers(numbers, copied(found.group[groups]), best, k)
+            answers = self._answers(numbers, copied(found.group[groups]), best, k)
+            runs[place] = answers, int(found.pairs[own[-1]])
         return runs
 
     def pairs(self, view: GroupView) -> int:
@@ -253,6 +304,10 @@ class GroupView(WindowCounts):
         self.reader = Reader(panes, counts.k, upto)
         self.needed = int(panes.pane_start(counts.pane[0])) if len(counts.pane) else upto
         """Panes that begin before this are in no window that the query may still read."""
+        self.sums: GroupSums | None = None
+        """The sums of its last window, if that costs less than counting each window."""
+        self.pairs = 0
+        """How many (group, item) pairs its last window had."""
         lists.views.append(self)
 
     def __len__(self) -> int:
@@ -260,7 +315,8 @@ class GroupView(WindowCounts):
 
     @property
     def nbytes(self) -> int:
-        return self.lists.nbytes // len(self.lists.views)
+        own = 0 if self.sums is None else self.sums.nbytes
+        return own + self.lists.nbytes // len(self.lists.views)
 
     def expect(self, round_: object, windows: Windows) -> None:
         """These windows will be asked for in this round."""
@@ -315,6 +371,8 @@ class GroupView(WindowCounts):
 
     def _check(self) -> None:
         self.lists._check()
+        if self.sums is not None:
+            self.sums._check(self.lists)
 
 
 def _moments(end: Ints) -> Ints:
