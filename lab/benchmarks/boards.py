@@ -1,7 +1,8 @@
 """Boards: ten queries over one read, compared with the dearest alone and with all one by one.
 
 Ten TopK of one score (k from 5 to 100, windows from 5 to 60 minutes) and ten HeavyHitters of one
-item share their summaries. Ten different queries share the read and what is computed from columns.
+item, also with groups, share their summaries. Ten different queries share the read and what is
+computed from columns.
 All read the same table in memory with one thread. Answers are compared before anything is timed.
 """
 
@@ -28,10 +29,12 @@ def run(scale: float, progress: Progress) -> list[dict[str, Any]]:
     rng = np.random.default_rng(7)
     table = hour_of_items(rows).append_column("score", pa.array(rng.random(rows)))
     table = table.append_column("price", pa.array(rng.integers(0, 1_000, rows)))
+    table = table.append_column("group", pa.array(rng.integers(0, 200, rows)))
     found = []
     for case, board, target in (
         ("ten TopK of one score", top_k(), 2.5),
         ("ten HeavyHitters of one item", heavy_hitters(), 3.0),
+        ("ten HeavyHitters of one item, 200 groups", heavy_hitters(by=("group",)), 3.0),
         ("ten Skylines of one preference", skylines(), None),
         ("ten different queries", different(), None),
     ):
@@ -70,9 +73,10 @@ def top_k() -> Board:
     }
 
 
-def heavy_hitters() -> Board:
+def heavy_hitters(by: tuple[str, ...] = ()) -> Board:
+    common: Any = {"item": "item", "time": "ts", "by": by}
     return {
-        f"{k} of {m} minutes": sb.HeavyHitters(k=k, item="item", time="ts", window=_window(m))
+        f"{k} of {m} minutes": sb.HeavyHitters(k=k, window=_window(m), **common)
         for k, m in zip(KS, MINUTES, strict=True)
     }
 

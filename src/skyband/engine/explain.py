@@ -105,7 +105,7 @@ def _state_of(name: Any, queries: Mapping[Any, Query], family: list[Any]) -> str
         return f"; keeps its own {own}: no other has {late}panes that fit"
     if state == "state":
         return f"; keeps its own state, as each query by {registry.choose(query)} does"
-    if query.groups:
+    if query.groups and not model_of(query).unites_groups:
         return f"; keeps its own {own}, as each query with groups does"
     return f"; keeps its own {own}, as its window has {_odd(query)}"
 

@@ -19,7 +19,7 @@ from skyband.frequency.recut_counts import RecutView, share_recut
 from skyband.frequency.shared_counts import share
 from skyband.frequency.shared_groups import GroupView, share_groups
 from skyband.frequency.tumbling import Tumbling
-from skyband.frequency.window_counts import WindowCounts
+from skyband.frequency.window_counts import SharedCounts, WindowCounts
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.frequency.counting import count_runs
 from skyband.query.frequency import HeavyHitters
@@ -51,6 +51,7 @@ class Exact(FrequencySynopsis):
     positions = True
     shares_summaries = True
     state_name = "set of pane counts"
+    unites_groups = True
     saved_parts = (("", "counts"),)
     counts: WindowCounts
 
@@ -131,7 +132,8 @@ class Exact(FrequencySynopsis):
             self.counts = self.counts.alone()
 
     def restore(self, arrays: Saved) -> None:
-        self.part()
+        if isinstance(self.counts, SharedCounts):
+            self.start()
         super().restore(arrays)
 
     def _fold(self, panes: Runs, windows: Windows) -> Runs | None:

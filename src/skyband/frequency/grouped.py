@@ -52,7 +52,7 @@ class GroupSums:
             Entries(lists.pane, lists.cuts, lists.runs["owner"], lists.offsets, code, value),
             item_refs,
             Blocks(begin, rooms, sizes, *self.blocks[3:]),
-            self.place, windows.first, windows.end, lists._sequence(len(begin), windows.ranks),
+            self.place, windows.first, windows.end, lists.sequence(len(begin), windows.ranks),
             lists.order_key, k, lists.item_type.decided,
         )  # fmt: skip
         self.blocks = Blocks(begin, rooms, sizes, *found[:3])

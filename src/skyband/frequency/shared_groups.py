@@ -8,31 +8,26 @@ which they begin. What a query keeps for itself is only up to which of them it h
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Ints, Saved, State, copied, grown, pooled
+from skyband.arrays import Ints, State, grown
 from skyband.contract.one_state import Reader
 from skyband.contract.rows import Windows
 from skyband.contract.runs import PaneFeed, Part, Runs, offsets_of, run_starts
-from skyband.data.keys import hash_columns
-from skyband.frequency.group_lists import GroupLists
+from skyband.frequency.counted_groups import NEVER, CountedGroups
 from skyband.frequency.grouped import GroupedCounts, GroupSums
 from skyband.frequency.items import ItemColumns
-from skyband.frequency.window_counts import WindowCounts
-from skyband.kernels.core.arrange import counting_order
+from skyband.frequency.window_counts import SharedCounts
 from skyband.kernels.frequency import shared_groups as kernel
 from skyband.panes import Panes
 
 __all__ = ["GroupView", "share_groups"]
 
-NEVER = int(np.iinfo(np.int64).min)
 _NONE = np.zeros(0, np.int64)
 _NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 _MOST_ROOM = 1 << 24
 """Windows are counted together as long as their answers have no more items than this."""
-_PACKED = (1 << 31) - 1
 # What steps cost beside each other, roughly in nanoseconds.
 _NUMBER, _ADD, _SELECT = 12, 3, 2  # per entry, per entry of a window, per item of a window
 _MOVE, _SCAN = 16, 6  # per entry that comes and goes, per item of a window
@@ -57,7 +52,7 @@ def share_groups(
     return views
 
 
-class SharedGroups(GroupLists):
+class SharedGroups(CountedGroups):
     """The lists of the panes that any query needs.
 
     Cost: O(1) per entry when its pane arrives and when it expires, however many queries there are.
@@ -66,10 +61,8 @@ class SharedGroups(GroupLists):
     """
 
     def __init__(self, item_type: ItemColumns, feed: PaneFeed) -> None:
-        super().__init__(item_type, 0)
+        super().__init__(item_type)
         self.feed = feed
-        self.total = 0
-        """The sum of all counts in the lists."""
         self.views: list[GroupView] = []
         self._round: object = None
         self._expected: dict[GroupView, Windows] = {}
@@ -81,9 +74,6 @@ class SharedGroups(GroupLists):
         self._unused = np.zeros(0, np.int32)
         self._pairs: dict[GroupView, int] = {}
         """How many items each query retains, if it was asked since something changed."""
-
-    def __len__(self) -> int:
-        return len(self.index)
 
     @property
     def nbytes(self) -> int:
@@ -101,38 +91,14 @@ class SharedGroups(GroupLists):
         if panes is not None and len(panes):
             self.fold(panes, _NO_WINDOWS)
 
-    def fold(self, panes: Runs, windows: Windows) -> None:
-        """Take panes; windows are read by ``read``."""
-        start = len(self.entries)
-        self._append(panes)
-        np.add.at(self.item_refs, self.entries["code"][start:], 1)
-        self.total += int(self.entries["value"][start:].sum())
-
     def expire(self) -> None:
         """Drop the panes that no query needs any more."""
         gone = int(np.searchsorted(self.pane, min(view.needed for view in self.views)))
         if gone:
-            entries = int(self.offsets[self.cuts[gone]])
-            np.subtract.at(self.item_refs, self.entries["code"][:entries], 1)
-            self.total -= int(self.entries["value"][:entries].sum())
             self._drop(gone)
             for view in self.views:
                 if view.sums is not None:
                     view.sums.dropped(gone)
-
-    def panes(self, first: int | None = None, end: int | None = None) -> Runs:
-        """The lists of panes from ``first`` to ``end``, as they came from the feed."""
-        bounds = [NEVER if first is None else first, -1 - NEVER if end is None else end]
-        low, high = np.searchsorted(self.pane, bounds).tolist()
-        runs, last = self.cuts[[low, high]].tolist()
-        begin, stop = self.offsets[[runs, last]].tolist()
-        columns: dict[str, Any] = dict(self.store.gather(self.entries["code"][begin:stop]))
-        if not self.item_type.raw:
-            columns = {"hash": hash_columns(list(columns.values()))} | columns
-        columns["count"] = self.entries["value"][begin:stop].copy()
-        part = Part(self.offsets[runs : last + 1] - begin, columns)
-        stamp = np.repeat(self.pane[low:high], np.diff(self.cuts[low : high + 1]))
-        return Runs(stamp, self.runs["owner"][runs:last].copy(), {"items": part})
 
     # Windows ----------------------------------------------------------------------------------
 
@@ -181,8 +147,8 @@ class SharedGroups(GroupLists):
 
     def _moved(self, view: GroupView, windows: Windows, ranks: Ints) -> Runs:
         """The answers of a query's windows from sums that move with them."""
-        edges = (view.reader.panes.pane_start(each) for each in (windows.first, windows.end))
-        asked = Windows(windows.number, *edges, ranks)
+        start = view.reader.panes.pane_start
+        asked = Windows(windows.number, start(windows.first), start(windows.end), ranks)
         if view.sums is None:
             view.sums = GroupSums(int(np.searchsorted(self.pane, asked.first[0])))
         self._unused = grown(self._unused, self.index.bound)
@@ -195,14 +161,14 @@ class SharedGroups(GroupLists):
         self, views: Sequence[GroupView], asked: kernel.Asked, number: Ints, time: Ints, ranks: Ints
     ) -> dict[GroupView, Runs]:
         """The answers of windows of several queries, counted from the lists."""
-        room = self._room_of(asked)
-        lists = self._by_group(ranks)
+        room = self.room_of(asked)
+        lists = self.by_group(ranks)
         found: dict[GroupView, list[Runs]] = {view: [] for view in views}
         for low, high in _pieces(time, room):
             part = slice(low, high)
             moments = _moments(time[part])
             some = kernel.Asked(moments, *(each[part] for each in asked[1:]))
-            answered = self._answered(lists, some, number[part], room[part])
+            answered = self.answered(lists, some, number[part], room[part])
             for place, (runs, pairs) in answered.items():
                 found[views[place]].append(runs)
                 views[place].pairs = pairs
@@ -219,67 +185,6 @@ class SharedGroups(GroupLists):
         first, end = np.searchsorted(self.pane, [first[order], time[order]])
         return kernel.Asked(_NONE, reader[order], first, end, k[order]), number[order], time[order]
 
-    def _room_of(self, asked: kernel.Asked) -> Ints:
-        """How many items the answers of windows have at most."""
-        high, low = (self.offsets[self.cuts[each]] for each in (asked.end, asked.first))
-        entries: Ints = high - low
-        decided = self.item_type.decided
-        return np.minimum(entries, asked.k * self.groups) if decided else entries
-
-    def _by_group(self, ranks: Ints) -> kernel.Lists:
-        """The runs in the order in which answers show their groups, then in that of panes."""
-        sequence = self._sequence(self.groups, ranks)
-        position = np.empty(self.groups, np.int64)
-        position[sequence] = np.arange(self.groups)
-        order, starts = counting_order(position[self.runs["owner"]], self.groups)
-        pane = np.repeat(np.arange(len(self.pane), dtype=np.int32), np.diff(self.cuts))[order]
-        low, high = self.offsets[order], self.offsets[order + 1]
-        code, value = self.entries["code"], self.entries["value"]
-        rest = kernel.number_items(starts, pane, low, high, code, value, self.order_key)
-        return kernel.Lists(sequence, starts, pane, *rest)
-
-    def _comparison(self, keys: Ints) -> kernel.Order:
-        least, most = int(keys.min(initial=0)), int(keys.max(initial=0))
-        decided = self.item_type.decided
-        packs = decided and most - least < _PACKED and self.total < _PACKED
-        return kernel.Order(least, packs, decided)
-
-    def _counted(
-        self, lists: kernel.Lists, asked: kernel.Asked, room: Ints
-    ) -> tuple[kernel.Found, Ints, Ints]:
-        """The best items of windows, and where items and groups of each query begin."""
-        many = int(asked.reader.max()) + 1
-        items, groups = np.zeros(many, np.int64), np.zeros(many, np.int64)
-        np.add.at(items, asked.reader, room)
-        np.add.at(groups, asked.reader, np.minimum(room, self.groups))
-        at, answers = offsets_of(items), offsets_of(groups)
-        found = kernel.Found(
-            pooled(int(at[-1]), np.int32), pooled(int(at[-1]), np.int64), at[:-1].copy(),
-            pooled(int(answers[-1]), np.int32), pooled(int(answers[-1]), np.int64),
-            answers[:-1].copy(), *np.zeros((2, len(asked.end)), np.int64),
-        )  # fmt: skip
-        order = self._comparison(lists.key)
-        space = _space(int(np.diff(lists.first).max(initial=0)), int(asked.k.max()))
-        kernel.count_groups(lists, asked, order, space, found)
-        return found, at, answers
-
-    def _answered(
-        self, lists: kernel.Lists, asked: kernel.Asked, number: Ints, room: Ints
-    ) -> dict[int, tuple[Runs, int]]:
-        """The answers of windows, and the (group, item) pairs of the last one, by query."""
-        found, starts, firsts = self._counted(lists, asked, room)
-        runs = {}
-        for place in np.unique(asked.reader).tolist():
-            own = np.flatnonzero(asked.reader == place)
-            items = slice(int(starts[place]), int(found.at[place]))
-            groups = slice(int(firsts[place]), int(found.answers[place]))
-            ends = found.ends[groups] - starts[place]
-            best = self._best(ends, found.code[items], copied(found.sums[items]))
-            numbers, k = np.repeat(number[own], found.many[own]), int(asked.k[own[0]])
-            answers = self._answers(numbers, copied(found.group[groups]), best, k)
-            runs[place] = answers, int(found.pairs[own[-1]])
-        return runs
-
     def pairs(self, view: GroupView) -> int:
         """How many different items all groups have in the panes that a query may still read."""
         if not self._pairs:
@@ -288,12 +193,12 @@ class SharedGroups(GroupLists):
             order, ones = np.lexsort((-first, end)), np.ones(len(self.views), np.int64)
             first, end = first[order], end[order]
             asked = kernel.Asked(_moments(end), 0 * ones, first, end, ones)
-            found, _, _ = self._counted(self._by_group(_NONE), asked, self._room_of(asked))
+            found, _, _ = self.counted(self.by_group(_NONE), asked, self.room_of(asked))
             self._pairs = {self.views[i]: int(n) for i, n in zip(order, found.pairs, strict=True)}
         return self._pairs[view]
 
 
-class GroupView(WindowCounts):
+class GroupView(SharedCounts):
     """What one query reads from shared lists: the best k items of each group in its own windows."""
 
     def __init__(
@@ -366,9 +271,6 @@ class GroupView(WindowCounts):
         """That of a ``GroupedCounts`` with the panes that this query needs."""
         return self.alone().state()
 
-    def restore(self, arrays: Saved) -> None:
-        raise NotImplementedError  # a query parts before it is restored
-
     def _check(self) -> None:
         self.lists._check()
         if self.sums is not None:
@@ -389,13 +291,3 @@ def _pieces(end: Ints, room: Ints) -> list[tuple[int, int]]:
             found.append((low, at))
             low = at
     return found
-
-
-def _space(items: int, k: int) -> kernel.Room:
-    return kernel.Room(
-        np.empty(items + 1, np.int32),
-        np.empty(items, np.int64),
-        np.empty(items + 8, np.int64),
-        np.empty(items, np.int64),
-        np.empty(max(4 * k, kernel.LEAST_BUFFER, items), np.int64),
-    )

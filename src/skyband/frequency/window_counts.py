@@ -14,7 +14,7 @@ from skyband.data.keys import KeyIndex
 from skyband.data.packing import prefixed, under
 from skyband.frequency.items import ItemColumns, order_keys
 
-__all__ = ["CodedCounts", "WindowCounts"]
+__all__ = ["CodedCounts", "SharedCounts", "WindowCounts"]
 
 _NONE = np.zeros(0, np.int64)
 
@@ -51,7 +51,7 @@ class WindowCounts(ABC):
         """The counts of all items of a group over the live panes ``[first, end)``, in any order."""
 
     def alone(self) -> WindowCounts:
-        """This state; or, for what is read from a common one, a state that shares nothing."""
+        """A state that shares nothing with other queries: by default, this one."""
         return self
 
     @abstractmethod
@@ -75,6 +75,17 @@ class WindowCounts(ABC):
             "removals": self.removals,
             "updates": self.updates,
         }
+
+
+class SharedCounts(WindowCounts):
+    """What one query reads from a state that it keeps with others."""
+
+    @abstractmethod
+    def alone(self) -> WindowCounts: ...
+
+    def restore(self, arrays: Saved) -> None:
+        """Never called: a query that is restored has a state of its own until it unites again."""
+        raise NotImplementedError
 
 
 class CodedCounts(WindowCounts):
@@ -114,7 +125,7 @@ class CodedCounts(WindowCounts):
         np.add.at(sums, item, value)
         return Part(np.array([0, len(codes)]), {"count": sums, **self.store.gather(codes)})
 
-    def _sequence(self, groups: int, ranks: Ints) -> Ints:
+    def sequence(self, groups: int, ranks: Ints) -> Ints:
         """Groups in the order of their keys, as answers show them; those without a rank last."""
         if self._ranks is not ranks or len(self._order) < groups:
             order = np.argsort(ranks, kind="stable")

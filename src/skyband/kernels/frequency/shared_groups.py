@@ -18,7 +18,7 @@ import numpy as np
 
 from skyband.arrays import Codes, Ints
 from skyband.kernels.core.best import best_of
-from skyband.kernels.core.jit import jit, piece
+from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
 
 
@@ -101,7 +101,7 @@ _16 = np.uint32(16)
 
 
 @jit
-def _greatest(values: Ints, size: int, k: int) -> int:
+def _greatest(values: Ints, size: int, k: int) -> Any:
     """The k-th greatest of different values; the k greatest come first."""
     low, high = 0, size - 1
     while low < high:
@@ -133,7 +133,7 @@ def _chosen(values: Ints, size: int, k: int, best: Ints, more: Ints) -> None:
     Values that may be among them are collected; when there is no more room, the others are dropped.
     """
     n, room = 0, max(4 * k, LEAST_BUFFER)
-    least = np.int64(-1)
+    least: Any = np.int64(-1)
     for i in range(size):
         if values[i] > least:
             if n == room:
