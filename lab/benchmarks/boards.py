@@ -35,6 +35,7 @@ def run(scale: float, progress: Progress) -> list[dict[str, Any]]:
     for case, data, board, target in (
         ("ten TopK of one score", table, top_k(), 2.5),
         ("ten HeavyHitters of one item", table, heavy_hitters(), 3.0),
+        (f"ten HeavyHitters of {PLACES} groups", placed, heavy_hitters("place"), 3.0),
         ("ten Skylines of one preference", table, skylines(), None),
         (f"ten Skylines of {PLACES} groups", placed, skylines("place"), 3.0),
         ("ten different queries", table, different(), None),
@@ -74,9 +75,10 @@ def top_k() -> Board:
     }
 
 
-def heavy_hitters() -> Board:
+def heavy_hitters(*by: str) -> Board:
+    common: Any = {"item": "item", "time": "ts", "by": by}
     return {
-        f"{k} of {m} minutes": sb.HeavyHitters(k=k, item="item", time="ts", window=_window(m))
+        f"{k} of {m} minutes": sb.HeavyHitters(k=k, window=_window(m), **common)
         for k, m in zip(KS, MINUTES, strict=True)
     }
 

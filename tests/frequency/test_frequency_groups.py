@@ -85,4 +85,5 @@ def test_a_group_that_falls_silent_leaves_nothing() -> None:
     monitor.push(later)
     monitor._check()
     counts: Any = monitor.session.synopsis
-    assert counts.counts.sizes.sum() == counts.counts.sizes.max() == monitor.stats()["retained"] > 0
+    sizes = counts.counts.sums.blocks.sizes
+    assert sizes.sum() == sizes.max() == monitor.stats()["retained"] > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from skyband.contract.rows import Windows
 from skyband.contract.runs import PaneFeed, Runs
@@ -16,9 +16,10 @@ class Together:
 
     state_name: str = "state"
     """What ``explain`` calls the state that queries of a board keep together."""
-
-    unites_counts: bool = False
-    """Whether the common state holds groups that each count their own arrivals."""
+    unites_groups: ClassVar[bool] = False
+    """Whether such a state holds many groups."""
+    unites_counts: ClassVar[bool] = False
+    """Whether it holds groups that each count their own arrivals."""
 
     @classmethod
     def unites(cls, query: Any) -> bool:

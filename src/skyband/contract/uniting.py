@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -29,8 +29,6 @@ class Uniting(Synopsis[Q]):
     one: OneState | None = None
     place: int = 0
     """Which of its readers this is."""
-    unites_groups: ClassVar[bool] = False
-    """Whether the common state holds many groups."""
 
     @classmethod
     def recuts(cls, query: Any) -> bool:

@@ -105,9 +105,10 @@ def _state_of(name: Any, queries: Mapping[Any, Query], family: list[Any]) -> str
         return f"; keeps its own {own}: no other has {late}panes that fit"
     if state == "state":
         return f"; keeps its own state, as each query by {registry.choose(query)} does"
-    if query.groups:
-        counts = " over a count window" if isinstance(query.window, CountWindow) else ""
-        return f"; keeps its own {own}, as each query with groups{counts} does"
+    model, counts = model_of(query), isinstance(query.window, CountWindow)
+    if query.groups and not (model.unites_counts if counts else model.unites_groups):
+        over = " over a count window" if counts else ""
+        return f"; keeps its own {own}, as each query with groups{over} does"
     return f"; keeps its own {own}, as its window has {_odd(query)}"
 
 

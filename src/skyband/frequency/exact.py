@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skyband.arrays import Saved
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import PaneFeed, Part, Runs, pick
 from skyband.data.keys import hash_columns
@@ -15,12 +16,14 @@ from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
 from skyband.frequency.recut_counts import RecutView, share_recut
-from skyband.frequency.shared_counts import OwnView, share
+from skyband.frequency.shared_counts import share
+from skyband.frequency.shared_groups import GroupView, share_groups
 from skyband.frequency.tumbling import Tumbling
-from skyband.frequency.window_counts import WindowCounts
+from skyband.frequency.window_counts import SharedCounts, WindowCounts
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.frequency.counting import count_runs
 from skyband.query.frequency import HeavyHitters
+from skyband.window import CountWindow
 
 __all__ = ["Exact"]
 
@@ -48,6 +51,7 @@ class Exact(FrequencySynopsis):
     positions = True
     shares_summaries = True
     state_name = "set of pane counts"
+    unites_groups = True
     saved_parts = (("", "counts"),)
     counts: WindowCounts
 
@@ -84,8 +88,7 @@ class Exact(FrequencySynopsis):
 
     @classmethod
     def unites(cls, query: HeavyHitters) -> bool:
-        panes = query.window.panes
-        return not query.groups and panes.per_window > 1 and not panes.gaps
+        return not query.groups and _can_share(query)
 
     def unite(self, others: Sequence[Exact]) -> None:
         members, states = [self, *others], []
@@ -98,26 +101,40 @@ class Exact(FrequencySynopsis):
 
     @classmethod
     def recuts(cls, query: HeavyHitters) -> bool:
-        return cls.unites(query) and not query.keep
+        return (bool(query.groups) or not query.keep) and _can_share(query)
 
     def recut(self, others: Sequence[Exact], feed: PaneFeed, sealed: Sequence[int]) -> bool:
-        members, states = [self, *others], []
-        for each in members:
-            if type(each.counts) is not PaneSums or each.dtype.kind != "i":
-                return False
-            states.append(each.counts)
+        members = [self, *others]
+        kind = GroupedCounts if self.query.groups else PaneSums
+        if not all(type(each.counts) is kind and each.dtype.kind == "i" for each in members):
+            return False
+        states: list[Any] = [each.counts for each in members]
         panes = [each.query.window.panes for each in members]
-        for each, view in zip(members, share_recut(states, panes, feed, sealed), strict=True):
+        views: Sequence[RecutView | GroupView]
+        if self.query.groups:
+            views = share_groups(states, panes, feed, sealed, self._combine)
+        else:
+            views = share_recut(states, panes, feed, sealed)
+        for each, view in zip(members, views, strict=True):
             each.counts = view
         return True
 
+    def expect(self, round_: object, windows: Windows) -> None:
+        if isinstance(self.counts, GroupView):
+            self.counts.expect(round_, windows)
+
     def kept_together(self) -> Runs | None:
-        return self.counts.lists.panes() if isinstance(self.counts, RecutView) else None
+        counts = self.counts
+        return counts.lists.panes() if isinstance(counts, RecutView | GroupView) else None
 
     def part(self) -> None:
-        counts = vars(self).get("counts")  # not there before the first rows
-        if isinstance(counts, OwnView):
-            self.counts = counts.alone()
+        if "counts" in vars(self):  # not there before the first rows
+            self.counts = self.counts.alone()
+
+    def restore(self, arrays: Saved) -> None:
+        if isinstance(self.counts, SharedCounts):
+            self.start()
+        super().restore(arrays)
 
     def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         return self.counts.fold(panes, windows)
@@ -147,3 +164,9 @@ class Exact(FrequencySynopsis):
 
     def _check(self) -> None:
         self.counts._check()
+
+
+def _can_share(query: HeavyHitters) -> bool:
+    """Whether a state for several queries can hold the windows of this one."""
+    panes, own = query.window.panes, isinstance(query.window, CountWindow) and query.groups
+    return panes.per_window > 1 and not panes.gaps and not own

@@ -149,7 +149,7 @@ class PaneSums(CodedCounts):
             Sums(self.old[:known], self.fresh[:known], self.refs[:known]),
             windows.first,
             windows.end,
-            Groups(members, groups, self._sequence(many, windows.ranks)),
+            Groups(members, groups, self.sequence(many, windows.ranks)),
             Best(self.order_key[:known], self.k, self.item_type.decided),
         )
         which = np.repeat(np.arange(len(windows)), per_window)

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array, Ints, Saved, State, grown
+from skyband.arrays import Array, Ints, State, grown
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.packing import prefixed
 from skyband.frequency.pane_sums import PaneSums
 from skyband.frequency.tape import Tape
-from skyband.frequency.window_counts import WindowCounts
+from skyband.frequency.window_counts import SharedCounts
 from skyband.kernels.frequency import shared_counts as kernel
 from skyband.kernels.frequency.pane_sums import recount
 from skyband.kernels.frequency.shared_counts import HIGH, LOW, PAUSE, PRUNED, WINDOW, Heavy, Room
@@ -172,7 +172,7 @@ class SharedLists(PaneSums):
         assert np.array_equal(last[self.index.codes()], self.last[self.index.codes()])
 
 
-class OwnView(WindowCounts):
+class OwnView(SharedCounts):
     """What one query reads from shared lists: the best k items of its own windows.
 
     Cost: per window, a pass over the items that compares one number of each, and one step per pane
@@ -313,16 +313,9 @@ class OwnView(WindowCounts):
         return code, value, lists.pane[from_:].copy(), lists.starts[from_:] - entries
 
     def alone(self) -> PaneSums:
-        """A state of its own, which shares nothing."""
         counts = PaneSums(self.item_type, self.k, self.lists.dtype, grouped=False)
         counts.restore(self.state())
         return counts
-
-    def restore(self, arrays: Saved) -> None:
-        self.lists.views.remove(self)
-        counts = PaneSums(self.item_type, self.k, self.lists.dtype, grouped=False)
-        counts.restore(arrays)
-        self._read(SharedLists(counts), counts)
 
     def _check(self) -> None:
         self.lists._check()

@@ -14,7 +14,7 @@ from skyband.data.keys import KeyIndex
 from skyband.data.packing import prefixed, under
 from skyband.frequency.items import ItemColumns, order_keys
 
-__all__ = ["CodedCounts", "WindowCounts"]
+__all__ = ["CodedCounts", "SharedCounts", "WindowCounts"]
 
 _NONE = np.zeros(0, np.int64)
 
@@ -50,6 +50,10 @@ class WindowCounts(ABC):
     def totals(self, first: int, end: int, group: int) -> Part:
         """The counts of all items of a group over the live panes ``[first, end)``, in any order."""
 
+    def alone(self) -> WindowCounts:
+        """A state that shares nothing with other queries: by default, this one."""
+        return self
+
     @abstractmethod
     def state(self) -> State:
         """Flat arrays for a snapshot."""
@@ -71,6 +75,17 @@ class WindowCounts(ABC):
             "removals": self.removals,
             "updates": self.updates,
         }
+
+
+class SharedCounts(WindowCounts):
+    """What one query reads from a state that it keeps with others."""
+
+    @abstractmethod
+    def alone(self) -> WindowCounts: ...
+
+    def restore(self, arrays: Saved) -> None:
+        """Never called: a query that is restored has a state of its own until it unites again."""
+        raise NotImplementedError
 
 
 class CodedCounts(WindowCounts):
@@ -110,16 +125,16 @@ class CodedCounts(WindowCounts):
         np.add.at(sums, item, value)
         return Part(np.array([0, len(codes)]), {"count": sums, **self.store.gather(codes)})
 
-    def _sequence(self, groups: int, ranks: Ints) -> Ints:
+    def sequence(self, groups: int, ranks: Ints) -> Ints:
         """Groups in the order of their keys, as answers show them; those without a rank last."""
         if self._ranks is not ranks or len(self._order) < groups:
             order = np.argsort(ranks, kind="stable")
             self._ranks, self._order = ranks, np.append(order, np.arange(len(ranks), groups))
         return self._order if len(self._order) == groups else self._order[self._order < groups]
 
-    def _answers(self, number: Ints, group: Array, part: Part) -> Runs:
-        """Answers from the best items and their counts."""
-        return Runs(number, group, {"items": self.item_type.ranked(part, self.k)})
+    def _answers(self, number: Ints, group: Array, part: Part, k: int | None = None) -> Runs:
+        """Answers from the best items and their counts, as many as ``k`` says."""
+        return Runs(number, group, {"items": self.item_type.ranked(part, k or self.k)})
 
     def state(self) -> State:
         known = self.index.bound
