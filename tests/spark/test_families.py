@@ -153,6 +153,16 @@ def test_queries_share_one_key_one_session_and_each_pane(kind: str) -> None:
     assert together < 3.5 * alone  # five times as many panes of the same rows
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_queries_with_groups_keep_one_state_in_each_bucket(kind: str) -> None:
+    SESSIONS.kept.clear()
+    board, table = board_of(kind, SLIDES, by=("g",)), rows(1, 300)
+    job, monitor = BoardJob(board, {"": table}), sb.Monitor(board)
+    assert pushed(job, monitor, table, 50) > 200
+    assert {label for label, *_ in job.stores} == set(job.plan.labels)
+    assert [session.united for session in sessions()] == [True] * len(set(table["g"].to_pylist()))
+
+
 def test_a_query_that_shares_with_none_has_its_own_key() -> None:
     table = rows(1)
     board: Board = {
