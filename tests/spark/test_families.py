@@ -154,13 +154,30 @@ def test_queries_share_one_key_one_session_and_each_pane(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_queries_with_groups_keep_one_state_in_each_bucket(kind: str) -> None:
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_queries_with_groups_keep_one_state_in_each_bucket(kind: str, forgetful: bool) -> None:
     SESSIONS.kept.clear()
     board, table = board_of(kind, SLIDES, by=("g",)), rows(1, 300)
-    job, monitor = BoardJob(board, {"": table}), sb.Monitor(board)
-    assert pushed(job, monitor, table, 50) > 200
+    job, monitor = BoardJob(board, {"": table}, forgetful), sb.Monitor(board)
+    assert pushed(job, monitor, table, 20) > 200
+    if forgetful:
+        return
     assert {label for label, *_ in job.stores} == set(job.plan.labels)
     assert [session.united for session in sessions()] == [True] * len(set(table["g"].to_pylist()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("by", [(), ("g",)])
+def test_sessions_that_are_built_again_go_on(kind: str, by: tuple[str, ...]) -> None:
+    """Queries whose windows end at different times have to find the panes that they still need."""
+    table, windows = rows(1, 240), [sb.TimeWindow(60, slide=5), sb.TimeWindow(90, slide=45)]
+    table = table.set_column(0, "t", pa.array(1_000 + np.arange(240)))
+    for low in (0, 20):
+        board = board_of(kind, windows, by=by)
+        job, monitor = BoardJob(board, {"": table}), sb.Monitor(board)
+        pushed(job, monitor, table.slice(0, 100 + low), 20)
+        SESSIONS.kept.clear()
+        assert pushed(job, monitor, table.slice(100 + low), 5) > 20
 
 
 def test_a_query_that_shares_with_none_has_its_own_key() -> None:

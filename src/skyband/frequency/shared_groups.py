@@ -207,7 +207,7 @@ class GroupView(SharedCounts):
         super().__init__(counts.item_type, counts.k)
         self.lists, self.combine = lists, combine
         self.reader = Reader(panes, counts.k, upto)
-        self.needed = int(panes.pane_start(counts.pane[0])) if len(counts.pane) else upto
+        self.needed = self.reader.needed
         """Panes that begin before this are in no window that the query may still read."""
         self.sums: GroupSums | None = None
         """The sums of its last window, if that costs less than counting each window."""
