@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +50,9 @@ def hours(count: int) -> list[pa.Table]:
 def add(folder: Path, tables: list[pa.Table], first: int = 0) -> None:
     (folder / "in").mkdir(exist_ok=True)
     for i, table in enumerate(tables, first):
-        pq.write_table(table, folder / "in" / f"{i}.parquet")
+        path = folder / "in" / f"{i}.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (1_700_000_000 + i,) * 2)  # Spark reads files in the order of these
 
 
 def job(folder: Path, *names: str, **changes: Any) -> dict[str, Any]:
@@ -179,3 +183,38 @@ def test_a_source_cannot_be_added(tmp_path: Path) -> None:
     told["queries"]["c"] = fused | {"streams": ["a", "c"]}
     with pytest.raises(sb.EngineError, match="source 'c' is new"):
         run_job(parse_job(told | {"sources": {"a": source, "b": source, "c": source}}))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("by_query", [False, True])
+def test_a_board_changes_on_spark(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, by_query: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Also from a checkpoint of version 0.2.0, whose state is kept query by query."""
+    from skyband.spark.board_plan import BoardPlan
+    from skyband.spark.checkpoint import read_heads
+
+    def run(*names: str) -> set[str]:
+        run_job(parse_job(job(tmp_path, *names, engine="spark")), session=spark)
+        heads = read_heads(spark, str(tmp_path / "state" / "answers"))
+        return {key["query"].split()[0] for key, *_ in heads}
+
+    tables = hours(4)
+    add(tmp_path, tables[:2])
+    with monkeypatch.context() as patch:
+        if by_query:
+            patch.setattr(BoardPlan, "keyed_as", lambda self, _: replace(self, by_family=False))
+        keys = run("best", "gone")
+    assert keys == ({"best", "gone"} if by_query else {"TopK", "HeavyHitters"})
+    assert not [record for record in caplog.records if record.name == "skyband.jobs"]
+    add(tmp_path, tables[2:], 2)
+    keys = run("fresh", "best")
+    assert keys == ({"best", "fresh"} if by_query else {"TopK"})
+    seen = int(tables[1]["ts"][-1].as_py())
+    said = " ".join(record.getMessage() for record in caplog.records)
+    assert f"'fresh' is new: it answers first the window from {-(-seen // 20) * 20}" in said
+    assert "query 'gone' was removed, and its state with it" in said
+    assert out(tmp_path, "best") == alone("best", tables)
+    whole = alone("fresh", tables)
+    assert out(tmp_path, "fresh") == [row for row in whole if row["window_start"] >= seen]

@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Report", "Tell", "figures", "newest_window", "report_line"]
+from skyband.embedded.snapshots import Changed
+
+__all__ = ["Report", "Tell", "changed_lines", "figures", "newest_window", "report_line"]
 
 
 @dataclass(frozen=True)
@@ -96,3 +98,14 @@ def _size(value: float) -> str:
             return f"{value:,.3g} {unit}"
         value /= 1_000
     return f"{value:,.3g} GB"
+
+
+def changed_lines(changed: Changed) -> list[str]:
+    """What is said about queries that were added to a running board, or removed."""
+    lines = []
+    for name, start in changed.added.items():
+        begins = f"answers first the window from {start}" if start is not None else ""
+        lines.append(f"query {name!r} is new: it {begins or 'starts with the next rows'}")
+    return lines + [
+        f"query {name!r} was removed, and its state with it" for name in changed.removed
+    ]

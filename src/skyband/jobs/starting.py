@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, replace
 from typing import Any
 
 from skyband.answers.changes import asked_changes
+from skyband.embedded.snapshots import Changed
 from skyband.errors import EngineError
 from skyband.jobs.batches import Follower, Target, Writer
 from skyband.jobs.first_batch import sharded
 from skyband.jobs.job import Job
 from skyband.jobs.listed import Listed
 from skyband.jobs.reading import read_source
+from skyband.jobs.report import changed_lines
 from skyband.jobs.sinks import make_sink
 from skyband.spark.board_plan import BoardPlan
 from skyband.spark.boards import board_plan_of, given_board
 from skyband.spark.checkpoint import Claim, recorded_identity
-from skyband.spark.closing import read_closing
+from skyband.spark.closing import next_watermark, read_closing
 from skyband.spark.damage import check_logs
 from skyband.spark.file_source import Files
 from skyband.spark.letters import LETTERS
@@ -29,6 +32,7 @@ from skyband.spark.requirements import advise_partitions, check_session, error_o
 
 __all__ = ["Metrics", "Running", "promising", "start"]
 
+log = logging.getLogger("skyband.jobs")
 _FINISH = 10.0
 """Seconds that the batch in progress has to finish when a job is stopped."""
 
@@ -95,6 +99,8 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
     advise_partitions(session, plan.keys)
     claim = Claim(job.checkpoint, plan, session)
     check_logs(job.checkpoint)
+    for line in changed_lines(_changed(job, plan, claim.known)):
+        log.warning("%s: %s", job.name, line)
     sinks = {
         name: make_sink(section, job.where_sink(name), job.name, name)
         for name, section in job.sinks.items()
@@ -127,6 +133,16 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
         told = first_line(problem)
         raise EngineError(f"the job {job.name!r} could not be started: {told}") from problem
     return Running(query, writer, metrics, plan)
+
+
+def _changed(job: Job, plan: Plan | BoardPlan, known: list[str] | None) -> Changed:
+    """Which queries were added since the job last ran, and where they begin; and which are gone."""
+    if known is None or isinstance(plan, Plan):
+        return Changed({}, [])
+    added = [name for name in plan.plans if name not in known]
+    seen = next_watermark(job.checkpoint) if added else None
+    starts = {name: plan.plans[name].first_start(seen) for name in added}
+    return Changed(starts, [name for name in known if name not in plan.plans])
 
 
 def promising(plan: Plan | BoardPlan) -> Plan | BoardPlan:

@@ -24,7 +24,7 @@ from typing import Any
 from skyband.answers.answer import Answer
 from skyband.data.ipc import table_to_bytes
 from skyband.errors import DataError, EngineError, SkybandError
-from skyband.jobs.local.run import changed_lines
+from skyband.jobs.report import changed_lines
 from skyband.query import Query
 from skyband.serve.board import Schemas
 from skyband.serve.bodies import read_body

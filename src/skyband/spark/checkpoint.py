@@ -140,6 +140,8 @@ class Claim:
         """Whether the folder was empty or missing before."""
         self.outdated = False
         """Whether queries were added to the job or taken away since the folder was claimed."""
+        self.known: list[str] | None = None
+        """The queries that the folder was used for; None if it is new, or has only one."""
         found = self._found()
         if found is not None:
             self._take(found)
@@ -196,6 +198,8 @@ class Claim:
         self.run, self.new = str(found["run"]), False
         self.claimed = bool(found.get("claimed"))
         self.outdated = found.get("identity") != self.plan.identity
+        told = found["identity"].get("board")
+        self.known = list(told) if self.claimed and told else None
 
     def _write(self) -> None:
         told = {"run": self.run, "claimed": self.claimed, "identity": self.plan.identity}

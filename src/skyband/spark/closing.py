@@ -23,7 +23,7 @@ from skyband.spark.checkpoint import read_heads
 from skyband.spark.locations import open_location
 from skyband.spark.plan import Closing, Plan
 
-__all__ = ["closing_of", "plan_closing", "read_closing"]
+__all__ = ["closing_of", "next_watermark", "plan_closing", "read_closing"]
 
 _RECORD = "skyband-closing.json"
 _WATERMARK = "batchWatermarkMs"
@@ -47,18 +47,29 @@ def plan_closing(session: Any, checkpoint: str, plan: Plan | BoardPlan) -> bool:
             "start it again"
         )
     closing = closing_of(plan, _latest(session, f"{checkpoint}/answers"))
-    committed = _lines(system, f"{folder}/commits/{last}")[1]
-    reached = json.loads(committed).get("nextBatchWatermarkMs", 0)
-    offsets = _lines(system, f"{folder}/offsets/{last}")
-    told = json.loads(offsets[1])
-    if closing is None or closing.watermark_ms <= max(reached, told[_WATERMARK]):
+    if closing is None or closing.watermark_ms <= _reached(system, folder, last):
         return False
     record = {"watermark": closing.watermark_ms, "ends": dict(closing.ends_ms)}
     _write(system, f"{root}/{_RECORD}", json.dumps(record))
-    told[_WATERMARK] = closing.watermark_ms
+    offsets = _lines(system, f"{folder}/offsets/{last}")
+    told = json.loads(offsets[1]) | {_WATERMARK: closing.watermark_ms}
     planned = "\n".join([offsets[0], json.dumps(told, separators=(",", ":")), *offsets[2:]])
     _write(system, f"{folder}/offsets/{last + 1}", planned)
     return True
+
+
+def next_watermark(checkpoint: str) -> int | None:
+    """The watermark with which a job goes on; None if it has finished no batch."""
+    system, root = _opened(checkpoint)
+    last = _last_batch(system, f"{root}/answers/commits")
+    return None if last is None else _reached(system, f"{root}/answers", last)
+
+
+def _reached(system: Any, folder: str, batch: int) -> int:
+    """The watermark after a batch."""
+    planned = json.loads(_lines(system, f"{folder}/offsets/{batch}")[1])
+    committed = json.loads(_lines(system, f"{folder}/commits/{batch}")[1])
+    return int(max(planned[_WATERMARK], committed.get("nextBatchWatermarkMs", 0)))
 
 
 def closing_of(plan: Plan | BoardPlan, latest_ms: int | None) -> Closing | None:

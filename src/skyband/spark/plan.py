@@ -19,6 +19,8 @@ from skyband.answers.changes import Kinds, changes_schema
 from skyband.answers.tables import Shape, answer_schema
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
+from skyband.data.time_axis import window_value
+from skyband.engine.clocks import TimeClock
 from skyband.engine.intake import Intake
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.session import make_synopsis
@@ -128,6 +130,17 @@ class Plan:
         panes = self.window.panes
         last = panes.last_window_ending_by(latest_ms * self.tick_ms) + 1
         return int(panes.end_of(last)) // self.tick_ms
+
+    def first_start(self, seen_ms: int | None) -> Any:
+        """Where the first window begins of a query that joins when others have seen this much.
+
+        None if nothing was seen, or if its windows have no beginning.
+        """
+        if not seen_ms:
+            return None
+        panes = self.window.panes
+        first = TimeClock(panes, 0, ()).join(seen_ms * self.tick_ms)
+        return window_value(int(panes.start_of(first)), self.answer.field("window_start").type)
 
     # What processes build from a plan -----------------------------------------------------------
 

@@ -18,21 +18,20 @@ import pyarrow as pa
 from skyband.answers.answer import Answer
 from skyband.answers.changes import Kinds
 from skyband.embedded.monitor import Monitor
-from skyband.embedded.snapshots import Changed
 from skyband.errors import EngineError
 from skyband.jobs.job import Job
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
 from skyband.jobs.local.letters import Letters
 from skyband.jobs.local.source import Place
 from skyband.jobs.local.sources import make_source
-from skyband.jobs.report import Report
+from skyband.jobs.report import Report, changed_lines
 from skyband.jobs.rows import Sink, TableRows, written
 from skyband.jobs.sinks import make_sink
 from skyband.jobs.stopping import Stop
 from skyband.spark.letters import refuse
 from skyband.window import CountWindow, parse_duration
 
-__all__ = ["LocalJob", "Progress", "changed_lines", "rows_for", "run_local"]
+__all__ = ["LocalJob", "Progress", "rows_for", "run_local"]
 
 log = logging.getLogger("skyband.jobs")
 
@@ -298,17 +297,6 @@ class LocalJob:
         self._cost = self._saved - began
         self.progress.saves += 1
         self.progress.saving += self._cost
-
-
-def changed_lines(changed: Changed) -> list[str]:
-    """What is said about queries that were added to a running board, or removed."""
-    lines = []
-    for name, start in changed.added.items():
-        begins = f"answers first the window from {start}" if start is not None else ""
-        lines.append(f"query {name!r} is new: it {begins or 'starts with the next rows'}")
-    return lines + [
-        f"query {name!r} was removed, and its state with it" for name in changed.removed
-    ]
 
 
 def rows_for(job: Job, query: str, answers: list[Answer]) -> TableRows:
