@@ -113,8 +113,8 @@ def test_one_pass_over_the_rows_serves_all(kind: str, monkeypatch: pytest.Monkey
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("kind", ["TopK", "kept"])
-def test_topk_keeps_one_state(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["TopK", "kept", "Skyline"])
+def test_one_state_is_kept(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after a restore; but not after one of a snapshot in which each kept its own."""
     named = made(kind, WINDOWS)
     together = sb.Monitor(named)
