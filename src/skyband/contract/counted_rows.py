@@ -87,9 +87,10 @@ class CountedRows(CountedState):
 
     def _put(self, groups: Ints, sizes: Ints, rows: Any) -> None:
         """Write the rows of these groups, one after the other, behind all others."""
-        fresh = len(rows[0])
         self.sizes[groups] = 0
-        if self.used + fresh > 2 * int(self.sizes.sum() + fresh) + _SPARE:
+        fresh, others = len(rows[0]), int(self.sizes.sum())
+        # It costs little if there are few others.
+        if others <= fresh or self.used + fresh > 2 * (others + fresh) + _SPARE:
             self._tidy()
         upto = self.used + fresh
         self.held = type(rows)(*(grown(each, upto) for each in self.held))
