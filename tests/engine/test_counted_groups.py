@@ -113,8 +113,8 @@ def test_one_pass_over_the_rows_serves_all(kind: str, monkeypatch: pytest.Monkey
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("kind", ["TopK", "kept"])
-def test_topk_keeps_one_state(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["TopK", "kept", "Skyline"])
+def test_one_state_is_kept(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after a restore; but not after one of a snapshot in which each kept its own."""
     named = made(kind, WINDOWS)
     together = sb.Monitor(named)
@@ -135,22 +135,42 @@ def test_topk_keeps_one_state(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert states(again) == [None] * 3
 
 
-def test_ten_queries_keep_little_more_than_the_largest_one() -> None:
+@pytest.mark.parametrize("kind", ["TopK", "Skyline"])
+def test_ten_queries_keep_little_more_than_the_largest_one(kind: str) -> None:
     draw, rows = np.random.default_rng(3), 40_000
-    columns = {"g": draw.integers(0, 20, rows), "x": draw.random(rows), "id": np.arange(rows)}
-    table = pa.table(columns)
-    common: Any = {"score": "x", "id": "id", "by": ("g",)}
-    named = {
-        f"q{n}": sb.TopK(k=2 * n, window=sb.CountWindow(100 * n, slide=100), **common)
-        for n in range(1, 11)
-    }
-    together, largest = sb.Monitor(named), sb.Monitor(named["q10"])
+    columns = {"g": draw.integers(0, 20, rows), "x": draw.random(rows), "y": draw.random(rows)}
+    table = pa.table(columns | {"id": np.arange(rows)})
+    named = made(kind, [sb.CountWindow(100 * n, slide=100) for n in range(1, 11)])
+    together, largest = sb.Monitor(named), sb.Monitor(named["q9"])
     for low in range(0, rows, 2_000):
         for monitor in (together, largest):
             monitor.push(table.slice(low, 2_000))
     board, alone = together.stats(), largest.stats()
     assert board["retained"] <= 1.2 * alone["retained"]
     assert board["retained"] == sum(board[name]["retained"] for name in named)
+
+
+def test_operations_are_counted_on_when_boards_are_restored_or_part() -> None:
+    names = ("comparisons", "redundant", "expired", "edges")
+    named = made("Skyline", WINDOWS)
+    together, table = sb.Monitor(named), stream(3, 600)
+    together.push(table)
+
+    def counted(monitor: sb.Monitor) -> Any:
+        return {n: {count: monitor.stats()[n][count] for count in names} for n in named}
+
+    done = counted(together)
+    assert min(done["q0"].values()) > 0
+    again = sb.Monitor.restore(together.snapshot())
+    assert counted(again) == done
+    again.push(table.slice(0, 0))  # they keep one state again
+    assert states(again)[0] is not None
+    assert counted(again) == done
+    (family,) = together.board._families.values()
+    family.part()
+    assert states(together) == [None] * 3
+    assert counted(together) == done
+    together._check()
 
 
 @pytest.mark.parametrize("kind", KINDS)

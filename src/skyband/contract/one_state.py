@@ -128,6 +128,11 @@ class OneState(ABC):
         """Make room if many rows were dropped."""
 
     @property
+    def crowded(self) -> bool:
+        """Whether so many rows were dropped that ``compact`` makes room."""
+        return False
+
+    @property
     @abstractmethod
     def nbytes(self) -> int:
         """Bytes of the state."""
@@ -262,3 +267,10 @@ class OneState(ABC):
         own = (runs.stamp >= reader.needed) & (runs.stamp < reader.upto)
         runs = runs if own.all() else runs.take(own)
         return runs.stamped(np.asarray(reader.panes.pane_of(runs.stamp))).ordered()
+
+    def check_recent(self, pane: Ints) -> None:
+        """Assert that panes not all have sealed are newer than ``pane``, those of the state."""
+        if self.recent is not None and len(self.recent):
+            assert not self.recent.ordered().repeats.any()
+            assert (np.diff(self.recent.stamp) >= 0).all()
+            assert self.recent.stamp[0] > pane.max(initial=_NEVER)

@@ -111,7 +111,7 @@ class PerGroup(Uniting[Any]):
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         if self.one is not None:
-            return self.one.peek(self.place, first, end)
+            return self.one.peek(self.place, first, end, group)
         self._enter()
         asked = sorted(self.members) if group is None else [group]
         found = [

@@ -23,7 +23,7 @@ from skyband.kernels.skyline.stabsky import Members, Reads, stab_fold_groups
 from skyband.skyline.graph import OPERATIONS, DominanceGraph
 from skyband.skyline.rows import ranks_by_value
 
-__all__ = ["OneGraph"]
+__all__ = ["OneGraph", "Room", "add_rows"]
 
 _SPARE = 1024
 """Up to this many slots may be unused before the store is compacted."""
@@ -53,14 +53,14 @@ class OneGraph(OneState):
         store: RetainedRows, points: Points,
     ) -> None:  # fmt: skip
         super().__init__(readers, feed)
-        self.members, self.counts = graph.members, graph.counts
+        self.held, self.counts = graph.members, graph.counts
         self.sizes = np.zeros(1, np.int64)
         """How many members each group has: they come one group after the other, oldest first."""
         self.store = store
         self.points_of = points
 
     def __len__(self) -> int:
-        held = len(self.members.slot)
+        held = len(self.held.slot)
         return held + (0 if self.recent is None else len(self.recent.parts["rows"]))
 
     def enter(self, panes: Runs) -> Runs:
@@ -95,23 +95,20 @@ class OneGraph(OneState):
         room.slots = np.concatenate([room.slots, slots]) if len(room.slots) else slots
         if settle:
             kept = expand(starts[:-1], sizes)
-            self.members, self.sizes = Members(*(each[kept] for each in members)), sizes
+            self.held, self.sizes = Members(*(each[kept] for each in members)), sizes
 
     def _laid_out(self, panes: Runs, many: int) -> tuple[Members, Ints, Ints, Ints]:
         """The members and new rows of each group, where they begin, and the runs by group."""
-        rows, turns = panes.parts["rows"], np.argsort(panes.group, kind="stable")
+        turns = np.argsort(panes.group, kind="stable")
         sizes, fresh = np.zeros(many, np.int64), np.zeros(many, np.int64)
         sizes[: len(self.sizes)] = self.sizes
-        np.add.at(fresh, panes.group, rows.lengths)
+        np.add.at(fresh, panes.group, panes.parts["rows"].lengths)
         starts = offsets_of(sizes + fresh)
-        old, new = expand(starts[:-1], sizes), expand(starts[:-1] + sizes, fresh)
-        order = expand(rows.offsets[turns], rows.lengths[turns])
-        pane = np.repeat(panes.stamp, rows.lengths)
-        blank = np.zeros(len(pane), np.int64)
-        added = Members(rows["points"], rows["segment"], pane, blank, blank, rows["slot"])
-        laid = Members(*(np.empty((starts[-1], *each.shape[1:]), np.int64) for each in added))
-        for each, held, more in zip(laid, self.members, added, strict=True):
-            each[old], each[new] = held, more[order]
+        laid = Members(*(np.empty((starts[-1], *each.shape[1:]), np.int64) for each in self.held))
+        held = expand(starts[:-1], sizes)
+        for each, old in zip(laid, self.held, strict=True):
+            each[held] = old
+        add_rows(laid, starts, sizes, panes, turns)
         return laid, starts, sizes, turns
 
     def settle(self) -> None:
@@ -120,47 +117,55 @@ class OneGraph(OneState):
         self.counts = done  # the states that these rows come from have counted them
 
     def partial(self, asked: Asked, own: Ints, room: Room) -> Runs:
+        window, group = np.nonzero(room.lengths[own])
+        at, lengths = room.at[own[window], group], room.lengths[own[window], group]
+        rows = self.answered(room, at, lengths)
+        return Runs(asked.number[own][window], group.astype(np.int32), {"rows": rows})
+
+    def answered(self, room: Room, at: Ints, lengths: Ints) -> Part:
+        """The rows at these places of what was read, in the order that answers have."""
         if room.ranks is None:
             room.ranks = ranks_by_value(self.store, room.slots)
-        window, group = np.nonzero(room.lengths[own])
-        lengths = room.lengths[own[window], group]
-        read, offsets = expand(room.at[own[window], group], lengths), offsets_of(lengths)
+        read, offsets = expand(at, lengths), offsets_of(lengths)
         key = frozen(~room.ranks[read])
         order, _ = sort_runs(key, key, frozen(offsets))
-        part = Part(offsets, self.store.gather(room.slots[read[order]]))
-        return Runs(asked.number[own][window], group.astype(np.int32), {"rows": part})
+        return Part(offsets, self.store.gather(room.slots[read[order]]))
 
     def rows(self) -> Runs:
         assert self.recent is not None
         groups = np.repeat(np.arange(len(self.sizes), dtype=np.int32), self.sizes)
-        order = np.lexsort((groups, self.members.pane))
-        pane, group = self.members.pane[order], groups[order]
+        order = np.lexsort((groups, self.held.pane))
+        pane, group = self.held.pane[order], groups[order]
         fresh = np.ones(len(order), np.bool_)
         fresh[1:] = (pane[1:] != pane[:-1]) | (group[1:] != group[:-1])
         starts, recent = np.flatnonzero(fresh), self.recent.parts["rows"]
         stamp = np.concatenate([pane[starts], self.recent.stamp])
         offsets = np.concatenate([starts, len(order) + recent.offsets])
-        slots = np.concatenate([self.members.slot[order], recent["slot"]])
+        slots = np.concatenate([self.held.slot[order], recent["slot"]])
         part = Part(offsets, self.store.gather(slots))
         return Runs(stamp, np.concatenate([group[starts], self.recent.group]), {"rows": part})
 
     def forget(self, groups: Codes) -> None:
         gone = np.isin(np.arange(len(self.sizes)), groups)
         kept = np.repeat(~gone, self.sizes)
-        self.members = Members(*(each[kept] for each in self.members))
+        self.held = Members(*(each[kept] for each in self.held))
         self.sizes = np.where(gone, 0, self.sizes)
 
+    @property
+    def crowded(self) -> bool:
+        return len(self.store) > 2 * len(self) + _SPARE
+
     def compact(self) -> None:
-        if len(self.store) <= 2 * len(self) + _SPARE:
+        if not self.crowded:
             return
-        settled, slots = len(self.members.slot), [self.members.slot]
+        settled, slots = len(self.held.slot), [self.held.slot]
         if self.recent is not None:
             part = self.recent.parts["rows"]
             slots.append(part["slot"])
             columns = {**part.columns, "slot": np.arange(settled, settled + len(part))}
             self.recent = self.recent.with_parts(rows=Part(part.offsets, columns))
         self.store.compact(np.concatenate(slots))
-        self.members = self.members._replace(slot=np.arange(settled))
+        self.held = self.held._replace(slot=np.arange(settled))
 
     def share(self, place: int) -> dict[str, int | float]:
         counts = zip(OPERATIONS, self.counts.tolist(), strict=True)
@@ -168,20 +173,28 @@ class OneGraph(OneState):
 
     @property
     def nbytes(self) -> int:
-        held = sum(each.nbytes for each in self.members) + self.sizes.nbytes + self.counts.nbytes
+        held = sum(each.nbytes for each in self.held) + self.sizes.nbytes + self.counts.nbytes
         held += self.store.nbytes + self.feed.nbytes
         return held + (0 if self.recent is None else self.recent.nbytes)
 
     def _check(self) -> None:
         starts = offsets_of(self.sizes)
-        assert all(len(each) == starts[-1] for each in self.members)
+        assert all(len(each) == starts[-1] for each in self.held)
         for low, high in pairwise(starts.tolist()):
-            DominanceGraph.of(Members(*(each[low:high] for each in self.members)))._check()
-        rows = self.store.gather(self.members.slot)
+            DominanceGraph.of(Members(*(each[low:high] for each in self.held)))._check()
+        rows = self.store.gather(self.held.slot)
         points, segment = self.points_of(Part(np.array([0, starts[-1]]), rows))
-        assert np.array_equal(points, self.members.points)
-        assert np.array_equal(segment, self.members.segment)
-        if self.recent is not None and len(self.recent):
-            assert not self.recent.ordered().repeats.any()
-            assert (np.diff(self.recent.stamp) >= 0).all()
-            assert self.recent.stamp[0] > self.members.pane.max(initial=np.iinfo(np.int64).min)
+        assert np.array_equal(points, self.held.points)
+        assert np.array_equal(segment, self.held.segment)
+        self.check_recent(self.held.pane)
+
+
+def add_rows(laid: Members, starts: Ints, sizes: Ints, panes: Runs, turns: Ints) -> None:
+    """Write the rows of panes behind the members of their groups; ``turns`` are runs by group."""
+    rows = panes.parts["rows"]
+    at = expand(starts[:-1] + sizes, np.diff(starts) - sizes)
+    order = expand(rows.offsets[turns], rows.lengths[turns])
+    laid.points[at], laid.segment[at] = rows["points"][order], rows["segment"][order]
+    laid.pane[at] = np.repeat(panes.stamp[turns], rows.lengths[turns])
+    laid.since[at] = laid.parent[at] = 0
+    laid.slot[at] = rows["slot"][order]

@@ -12,10 +12,12 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import PaneFeed, Runs
 from skyband.contract.uniting import Uniting
 from skyband.query.skyline import Skyline
+from skyband.skyline.counted_graph import CountedGraph
 from skyband.skyline.graph import OPERATIONS, DominanceGraph
 from skyband.skyline.one_graph import OneGraph
 from skyband.skyline.rows import row_store
 from skyband.skyline.single import SkylineSynopsis
+from skyband.window import CountWindow
 
 __all__ = ["StabSky"]
 
@@ -53,6 +55,7 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
 
     state_name = "dominance graph"
     unites_groups = True
+    unites_counts = True
     one: OneGraph | None = None
     saved_parts = (("graph/", "graph"), ("rows/", "store"))
 
@@ -67,7 +70,9 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
     def one_state(self, readers: Sequence[Reader], feed: PaneFeed) -> OneGraph:
         graph, store = DominanceGraph(self.shown_prefer.dimensions), row_store(self.output())
         graph.counts = self.graph.counts.copy()
-        return OneGraph(readers, feed, graph, store, self.points_of)
+        counted = self.query.groups and isinstance(self.query.window, CountWindow)
+        kind = CountedGraph if counted else OneGraph
+        return kind(readers, feed, graph, store, self.points_of)
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
         if self.one is not None:

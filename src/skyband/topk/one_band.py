@@ -48,13 +48,13 @@ class OneBand(OneState):
         super().__init__(readers, feed)
         self.k = max(reader.k for reader in readers)
         self.payload = payload
-        self.band = Band(*(np.zeros(0, np.int64) for _ in Band._fields))
+        self.held = Band(*(np.zeros(0, np.int64) for _ in Band._fields))
         self.sizes = np.zeros(1, np.int64)
         """How many of these rows each group has; they come one group after the other."""
 
     def __len__(self) -> int:
         """How many rows are kept."""
-        return len(self.band.key) + (0 if self.recent is None else len(self.recent.parts["rows"]))
+        return len(self.held.key) + (0 if self.recent is None else len(self.recent.parts["rows"]))
 
     def enter(self, panes: Runs) -> Runs:
         part = panes.parts["rows"]
@@ -74,7 +74,7 @@ class OneBand(OneState):
         pane, offsets = frozen(recent.stamp), frozen(recent.parts["rows"].offsets)
         first, end, most = map(frozen, (asked.first, asked.end, asked.most))
         turns = _turns(recent, many)
-        count_rows(self.band.pane, held, turns, pane, offsets, first, end, most, lengths)
+        count_rows(self.held.pane, held, turns, pane, offsets, first, end, most, lengths)
         # One query after the other, so that the rows of each lie together.
         order = np.argsort(asked.place, kind="stable")
         ends = np.cumsum(lengths[order])
@@ -93,9 +93,9 @@ class OneBand(OneState):
         sizes, fresh = self._sizes(many), np.zeros(many, np.int64)
         np.add.at(fresh, panes.group, rows.lengths)
         starts = offsets_of(sizes + fresh)
-        band = Band(*(np.empty(starts[-1], np.int64) for _ in self.band))
+        band = Band(*(np.empty(starts[-1], np.int64) for _ in self.held))
         held = expand(starts[:-1], sizes)
-        for each, old in zip(band, self.band, strict=True):
+        for each, old in zip(band, self.held, strict=True):
             each[held] = old
         pushed = (panes.stamp, rows.offsets, rows["key"], rows["tie"], rows["slot"])
         end = asked.end[part]
@@ -106,7 +106,7 @@ class OneBand(OneState):
         )  # fmt: skip
         if settle:
             kept = expand(starts[:-1], sizes)
-            self.band, self.sizes = Band(*(each[kept] for each in band)), sizes
+            self.held, self.sizes = Band(*(each[kept] for each in band)), sizes
 
     def partial(self, asked: Asked, own: Ints, room: Room) -> Runs:
         lengths = room.lengths[own]
@@ -120,7 +120,7 @@ class OneBand(OneState):
 
     def rows(self) -> Runs:
         assert self.recent is not None
-        band, recent = self.band, self.recent
+        band, recent = self.held, self.recent
         groups = np.repeat(np.arange(len(self.sizes), dtype=np.int32), self.sizes)
         # Stable, so rows that tie in all but their id keep their order.
         order = np.lexsort((groups, band.pane))
@@ -141,18 +141,22 @@ class OneBand(OneState):
         if not self.sizes[gone].any():
             return  # or another query has forgotten them before
         kept = np.repeat(~gone, self.sizes)
-        self.band = Band(*(each[kept] for each in self.band))
+        self.held = Band(*(each[kept] for each in self.held))
         self.sizes = np.where(gone, 0, self.sizes)
 
+    @property
+    def crowded(self) -> bool:
+        return self.payload.crowded(len(self))
+
     def compact(self) -> None:
-        if not self.payload.crowded(len(self)):
+        if not self.crowded:
             return
-        settled, recent = len(self.band.key), self.recent
-        slots = self.band.slot
+        settled, recent = len(self.held.key), self.recent
+        slots = self.held.slot
         if recent is not None:
             slots = np.concatenate([slots, recent.parts["rows"]["slot"]])
         self.payload.compact(slots)
-        self.band = self.band._replace(slot=np.arange(settled))
+        self.held = self.held._replace(slot=np.arange(settled))
         if recent is not None:
             part = recent.parts["rows"]
             columns = {**part.columns, "slot": np.arange(settled, len(slots))}
@@ -160,30 +164,24 @@ class OneBand(OneState):
 
     @property
     def nbytes(self) -> int:
-        held = sum(each.nbytes for each in self.band) + self.sizes.nbytes + self.payload.nbytes
+        held = sum(each.nbytes for each in self.held) + self.sizes.nbytes + self.payload.nbytes
         return held + self.feed.nbytes + (0 if self.recent is None else self.recent.nbytes)
 
     def _check(self) -> None:
-        self._check_bands()
-        if self.recent is not None and len(self.recent):
-            assert not self.recent.ordered().repeats.any()
-            assert (np.diff(self.recent.stamp) >= 0).all()
-            assert self.recent.stamp[0] > self.band.pane.max(initial=np.iinfo(np.int64).min)
-
-    def _check_bands(self) -> None:
         starts = offsets_of(self.sizes)
-        assert starts[-1] == len(self.band.key)
+        assert starts[-1] == len(self.held.key)
         for low, high in pairwise(starts.tolist()):
-            key, tie, _, pane, counted = (each[low:high] for each in self.band)
+            key, tie, _, pane, counted = (each[low:high] for each in self.held)
             order = np.lexsort((~tie, ~key))
             assert np.array_equal(key, key[order])
             assert np.array_equal(tie, tie[order])
             better = [int((pane[:i] >= pane[i]).sum()) for i in range(len(key))]
             assert counted.tolist() == better
             assert (counted < self.k).all()
-        slots = [self.band.slot]
+        slots = [self.held.slot]
         slots += [] if self.recent is None else [self.recent.parts["rows"]["slot"]]
         self.payload._check(np.concatenate(slots))
+        self.check_recent(self.held.pane)
 
 
 def _turns(runs: Runs, many: int) -> Turns:

@@ -108,29 +108,70 @@ def stab_fold_groups(
             m.points[low:high], m.segment[low:high], m.pane[low:high], m.since[low:high],
             m.parent[low:high], m.slot[low:high],
         )  # fmt: skip
-        size = sizes[g]
-        at = turns[g]
-        base = size - offsets[at]
-        for w in range(len(reads.end) + 1):
-            over = w == len(reads.end)
-            while at < turns[g + 1] and (over or stamps[at] < reads.end[w]):
-                first, last = base + offsets[at], base + offsets[at + 1]
-                size = _push(own, size, first, last, dead, place, counts)
-                at += 1
-            size = _expire(own, size, expired if over else reads.expired[w], dead, place, counts)
-            if over:
-                break
-            found = with_room(found, read, read + size)
-            before = read
-            for i in range(size - 1, -1, -1):  # many windows are far shorter than the longest
-                if own.pane[i] < reads.first[w]:
-                    break
-                if own.since[i] < reads.first[w]:
-                    found[read] = own.slot[i]
-                    read += 1
-            lengths[w, g] = read - before
-        sizes[g] = size
+        mine = offsets[turns[g] : turns[g + 1] + 1], stamps[turns[g] : turns[g + 1]]
+        sizes[g], found, read = _fold_group(
+            own, sizes[g], *mine, reads, expired, counts, lengths[:, g], dead, place, found, read
+        )
     return found[:read].copy()
+
+
+@kernel
+def stab_fold_each(
+    m: Members, starts: Ints, sizes: Ints, turns: Ints, offsets: Ints, stamps: Ints, reads: Reads,
+    ends: Ints, expired: Ints, counts: Ints, lengths: Ints,
+) -> Ints:  # fmt: skip
+    """As ``stab_fold_groups``, where each group has its own windows, and panes that expire.
+
+    Those of group g are ``reads.first[ends[g]:ends[g + 1]]`` and so on; so are ``lengths``.
+    """
+    found = np.empty(64, np.int64)
+    dead = np.zeros(len(m.pane), np.bool_)
+    place = np.empty(len(m.pane), np.int64)
+    read = 0
+    for g in range(len(sizes)):
+        low, high = starts[g], starts[g + 1]
+        if low == high:
+            continue
+        own = Members(
+            m.points[low:high], m.segment[low:high], m.pane[low:high], m.since[low:high],
+            m.parent[low:high], m.slot[low:high],
+        )  # fmt: skip
+        mine = offsets[turns[g] : turns[g + 1] + 1], stamps[turns[g] : turns[g + 1]]
+        a, b = ends[g], ends[g + 1]
+        asked = Reads(reads.first[a:b], reads.end[a:b], reads.expired[a:b])
+        sizes[g], found, read = _fold_group(
+            own, sizes[g], *mine, asked, expired[g], counts, lengths[a:b], dead, place, found, read
+        )
+    return found[:read].copy()
+
+
+@jit
+def _fold_group(
+    m: Members, size: int, offsets: Ints, stamps: Ints, reads: Reads, expired: int, counts: Ints,
+    lengths: Ints, dead: Mask, place: Ints, found: Ints, read: int,
+) -> tuple[int, Ints, int]:  # fmt: skip
+    """Fold one group; returns its number of members, the slots read so far, and how many."""
+    at = 0
+    base = size - offsets[0]
+    for w in range(len(reads.end) + 1):
+        over = w == len(reads.end)
+        while at < len(stamps) and (over or stamps[at] < reads.end[w]):
+            first, last = base + offsets[at], base + offsets[at + 1]
+            size = _push(m, size, first, last, dead, place, counts)
+            at += 1
+        size = _expire(m, size, expired if over else reads.expired[w], dead, place, counts)
+        if over:
+            break
+        found = with_room(found, read, read + size)
+        before = read
+        for i in range(size - 1, -1, -1):  # many windows are far shorter than the longest
+            if m.pane[i] < reads.first[w]:
+                break
+            if m.since[i] < reads.first[w]:
+                found[read] = m.slot[i]
+                read += 1
+        lengths[w] = read - before
+    return size, found, read
 
 
 @kernel
