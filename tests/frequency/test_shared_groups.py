@@ -16,6 +16,7 @@ from skyband.engine import who_shares
 from skyband.frequency import shared_groups
 from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.shared_groups import GroupView, SharedGroups
+from skyband.frequency.shared_tapes import GroupTapes, TapeView
 
 
 def stream(seed: int, count: int, items: int, groups: int, late: int = 0) -> pa.Table:
@@ -243,3 +244,55 @@ def test_many_items_of_a_group_are_sorted_and_the_best_found() -> None:
         found = sb.rank(table, named)
         for name, query in named.items():
             assert found[name].equals(sb.rank(table, query)), (k, name)
+
+
+@st.composite
+def count_windows(draw: st.DrawFn) -> list[sb.CountWindow]:
+    slides = draw(st.sampled_from([[3], [2, 3, 4, 6], [5, 10, 20]]))
+    chosen = draw(st.lists(st.sampled_from(slides), min_size=2, max_size=4))
+    return [sb.CountWindow(draw(st.integers(each + 1, 40)), slide=each) for each in chosen]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    windows=count_windows(),
+    item=st.sampled_from(["n", "id", "wide"]),
+    weight=st.sampled_from([None, "w", "heavy"]),
+    keep=st.sampled_from([(), (), ("f",)]),
+    groups=st.sampled_from([1, 4, 60]),
+    items=st.sampled_from([3, 40]),
+    seed=st.integers(0, 1000),
+    cuts=st.lists(st.integers(0, 300), max_size=4),
+    step=st.sampled_from([0, 0, 4]),
+)
+def test_boards_over_count_windows_answer_as_their_queries_do(
+    windows: list[sb.CountWindow], item: str, weight: str | None, keep: tuple[str, ...],
+    groups: int, items: int, seed: int, cuts: list[int], step: int,
+) -> None:  # fmt: skip
+    named = board(windows, item=item, weight=weight, keep=keep, proof=seed % 3 == 0)
+    alone = {name: sb.Monitor(query) for name, query in named.items()}
+    together = sb.Monitor(named)
+    table = stream(seed, 300, items, groups)
+    edges = sorted({0, *cuts, 300, *(range(0, 40, step) if step else ())})
+    for low, high in pairwise(edges):
+        alike(together, alone, table.slice(low, high - low), item)
+        if seed % 2:
+            together = sb.Monitor.restore(together.snapshot())
+            for name, monitor in alone.items():
+                assert shown([together.peek(name)]) == shown([monitor.peek()]), name
+    assert all(isinstance(state, TapeView) for state in states(together))
+
+
+def test_ten_queries_over_count_windows_keep_no_more_than_the_largest_one() -> None:
+    made, rows = np.random.default_rng(3), 60_000
+    item, group = (made.random(rows) ** 3 * 500).astype(np.int64), made.integers(0, 40, rows)
+    table = pa.table({"t": np.arange(rows), "n": item, "g": group})
+    named = board([sb.CountWindow(60 * n, slide=30) for n in range(1, 11)], item="n")
+    together, largest = sb.Monitor(named), sb.Monitor(named["q9"])
+    for monitor in (together, largest):
+        for low in range(0, rows, 5_000):
+            monitor.push(table.slice(low, 5_000))
+    (lists,) = {state.lists for state in states(together)}
+    assert isinstance(lists, GroupTapes)
+    assert together.stats()["state_bytes"] <= largest.stats()["state_bytes"]
+    assert "keeps one set of pane counts with q1" in sb.explain(named)

@@ -15,7 +15,7 @@ from skyband.frequency.items import ItemColumns
 from skyband.kernels.core.arrange import counting_order
 from skyband.kernels.frequency import shared_groups as kernel
 
-__all__ = ["NEVER", "CountedGroups"]
+__all__ = ["NEVER", "CountedGroups", "comparison"]
 
 NEVER = int(np.iinfo(np.int64).min)
 _PACKED = (1 << 31) - 1
@@ -86,12 +86,6 @@ class CountedGroups(GroupLists):
         rest = kernel.number_items(starts, pane, low, high, code, value, self.order_key)
         return kernel.Lists(sequence, starts, pane, *rest)
 
-    def _comparison(self, keys: Ints) -> kernel.Order:
-        least, most = int(keys.min(initial=0)), int(keys.max(initial=0))
-        decided = self.item_type.decided
-        packs = decided and most - least < _PACKED and self.total < _PACKED
-        return kernel.Order(least, packs, decided)
-
     def counted(
         self, lists: kernel.Lists, asked: kernel.Asked, room: Ints
     ) -> tuple[kernel.Found, Ints, Ints]:
@@ -106,7 +100,7 @@ class CountedGroups(GroupLists):
             pooled(int(answers[-1]), np.int32), pooled(int(answers[-1]), np.int64),
             answers[:-1].copy(), *np.zeros((2, len(asked.end)), np.int64),
         )  # fmt: skip
-        order = self._comparison(lists.key)
+        order = comparison(lists.key, self.item_type.decided, self.total)
         space = _space(int(np.diff(lists.first).max(initial=0)), int(asked.k.max()))
         kernel.count_groups(lists, asked, order, space, found)
         return found, at, answers
@@ -127,6 +121,13 @@ class CountedGroups(GroupLists):
             answers = self._answers(numbers, copied(found.group[groups]), best, k)
             runs[place] = answers, int(found.pairs[own[-1]])
         return runs
+
+
+def comparison(keys: Ints, decided: bool, total: int) -> kernel.Order:
+    """How items with these order keys compare, whose counts add up to ``total``."""
+    least, most = int(keys.min(initial=0)), int(keys.max(initial=0))
+    packs = decided and most - least < _PACKED and total < _PACKED
+    return kernel.Order(least, packs, decided)
 
 
 def _space(items: int, k: int) -> kernel.Room:

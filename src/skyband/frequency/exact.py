@@ -18,12 +18,12 @@ from skyband.frequency.pane_sums import OwnWindows, PaneSums
 from skyband.frequency.recut_counts import RecutView, share_recut
 from skyband.frequency.shared_counts import share
 from skyband.frequency.shared_groups import GroupView, share_groups
+from skyband.frequency.shared_tapes import TapeView, share_tapes
 from skyband.frequency.tumbling import Tumbling
 from skyband.frequency.window_counts import SharedCounts, WindowCounts
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.frequency.counting import count_runs
 from skyband.query.frequency import HeavyHitters
-from skyband.window import CountWindow
 
 __all__ = ["Exact"]
 
@@ -52,6 +52,7 @@ class Exact(FrequencySynopsis):
     shares_summaries = True
     state_name = "set of pane counts"
     unites_groups = True
+    unites_counts = True
     saved_parts = (("", "counts"),)
     counts: WindowCounts
 
@@ -103,15 +104,18 @@ class Exact(FrequencySynopsis):
     def recuts(cls, query: HeavyHitters) -> bool:
         return (bool(query.groups) or not query.keep) and _can_share(query)
 
-    def recut(self, others: Sequence[Exact], feed: PaneFeed, sealed: Sequence[int]) -> bool:
+    def recut(self, others: Sequence[Exact], feed: PaneFeed, sealed: Sequence[Any]) -> bool:
         members = [self, *others]
         kind = GroupedCounts if self.query.groups else PaneSums
+        kind = OwnWindows if self.own_windows else kind
         if not all(type(each.counts) is kind and each.dtype.kind == "i" for each in members):
             return False
         states: list[Any] = [each.counts for each in members]
         panes = [each.query.window.panes for each in members]
-        views: Sequence[RecutView | GroupView]
-        if self.query.groups:
+        views: Sequence[RecutView | GroupView | TapeView]
+        if self.own_windows:
+            views = share_tapes(states, panes, feed, sealed, self._combine)
+        elif self.query.groups:
             views = share_groups(states, panes, feed, sealed, self._combine)
         else:
             views = share_recut(states, panes, feed, sealed)
@@ -120,12 +124,14 @@ class Exact(FrequencySynopsis):
         return True
 
     def expect(self, round_: object, windows: Windows) -> None:
-        if isinstance(self.counts, GroupView):
+        if isinstance(self.counts, GroupView | TapeView):
             self.counts.expect(round_, windows)
 
     def kept_together(self) -> Runs | None:
         counts = self.counts
-        return counts.lists.panes() if isinstance(counts, RecutView | GroupView) else None
+        if isinstance(counts, RecutView | GroupView | TapeView):
+            return counts.lists.panes()
+        return None
 
     def part(self) -> None:
         if "counts" in vars(self):  # not there before the first rows
@@ -168,5 +174,5 @@ class Exact(FrequencySynopsis):
 
 def _can_share(query: HeavyHitters) -> bool:
     """Whether a state for several queries can hold the windows of this one."""
-    panes, own = query.window.panes, isinstance(query.window, CountWindow) and query.groups
-    return panes.per_window > 1 and not panes.gaps and not own
+    panes = query.window.panes
+    return panes.per_window > 1 and not panes.gaps

@@ -90,8 +90,8 @@ class Found(NamedTuple):
     pairs: Ints
 
 
-_SHIFT = 31
-_HALF = np.int64(0x7FFFFFFF)
+SHIFT = 31
+HALF = np.int64(0x7FFFFFFF)
 _LAST = np.int32(0x7FFFFFFF)
 _LANES = 8  # so many are compared at a time
 _MOST_COMPARED = 128  # up to so many items, each is compared with each
@@ -166,7 +166,7 @@ def _sort(values: Ints, best: Ints, size: int) -> None:
 
 
 @jit
-def _read_packed(size: int, k: int, item: Codes, room: Room, found: Found, at: int) -> int:
+def read_packed(size: int, k: int, item: Codes, room: Room, found: Found, at: int) -> int:
     """Write the best items of a group, whose values have the keys in them; returns how many."""
     used, values, best = room.used, room.values, room.best
     for i in range(size):
@@ -178,7 +178,7 @@ def _read_packed(size: int, k: int, item: Codes, room: Room, found: Found, at: i
     if many > _MOST_COMPARED:
         _sort(values, best, many)
         for i in range(many):
-            found.code[at + i], found.sums[at + i] = item[used[best[i]]], values[i] >> _SHIFT
+            found.code[at + i], found.sums[at + i] = item[used[best[i]]], values[i] >> SHIFT
         return many
     whole = (many + _LANES - 1) // _LANES * _LANES
     for i in range(many, whole):
@@ -188,12 +188,12 @@ def _read_packed(size: int, k: int, item: Codes, room: Room, found: Found, at: i
         before = 0
         for j in range(whole):
             before += values[j] > own
-        found.code[at + before], found.sums[at + before] = item[used[best[i]]], own >> _SHIFT
+        found.code[at + before], found.sums[at + before] = item[used[best[i]]], own >> SHIFT
     return many
 
 
 @jit
-def _read(
+def read(
     size: int, k: int, item: Codes, key: Ints, decided: bool, room: Room, found: Found, at: int
 ) -> int:
     """Write the best items of a group; returns how many."""
@@ -213,7 +213,7 @@ def count_groups(lists: Lists, asked: Asked, order: Order, room: Room, found: Fo
     """Count windows and write the best items of each group; ``at`` and ``answers`` move on."""
     group, starts, pane, ends, numbers, newer, value, first, item, key = lists
     used, sums = room.used, room.sums
-    shift = _SHIFT if order.packs else 0
+    shift = SHIFT if order.packs else 0
     for moment in range(len(asked.moments) - 1):
         begin, stop = asked.moments[moment], asked.moments[moment + 1]
         end = asked.end[begin]
@@ -227,7 +227,7 @@ def count_groups(lists: Lists, asked: Asked, order: Order, room: Room, found: Fo
                     for i in range(ends[run - 1] if run else 0, ends[run]):
                         number = numbers[i]
                         fresh = newer[i] >= end  # its newest entry before the end; no branches
-                        rest = _HALF - (own_key[number] - order.least) if order.packs else 0
+                        rest = HALF - (own_key[number] - order.least) if order.packs else 0
                         sums[number] = (rest if fresh else sums[number]) + (value[i] << shift)
                         used[size] = number
                         size += fresh
@@ -237,9 +237,9 @@ def count_groups(lists: Lists, asked: Asked, order: Order, room: Room, found: Fo
                 reader, k = asked.reader[window], asked.k[window]
                 at, answers = found.at[reader], found.answers[reader]
                 if order.packs:
-                    at += _read_packed(size, k, own_item, room, found, at)
+                    at += read_packed(size, k, own_item, room, found, at)
                 else:
-                    at += _read(size, k, own_item, own_key, order.decided, room, found, at)
+                    at += read(size, k, own_item, own_key, order.decided, room, found, at)
                 found.group[answers], found.ends[answers] = group[g], at
                 found.at[reader], found.answers[reader] = at, answers + 1
                 found.many[window] += 1
