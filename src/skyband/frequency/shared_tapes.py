@@ -35,7 +35,6 @@ _STAMP_BITS = 40
 _LAST = (1 << _STAMP_BITS) - 1
 _NONE = np.zeros(0, np.int64)
 _NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
-
 Combine = Callable[[Runs], Runs]
 
 
@@ -323,20 +322,20 @@ class TapeView(SharedCounts):
     # State ------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, int | float]:
-        lists = self.lists
-        self.inserts, self.removals, self.updates = lists.inserts, lists.removals, lists.updates
+        self.inserts, self.removals, self.updates = self._operations()
         return super().stats()
 
+    def _operations(self) -> tuple[int, int, int]:
+        return self.lists.inserts, self.lists.removals, self.lists.updates
+
     def alone(self) -> OwnWindows:
-        lists = self.lists
-        lists.pull()
-        runs = lists.panes(self.place)
+        self.lists.pull()
+        runs = self.lists.panes(self.place)
         counts = OwnWindows(self.item_type, self.k, np.dtype(np.int64), grouped=True)
         if len(runs):
             runs = runs.stamped(np.asarray(self.panes.pane_of(runs.stamp))).ordered()
             counts.fold(self.combine(runs) if runs.repeats.any() else runs, _NO_WINDOWS)
-        counts.inserts, counts.removals = lists.inserts, lists.removals
-        counts.updates = lists.updates
+        counts.inserts, counts.removals, counts.updates = self._operations()
         return counts
 
     def state(self) -> State:
