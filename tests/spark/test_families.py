@@ -180,6 +180,21 @@ def test_sessions_that_are_built_again_go_on(kind: str, by: tuple[str, ...]) -> 
         assert pushed(job, monitor, table.slice(100 + low), 5) > 20
 
 
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_queries_that_keep_columns_share_their_counts_if_their_slides_are_the_same(
+    forgetful: bool,
+) -> None:
+    SESSIONS.kept.clear()
+    windows = [sb.TimeWindow(size, slide=10) for size in (60, 30, 100)]
+    board, table = board_of("HeavyHitters", windows, keep=("y",)), rows(1, 300)
+    job, monitor = BoardJob(board, {"": table}, forgetful), sb.Monitor(board)
+    assert pushed(job, monitor, table, 20) > 100
+    if not forgetful:
+        (session,) = sessions()
+        lists = {id(each.synopsis.counts.lists) for each in session.sessions.values()}
+        assert len(lists) == 1
+
+
 def test_a_query_that_shares_with_none_has_its_own_key() -> None:
     table = rows(1)
     board: Board = {

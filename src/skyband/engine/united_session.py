@@ -9,7 +9,7 @@ each query has a state of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from skyband.engine.feeding import Feed, sealed_time
 from skyband.engine.fold import Step
 from skyband.engine.one_pass import OnePass, regrouped
 from skyband.engine.summary_session import SummarySession
-from skyband.engine.who_shares import model_of
+from skyband.engine.who_shares import alike, model_of
 
 __all__ = ["Restored", "UnitedSession"]
 
@@ -68,6 +68,8 @@ class UnitedSession:
                 own = own.take(session.covered(own.stamp))  # others may need more
                 sealed = own.stamp < session.sealed
                 session.resume(None, [own.take(sealed), own.take(~sealed)], None)
+        if not self.united and not self.parted:
+            self._unite_alike()
 
     def _unite(self, panes: Iterable[Runs]) -> None:
         """Let the queries keep one state, if their columns allow it."""
@@ -84,10 +86,20 @@ class UnitedSession:
         for fold in folds[1:]:
             fold.share_groups(folds[0])
 
-    def take(self, runs: Runs, names: Iterable[str] | None = None) -> None:
-        """Take summaries of open panes; for some of the queries only if these are ``parted``."""
+    def _unite_alike(self) -> None:
+        """Let queries with the same panes keep one state, if their algorithm needs no more."""
+        queries = {name: session.query for name, session in self.sessions.items()}
+        for names in alike(queries, list(queries)):
+            first, *others = [self.sessions[name].synopsis for name in names]
+            first.unite(others)
+
+    def take(self, runs: Runs, names: Collection[str] | None = None) -> None:
+        """Take summaries of open panes, for all queries, or for some if no feed unites them."""
         if self._feed is not None:
             self._feed.take(runs)
+        elif names is not None and set(names) != set(self.sessions):
+            for session in self.sessions.values():
+                session.synopsis.part()
         for name in self.sessions if names is None else names:
             self.sessions[name].take(self._own(self.sessions[name], runs))
 
