@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.arrays import Codes, Ints
+from skyband.contract.rounds import Rounds
 from skyband.contract.rows import Windows
 from skyband.contract.runs import PaneFeed, Runs
 from skyband.panes import Panes
@@ -79,9 +80,7 @@ class OneState(ABC):
         self.longest = max(int(reader.panes.size) for reader in readers)
         self.recent: Runs | None = None
         """Panes that not every query has sealed; None before the first pane."""
-        self._round: object = None
-        self._expected: dict[int, Windows] = {}
-        self._ready: dict[int, Runs] = {}
+        self._rounds: Rounds[int] = Rounds()
 
     # What a family supplies -------------------------------------------------------------------
 
@@ -141,20 +140,13 @@ class OneState(ABC):
 
     def expect(self, round_: object, place: int, windows: Windows) -> None:
         """A query will ask for these windows in this round; they are read together with others."""
-        if round_ is not self._round:
-            self._round, self._expected, self._ready = round_, {}, {}
-        if len(windows):
-            self._expected[place] = windows
+        self._rounds.expect(round_, place, windows)
 
     def fold(self, place: int, panes: Runs, windows: Windows) -> Runs | None:
         """Take the panes that a query has sealed, and read its windows."""
         self.reach(place, panes, windows)
         self.pull()
-        if not len(windows):
-            return None
-        if place not in self._ready:
-            self._answer(self._expected | {place: windows})
-        return self._ready.pop(place)
+        return self._rounds.read(place, windows, self._answers) if len(windows) else None
 
     def begin(self, sealed: Sequence[Any]) -> None:
         """Take from the feed what queries have sealed already; ``sealed`` are the ends of that."""
@@ -183,7 +175,7 @@ class OneState(ABC):
         fresh = self.enter(fresh)
         self.recent = fresh if self.recent is None else Runs.concat([self.recent, fresh])
 
-    def _answer(self, windows: dict[int, Windows]) -> None:
+    def _answers(self, windows: dict[int, Windows]) -> dict[int, Runs]:
         """Read the windows of several queries, in order of their ends."""
         for place, due in windows.items():
             self.reach(place, None, due)
@@ -192,10 +184,8 @@ class OneState(ABC):
         room = self.room(asked)
         if self.recent is not None:  # or it was restored after its last row had expired
             self._read(asked, room)
-        for place in windows:
-            own = np.flatnonzero(asked.place == place)
-            self._ready[place] = self.partial(asked, own, room)
-        self._expected = {}
+        own = {place: np.flatnonzero(asked.place == place) for place in windows}
+        return {place: self.partial(asked, each, room) for place, each in own.items()}
 
     def _read(self, asked: Asked, room: Any) -> None:
         assert self.recent is not None

@@ -13,6 +13,7 @@ import numpy as np
 
 from skyband.arrays import Ints, State, grown
 from skyband.contract.one_state import Reader
+from skyband.contract.rounds import Rounds
 from skyband.contract.rows import Windows
 from skyband.contract.runs import PaneFeed, Part, Runs, offsets_of, run_starts
 from skyband.frequency.counted_groups import NEVER, CountedGroups
@@ -64,9 +65,7 @@ class SharedGroups(CountedGroups):
         super().__init__(item_type)
         self.feed = feed
         self.views: list[GroupView] = []
-        self._round: object = None
-        self._expected: dict[GroupView, Windows] = {}
-        self._ready: dict[GroupView, Runs] = {}
+        self.rounds: Rounds[GroupView] = Rounds()
         self.moving = False
         """Whether each query keeps the sums of its window, which move with it."""
         self._read_upto = 0
@@ -102,26 +101,11 @@ class SharedGroups(CountedGroups):
 
     # Windows ----------------------------------------------------------------------------------
 
-    def expect(self, round_: object, view: GroupView, windows: Windows) -> None:
-        """A query will ask for these windows in this round; they are read together with others."""
-        if round_ is not self._round:
-            self._round, self._expected, self._ready = round_, {}, {}
-        if len(windows):
-            self._expected[view] = windows
-
-    def read(self, view: GroupView, windows: Windows) -> Runs:
-        """The answers of a query's windows, which are counted now or were counted with others."""
-        if view not in self._ready:
-            due = self._expected | {view: windows}
-            self._expected = {}
-            for each, own in due.items():
-                each.reader.reach(None, own)
-            self.pull(max(each.reader.upto for each in due))
-            self._ready |= self._answers_of(due)
-        return self._ready.pop(view)
-
-    def _answers_of(self, due: dict[GroupView, Windows]) -> dict[GroupView, Runs]:
+    def answers_of(self, due: dict[GroupView, Windows]) -> dict[GroupView, Runs]:
         """The answers of windows of several queries, which are counted or kept as sums."""
+        for each, own in due.items():
+            each.reader.reach(None, own)
+        self.pull(max(each.reader.upto for each in due))
         asked, number, time = self._asked(due)
         counting, moving = self._costs(due, asked, time)
         if self.moving != (counting * (2 if self.moving else 0.5) > moving):
@@ -225,7 +209,7 @@ class GroupView(SharedCounts):
 
     def expect(self, round_: object, windows: Windows) -> None:
         """These windows will be asked for in this round."""
-        self.lists.expect(round_, self, windows)
+        self.lists.rounds.expect(round_, self, windows)
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         self.lists.changed()
@@ -233,7 +217,7 @@ class GroupView(SharedCounts):
         self.lists.pull(self.reader.upto)
         if not len(windows):
             return None
-        answers = self.lists.read(self, windows)
+        answers = self.lists.rounds.read(self, windows, self.lists.answers_of)
         self.needed = int(self.reader.panes.pane_start(windows.first[-1]))
         self.lists.expire()
         return answers

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from skyband.arrays import Array, Codes, Ints, State, grown
+from skyband.contract.rounds import Rounds
 from skyband.contract.rows import Windows
 from skyband.contract.runs import PaneFeed, Part, Runs, expand, offsets_of
 from skyband.data.keys import hash_columns
@@ -88,9 +89,7 @@ class GroupTapes(CodedCounts):
         self.retained: dict[int, int] = {}
         """How many items each query retains, if it was asked since something changed."""
         self._behind = True
-        self._round: object = None
-        self._expected: dict[TapeView, Windows] = {}
-        self._ready: dict[TapeView, Runs] = {}
+        self.rounds: Rounds[TapeView] = Rounds()
         self._numbers = np.zeros(0, np.int32)
 
     def __len__(self) -> int:
@@ -163,29 +162,18 @@ class GroupTapes(CodedCounts):
 
     # Windows ----------------------------------------------------------------------------------
 
-    def expect(self, round_: object, view: TapeView, windows: Windows) -> None:
-        """A query will ask for these windows in this round; they are read together with others."""
-        if round_ is not self._round:
-            self._round, self._expected, self._ready = round_, {}, {}
-        if len(windows):
-            self._expected[view] = windows
-
-    def read(self, view: TapeView, windows: Windows) -> Runs:
-        """The answers of a query's windows, which are counted now or were counted with others."""
-        if view not in self._ready:
-            due = self._expected | {view: windows}
-            self._expected = {}
-            for each, own in due.items():
-                self.reach(each, None, own)
-            self.pull()
-            self._ready |= self._count(due)
-            for each, own in due.items():
-                # Until a group's next window, the panes of its last one may be read again.
-                first = each.panes.pane_start(own.first)
-                assert own.group is not None
-                np.maximum.at(self.needed[each.place], own.group, first)
-            self._expire()
-        return self._ready.pop(view)
+    def answers_of(self, due: dict[TapeView, Windows]) -> dict[TapeView, Runs]:
+        """The answers of windows of several queries; panes that none needs any more are dropped."""
+        for view, own in due.items():
+            self.reach(view, None, own)
+        self.pull()
+        found = self._count(due)
+        for view, own in due.items():
+            # Until a group's next window, the panes of its last one may be read again.
+            assert own.group is not None
+            np.maximum.at(self.needed[view.place], own.group, view.panes.pane_start(own.first))
+        self._expire()
+        return found
 
     def _count(self, due: dict[TapeView, Windows]) -> dict[TapeView, Runs]:
         """The answers of windows of several queries."""
@@ -304,11 +292,12 @@ class TapeView(SharedCounts):
 
     def expect(self, round_: object, windows: Windows) -> None:
         """These windows will be asked for in this round."""
-        self.lists.expect(round_, self, windows)
+        self.lists.rounds.expect(round_, self, windows)
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         self.lists.reach(self, panes, windows)
-        return self.lists.read(self, windows) if len(windows) else None
+        lists = self.lists
+        return lists.rounds.read(self, windows, lists.answers_of) if len(windows) else None
 
     def partial(self, first: int, end: int, group: int | None) -> Runs:
         return self.lists.partial(*self._arrivals(first, end), group, self.k)
