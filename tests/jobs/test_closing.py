@@ -78,6 +78,20 @@ def test_each_query_ends_with_its_own_last_window() -> None:
     assert reached == [1_074, 1_050, 1_076]
 
 
+def test_a_job_that_is_served_knows_how_it_was_closed() -> None:
+    pytest.importorskip("pyspark")
+    from skyband.jobs.starting import promising
+
+    table = pa.table({"ts": [1], "id": ["a"]})
+    query = sb.HeavyHitters(k=2, item="id", time="ts", window=sb.TimeWindow(60))
+    plans = {name: spark_simulator.plan_of(query, {"": table}) for name in ("one", "other")}
+    closing = closing_of(BoardPlan(plans), 1_043)
+    served = promising(BoardPlan(plans, closing))
+    assert isinstance(served, BoardPlan)
+    assert served.closing == closing is not None
+    assert all(plan.bounds for plan in served.plans.values())
+
+
 @pytest.mark.spark
 def test_both_engines_close_alike(spark: Any, tmp_path: Path) -> None:
     """Two queries, with bad rows; closed, and closed again with more rows."""
