@@ -133,6 +133,30 @@ class TestClaim:
         assert other.run != first.run
         assert not (tmp_path / "answers").exists()
 
+    def test_until_a_batch_was_computed_other_sources_may_have_it(self, tmp_path: Path) -> None:
+        """What Spark noted of the sources it was to read is not read in place of the new ones."""
+        plan = spark_simulator.plan_of(self.query, {"": self.rows}, shards=1)
+        Claim(str(tmp_path), plan, None, sources="one").prepare()
+        (tmp_path / "answers").mkdir()
+        Claim(str(tmp_path), plan, None, sources="one")
+        assert (tmp_path / "answers").exists()
+        Claim(str(tmp_path), plan, None, sources="other")
+        assert not (tmp_path / "answers").exists()
+
+    def test_the_checkpoint_of_a_local_job_is_not_touched(self, tmp_path: Path) -> None:
+        told = {"run": "x", "engine": "local", "version": 1, "job": "j", "queries": {"q": "1"}}
+        (tmp_path / "skyband.json").write_text(json.dumps(told))  # as 0.2 wrote it
+        (tmp_path / "snapshot").write_text("state")
+        with pytest.raises(sb.EngineError, match="written by a local job"):
+            self.claim(tmp_path)
+        (tmp_path / "skyband.json").write_text(json.dumps(told | {"claimed": True}))
+        with pytest.raises(sb.EngineError, match="written by a local job"):
+            self.claim(tmp_path)
+        assert (tmp_path / "snapshot").exists()
+        (tmp_path / "skyband.json").write_text(json.dumps(told | {"claimed": False}))
+        assert self.claim(tmp_path).new
+        assert not (tmp_path / "snapshot").exists()
+
     def test_a_start_that_fails_leaves_nothing(self, tmp_path: Path) -> None:
         first = self.claim(tmp_path / "state")
         first.prepare()

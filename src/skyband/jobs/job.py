@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,6 +67,12 @@ class Job:
     def asked(self) -> Query | Mapping[str, Query]:
         """What a monitor is asked: the only query, or all of them by name."""
         return next(iter(self.queries.values())) if self.alone else self.queries
+
+    @property
+    def reads(self) -> str:
+        """A short text that is another one if the sources are."""
+        told = {name: [each.kind, dict(each.settings)] for name, each in self.sources.items()}
+        return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()[:16]
 
     def changes_of(self, query: str) -> bool | tuple[str, ...]:
         """The changes that a query's sink is given: some kinds, all of them, or none."""

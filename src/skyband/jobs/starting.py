@@ -97,7 +97,7 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
     plan = read.plan()
     check_session(session, streaming=True)
     advise_partitions(session, plan.keys)
-    claim = Claim(job.checkpoint, plan, session)
+    claim = Claim(job.checkpoint, plan, session, job.reads)
     check_logs(job.checkpoint)
     for line in changed_lines(_changed(job, plan, claim.known)):
         log.warning("%s: %s", job.name, line)

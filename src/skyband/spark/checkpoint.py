@@ -6,6 +6,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from skyband.spark.requirements import first_line
 __all__ = [
     "STATE_SCHEMA",
     "Claim",
+    "clear",
     "read_heads",
     "read_state",
     "recorded_identity",
@@ -129,9 +131,13 @@ class Claim:
     a first start fails before that, its leftovers do not keep another query from using the folder.
     """
 
-    def __init__(self, folder: str, plan: Plan | BoardPlan, session: Any) -> None:
+    def __init__(
+        self, folder: str, plan: Plan | BoardPlan, session: Any, sources: str = ""
+    ) -> None:
         self.folder = folder
         self.plan = plan
+        self.sources = sources
+        """Differs if the sources do: Spark notes what it will read before a batch is computed."""
         self.session = session
         self.local = "://" not in folder
         self.run = uuid.uuid4().hex[:16]
@@ -165,7 +171,9 @@ class Claim:
     def withdraw(self) -> None:
         """Remove a folder that this start created, because the start failed."""
         if self.new and self.local and not self.claimed:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            with suppress(OSError):  # what else is there stays
+                clear(Path(self.folder))
+                Path(self.folder).rmdir()
 
     def _found(self) -> Any:
         """The record in the folder; None if the folder is new."""
@@ -182,27 +190,39 @@ class Claim:
         return _parsed(self.mark, self.mark.read_text(encoding="utf-8"))
 
     def _take(self, found: Any) -> None:
-        if not isinstance(found, dict) or "run" not in found:
+        told = found if isinstance(found, dict) else {}
+        if self.local and not told.get("claimed", told.get("engine") == "local"):
+            try:
+                self.plan.check_identity(told.get("identity"))
+                free = told.get("sources", self.sources) != self.sources
+            except SkybandError:
+                free = True
+            if free and "run" in told:  # left by a first start that failed before it wrote a batch
+                clear(Path(self.folder))
+                return
+        if told.get("engine") == "local":
+            raise EngineError(
+                f"the checkpoint {self.folder!r} was written by a local job; give the job on Spark "
+                "a folder of its own, or use engine = 'local'"
+            )
+        if "run" not in told:
             raise EngineError(
                 f"the checkpoint {self.folder!r} was written by Skyband 0.1 and does not record "
                 "its run; give a new folder: the job then reads its source from the start"
             )
         try:
-            self.plan.check_identity(found.get("identity"))
+            self.plan.check_identity(told.get("identity"))
         except SkybandError as problem:
-            if self.local and not found.get("claimed"):
-                # Left by a first start that failed before it wrote a batch.
-                shutil.rmtree(self.folder)
-                return
             raise EngineError(f"checkpoint {self.folder!r}: {problem}") from None
         self.run, self.new = str(found["run"]), False
         self.claimed = bool(found.get("claimed"))
         self.outdated = found.get("identity") != self.plan.identity
-        told = found["identity"].get("board")
-        self.known = list(told) if self.claimed and told else None
+        board = told["identity"].get("board")
+        self.known = list(board) if self.claimed and board else None
 
     def _write(self) -> None:
-        told = {"run": self.run, "claimed": self.claimed, "identity": self.plan.identity}
+        told = {"run": self.run, "claimed": self.claimed, "sources": self.sources}
+        told["identity"] = self.plan.identity
         if not self.local:
             frame = self.session.createDataFrame([(json.dumps(told),)], "value string")
             frame.coalesce(1).write.text(f"{self.folder}/{_REMOTE}")
@@ -211,6 +231,15 @@ class Claim:
         draft = self.mark.with_name(f"{_MARK}.part")
         draft.write_text(json.dumps(told, indent=1), encoding="utf-8")
         draft.replace(self.mark)
+
+
+def clear(folder: Path) -> None:
+    """Empty a checkpoint that nobody has claimed; what a server keeps there stays."""
+    for path in sorted(folder.iterdir(), key=lambda each: each.name == _MARK):  # the mark last
+        if path.is_dir() and path.name != "serve":
+            shutil.rmtree(path)
+        elif not path.is_dir():
+            path.unlink()
 
 
 def _parsed(where: Path | str, text: str) -> Any:

@@ -8,6 +8,9 @@
 A batch is entered in ``batches`` before its answers are written. After a crash, the job restores
 the snapshot and reads the batches after it once more, from the same places; sinks know the ones
 they have already written by their numbers. Snapshots are taken now and then; they shorten the list.
+
+The folder is claimed when the first batch has been computed. What a start left that failed before
+that does not keep another job from using it.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import numpy as np
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
 from skyband.jobs.durable import sync, write_whole
+from skyband.spark.checkpoint import clear
 
 __all__ = ["Batch", "Checkpoint", "append_line", "read_lines"]
 
@@ -51,7 +55,9 @@ class Batch:
 class Checkpoint:
     """The folder of a job's checkpoint."""
 
-    def __init__(self, folder: str, job: str, queries: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: str, job: str, queries: Mapping[str, str], sources: str = ""
+    ) -> None:
         if "://" in folder:
             raise EngineError(
                 f"checkpoint {folder!r} is not a local folder, which a local job needs; give a "
@@ -63,13 +69,15 @@ class Checkpoint:
             "version": _VERSION,
             "job": job,
             "queries": queries,
+            "sources": sources,
         }
         self.run = uuid.uuid4().hex[:16]
-        self._claim()
+        self.claimed = False
+        self._open()
 
     # The folder ----------------------------------------------------------------------------------
 
-    def _claim(self) -> None:
+    def _open(self) -> None:
         mark = self.folder / _MARK
         if not mark.exists():
             self._check_empty()
@@ -83,13 +91,33 @@ class Checkpoint:
                 f"{mark} is damaged ({problem}); restore the checkpoint from a copy, or start "
                 "from a new one"
             ) from problem
+        if self._is_free(found):
+            clear(self.folder)
+            self._write()
+            return
         self._check_identity(found)
-        self.run = str(found["run"])
+        self.run, self.claimed = str(found["run"]), found.get("claimed", True)
         if found["queries"] != dict(self.identity["queries"]):
             self._write()
 
+    def _is_free(self, found: Any) -> bool:
+        """Whether all that is there was left by a first start that failed.
+
+        A batch that was entered is done again by the same job: its rows may not come twice.
+        """
+        if not isinstance(found, dict) or found.get("claimed", True):
+            return False
+        same = all(found.get(name) == value for name, value in self.identity.items())
+        return not (same and self.batches(-1))
+
+    def claim(self) -> None:
+        """Claim the folder for this job: a batch has been computed."""
+        if not self.claimed:
+            self.claimed = True
+            self._write()
+
     def _write(self) -> None:
-        told = {"run": self.run, **self.identity}
+        told = {"run": self.run, "claimed": self.claimed, **self.identity}
         write_whole(self.folder / _MARK, json.dumps(told, indent=1).encode())
 
     def _check_empty(self) -> None:

@@ -107,7 +107,7 @@ class LocalJob:
     def __init__(self, job: Job) -> None:
         self.job = job
         fingerprints = {name: query.fingerprint for name, query in job.queries.items()}
-        self.checkpoint = Checkpoint(job.checkpoint, job.name, fingerprints)
+        self.checkpoint = Checkpoint(job.checkpoint, job.name, fingerprints, job.reads)
         self.sources = {
             name: make_source(name, section, self.checkpoint.folder)
             for name, section in job.sources.items()
@@ -185,6 +185,7 @@ class LocalJob:
             self._judge(tables)
             only = tables.get("")
             answers = self.monitor.push(dict(tables) if only is None else only)
+        self.checkpoint.claim()
         for name, sink in self.sinks.items():
             mine = [answer for answer in answers if answer.name in (None, name)]
             written(sink, batch.number, rows_for(self.job, name, mine))
@@ -291,6 +292,8 @@ class LocalJob:
 
     def _save(self) -> None:
         """Save the state, so that a restart need not read again what came before."""
+        if self.batch < 0:
+            return
         began = time.monotonic()
         self.checkpoint.save(self.batch, self.places, self.monitor.snapshot())
         self._saved = time.monotonic()
