@@ -102,7 +102,7 @@ def test_a_file_of_many_faults(tmp_path: Path) -> None:
         (35, "[queries.talkers.sink] needs either dsn"),
         (37, "[queries.talkers.sink] table must be a plain name"),
         (40, "[queries.others] kind must be one of"),
-        (41, "[queries.others.window] is missing"),
+        (41, "[queries.others.window] must be a table, such as window = {"),
         (46, "[dead_letters] format must be one of"),
         (49, "[trigger] every"),
         (50, "[trigger] close = true closes a finite job"),
@@ -290,6 +290,53 @@ def test_sources_that_a_local_job_cannot_read(
     assert text.splitlines()[found.line - 1].startswith(line)
     with pytest.raises(sb.SkybandError, match=re.escape(said)):
         check_ready(load_job(job), serving=True)
+
+
+@pytest.mark.parametrize(
+    ("engine", "path", "more", "said"),
+    [
+        ("local", "in", "", "[source] path: no file matches"),
+        ("local", "empty", "", "[source] path: folder"),
+        ("local", "in/*.csv", "", "[source] path: no file matches"),
+        ("spark", "in", "", "[source] path: no file matches"),
+        ("spark", "in", 'schema = "n int"', "[source] path: no file matches"),
+        ("spark", "in/*.csv", "", "[source] path: no file matches"),
+        ("spark", "in/*.csv", 'schema = "n int"', None),  # Spark waits for them
+        ("spark", "in/{a,b}.csv", "", None),  # only Spark reads such patterns
+        ("spark", "s3://in", "", None),
+    ],
+)
+def test_files_that_are_not_there(
+    tmp_path: Path, engine: str, path: str, more: str, said: str | None
+) -> None:
+    (tmp_path / "empty").mkdir()
+    job = tmp_path / "job.toml"
+    source = f'[source]\nkind = "files"\npath = "{path}"\n{more}'
+    text = f'name = "x"\nengine = "{engine}"\ncheckpoint = "state"\n{source}{QUERY}'
+    job.write_text(f"{text}[trigger]\nonce = true\n")
+    found = problems_of(job)
+    assert [each.text.startswith(said) for each in found if said] == [True] * bool(said), found
+    assert said or not found
+    if said:
+        assert text.splitlines()[found[0].line - 1].startswith("path")
+    job.write_text(text)
+    assert bool(problems_of(job)) == (engine == "spark" and bool(said))  # a local job waits
+
+
+def test_a_window_is_a_table(tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    rest = '[source]\nkind = "files"\npath = "in"' + QUERY
+    for window, said in (
+        ('"10 minutes"', 'such as window = { size = "10 minutes" }, not \'10 minutes\''),
+        ("600", "such as window = { size = 600 }, not 600"),
+        ("[1, 2]", 'such as window = { size = "10 minutes" }, not [1, 2]'),
+        ("true", 'such as window = { size = "10 minutes" }, not True'),
+    ):
+        told = rest.replace('{ size = "1 minute" }', window)
+        job.write_text(f'name = "x"\nengine = "local"\ncheckpoint = "state"\n{told}')
+        (found,) = problems_of(job)
+        assert found.text == f"[queries.best.window] must be a table, {said}"
+        assert told.splitlines()[found.line - 4].startswith("window")
 
 
 def test_folders_that_cannot_be_used(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from glob import glob
+from pathlib import Path
 
 import pyarrow as pa
 
-from skyband.errors import QueryError, SkybandError
+from skyband.embedded.sources import paths_of
+from skyband.errors import QueryError, SchemaError, SkybandError
 from skyband.jobs.checks import Check, read_by_workers, sink_table
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Job, Section
@@ -20,9 +24,10 @@ from skyband.jobs.places import (
     require_psycopg,
 )
 from skyband.query.base import Query
+from skyband.spark.masters import local_cores
 from skyband.spark.text_types import check_types
 
-__all__ = ["check_ready", "ready_checks"]
+__all__ = ["check_ready", "file_checks", "ready_checks"]
 
 
 def check_ready(job: Job, serving: bool = False) -> None:
@@ -49,6 +54,12 @@ def ready_checks(job: Job, serving: bool = False) -> list[Check]:
     return checks
 
 
+def file_checks(job: Job) -> list[Check]:
+    """Checks that the files are there which a job does not wait for; the job itself says it, too."""
+    tables = {f"sources.{name}" if name else "source": each for name, each in job.sources.items()}
+    return [(table, partial(_check_there, job, table, each)) for table, each in tables.items()]
+
+
 def _local_checks(job: Job, serving: bool) -> list[Check]:
     """Checks of what a job in this process needs."""
     found: list[Check] = [("", partial(check_local, "checkpoint", job.checkpoint))]
@@ -56,6 +67,24 @@ def _local_checks(job: Job, serving: bool) -> list[Check]:
         (f"sources.{name}" if name else "source", partial(check_source, name, source, serving))
         for name, source in job.sources.items()
     ]
+
+
+def _check_there(job: Job, table: str, source: Section) -> None:
+    """Raise SchemaError if a job would stop at once because its files are not there."""
+    path = str(source["path"])
+    if source.kind != "files" or "://" in path:
+        return
+    pattern = re.search(r"[*?[{]", path)
+    if job.engine == "local":
+        stops = bool(job.trigger.get("once"))  # otherwise it waits
+    else:
+        here = local_cores(job.master) is not None and not Path(path).exists()
+        stops = here and not (pattern and ("{" in path or source["schema"] or glob(path)))
+    if stops:
+        try:
+            paths_of(path)
+        except SchemaError as problem:
+            raise SchemaError(f"[{table}] path: {problem}") from None
 
 
 def _check_algorithm(query: Query) -> None:
