@@ -327,7 +327,7 @@ def test_a_window_is_a_table(tmp_path: Path) -> None:
     job = tmp_path / "job.toml"
     rest = '[source]\nkind = "files"\npath = "in"' + QUERY
     for window, said in (
-        ('"10 minutes"', 'such as window = { size = "10 minutes" }, not \'10 minutes\''),
+        ('"10 minutes"', "such as window = { size = \"10 minutes\" }, not '10 minutes'"),
         ("600", "such as window = { size = 600 }, not 600"),
         ("[1, 2]", 'such as window = { size = "10 minutes" }, not [1, 2]'),
         ("true", 'such as window = { size = "10 minutes" }, not True'),

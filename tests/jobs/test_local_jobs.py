@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
+import shutil
 import socket
 import threading
 from dataclasses import replace
@@ -210,6 +213,42 @@ class TestFirstRunsThatFail:
         written(tmp_path, rows(1))
         self.runs(tmp_path, self.changed(tmp_path))
         assert not (tmp_path / "state" / "answers").exists()
+
+
+def test_a_full_disk_is_named_and_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever write it meets: the error names the file, and the next start goes on."""
+    written(tmp_path, rows(1, each=40))
+    told = job(tmp_path)
+    del told["queries"]["talkers"]
+    named, to_disk = set(), os.fsync
+    for number in range(100):
+        left = number
+
+        def full(handle: int) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            to_disk(handle)
+
+        for name in ("state", "out"):
+            shutil.rmtree(tmp_path / name, ignore_errors=True)
+        monkeypatch.setattr(os, "fsync", full)
+        try:
+            run_job(parse_job(told))
+        except sb.EngineError as problem:
+            text = r"(\S+) cannot be written \(No space left on device\); .*"
+            told_of = re.sub(text, r"\1", str(problem))
+            named.add(Path(told_of).name)
+        else:
+            break
+        monkeypatch.setattr(os, "fsync", to_disk)
+        run_job(parse_job(told))
+        assert out(tmp_path, "busiest") == wanted(tmp_path, "busiest")
+    assert {"skyband.json", "batches", "snapshot", "files-source"} <= named
+    assert number > 10
 
 
 class TestRefused:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from functools import partial
 from glob import glob
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -55,7 +54,7 @@ def ready_checks(job: Job, serving: bool = False) -> list[Check]:
 
 
 def file_checks(job: Job) -> list[Check]:
-    """Checks that the files are there which a job does not wait for; the job itself says it, too."""
+    """Checks that the files are there which a job does not wait for."""
     tables = {f"sources.{name}" if name else "source": each for name, each in job.sources.items()}
     return [(table, partial(_check_there, job, table, each)) for table, each in tables.items()]
 
@@ -78,8 +77,8 @@ def _check_there(job: Job, table: str, source: Section) -> None:
     if job.engine == "local":
         stops = bool(job.trigger.get("once"))  # otherwise it waits
     else:
-        here = local_cores(job.master) is not None and not Path(path).exists()
-        stops = here and not (pattern and ("{" in path or source["schema"] or glob(path)))
+        there = local_cores(job.master) is None or glob(path)  # noqa: PTH207  may be absolute
+        stops = not there and not (pattern and ("{" in path or source["schema"]))
     if stops:
         try:
             paths_of(path)

@@ -180,7 +180,7 @@ class Claim:
         if not self.local:
             return _found_by_spark(self.folder, self.session)
         path = Path(self.folder)
-        if not path.is_dir() or not any(path.iterdir()):
+        if not path.is_dir() or all(each.suffix == ".part" for each in path.iterdir()):
             return None
         if not self.mark.exists():
             raise EngineError(

@@ -27,7 +27,7 @@ import numpy as np
 
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
-from skyband.jobs.durable import sync, write_whole
+from skyband.jobs.durable import sync, write_whole, writing
 from skyband.spark.checkpoint import clear
 
 __all__ = ["Batch", "Checkpoint", "append_line", "read_lines"]
@@ -121,7 +121,9 @@ class Checkpoint:
         write_whole(self.folder / _MARK, json.dumps(told, indent=1).encode())
 
     def _check_empty(self) -> None:
-        if self.folder.is_dir() and any(self.folder.iterdir()):
+        if not self.folder.is_dir():
+            return
+        if any(each.suffix != ".part" for each in self.folder.iterdir()):  # what was cut off
             raise EngineError(
                 f"{str(self.folder)!r} is not empty and is not the checkpoint of a Skyband job; "
                 "give an empty folder as checkpoint, or the one this job was started with"
@@ -198,7 +200,7 @@ class Checkpoint:
 def append_line(path: Path, line: Any) -> None:
     """Add one JSON line to a file and force it to disk."""
     new = not path.exists()
-    with path.open("ab") as file:
+    with writing(path), path.open("ab") as file:
         file.write(json.dumps(line).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
