@@ -310,6 +310,22 @@ class TestMistakes:
         assert result.exit_code == 0
         assert "1 bad row left out" in result.stderr
 
+    def test_a_where_that_matches_no_row(self, flows: Path) -> None:
+        """What the column holds is said; the exit code is 0, for an empty answer is an answer."""
+        for more in ((), ("--watch", "--format", "json"), ("--changes",)):
+            result = run("topk", flows, *TIMED, "--where", "service=webb", *more)
+            assert result.exit_code == 0
+            said = "no row has --where service=webb; service has dns, web"
+            assert result.stderr.splitlines() == [said]
+        many = run("topk", flows, *TIMED, "--where", "flow=flow,flow-12")
+        first = ", ".join(f"flow-{m}" for m in (0, 1, 10, 11, 2, 3, 4, 5))
+        said = f"no row has --where flow=flow,flow-12; flow has {first}, and 4 more"
+        assert many.stderr.splitlines() == [said]
+        together = run("topk", flows, *TIMED, "--where", "service=web", "--where", "flow=flow-1")
+        said = "no row has --where service=web and --where flow=flow-1 together"
+        assert together.stderr.splitlines() == [said]
+        assert run("topk", flows, *TIMED, "--where", "service=web").stderr == ""
+
     def test_required_words(self, flows: Path) -> None:
         result = run("topk", flows, "--score", "bytes", "--count", 3)
         assert result.exit_code == 2

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from skyband.cli.choices import Engine, Format
-from skyband.cli.explain import explained, say
+from skyband.cli.explain import explained, say, say_unmatched
 from skyband.cli.fields import (
     field_parameters,
     mapping_of,
@@ -139,7 +139,7 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     if _flows(query, source, shape) and not narrowed:
         with writer(shape, given["output"]) as out:
             _write_all(session, source, out, given["picture"])
-        _report(session, time.perf_counter() - began, out, given["output"])
+        _report(session, source, time.perf_counter() - began, out, given["output"])
         return
     with _progress(source) as progress:
         if narrowed:
@@ -150,7 +150,7 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     took = time.perf_counter() - began
     with writer(shape, given["output"]) as out:
         out.write(table)
-    _report(session, took, out, given["output"])
+    _report(session, source, took, out, given["output"])
 
 
 def _flows(query: Query, source: Any, shape: Format) -> bool:
@@ -234,7 +234,7 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
             for answer in answers:
                 out.write(_changes(answer) if shown else answer.table)
         took = time.perf_counter() - began
-    _report(session, took)
+    _report(session, source, took)
 
 
 def _taken(answers: Iterable[Answer], picture: Picture) -> Iterator[Answer]:
@@ -314,7 +314,11 @@ def _rows_of(source: Any) -> int | None:
 
 
 def _report(
-    session: Session, took: float | None, out: Writer | None = None, output: Path | None = None
+    session: Session,
+    source: Any,
+    took: float | None,
+    out: Writer | None = None,
+    output: Path | None = None,
 ) -> None:
     """Report how many rows were read and left out."""
     stats = session.stats()
@@ -325,6 +329,8 @@ def _report(
     ]
     if left_out:
         say("; ".join(left_out), style="yellow")
+    if 0 < stats["rows_in"] == stats["rows_filtered"]:
+        say_unmatched(session.query.where, source)
     if took is not None and (sys.stderr.isatty() or output is not None):
         windows = f"{stats['windows_out']:,} windows"
         where = f", {out.rows:,} rows to {output}" if out is not None and output is not None else ""
