@@ -10,6 +10,7 @@ from typing import Any
 
 from skyband.engine.explain import sharing_of
 from skyband.jobs.checks import read_by_workers
+from skyband.jobs.secrets import FROM_ENV, from_env, hidden, shown
 from skyband.query import Query
 from skyband.spark.plan import buckets_of
 from skyband.window import (
@@ -32,7 +33,10 @@ class Section:
     settings: Mapping[str, Any]
 
     def __getitem__(self, name: str) -> Any:
-        return self.settings.get(name)
+        """A setting, or None; what stands in the environment is read only here."""
+        found = self.settings.get(name)
+        named = self.settings.get(f"{name}_env") if name in FROM_ENV else None
+        return found if named is None else from_env(name, found, named)
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def explain(job: Job) -> str:
     shards = "" if local else _shards(job)
     for name in job.queries:
         lines += [f"  query  {name}:"] * (not job.alone) + _explain_query(job, name, shards)
-    lines.append(f"  state  {f'snapshots in {job.checkpoint}' if local else job.checkpoint}")
+    lines.append(f"  state  {'snapshots in ' * local}{hidden(job.checkpoint)}")
     lines.append(f"  when   {_when(job.trigger)}")
     if job.metrics:
         lines.append(f"  watch  Prometheus metrics on port {job.metrics['port']}")
@@ -158,14 +162,8 @@ def _explain_query(job: Job, name: str, shards: str) -> list[str]:
 
 
 def _told(section: Section) -> str:
-    shown = (f"{name}={_shown(name, value)}" for name, value in section.settings.items())
-    return f"{section.kind} {' '.join(shown)}"
-
-
-def _shown(name: str, value: Any) -> str:
-    if name == "dsn":
-        return "..."  # may hold a password
-    return ",".join(value) if name == "columns" else str(value)
+    told = (f"{name}={shown(name, value)}" for name, value in section.settings.items())
+    return f"{section.kind} {' '.join(told)}"
 
 
 def _when(trigger: Mapping[str, Any]) -> str:

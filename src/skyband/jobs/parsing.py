@@ -279,7 +279,7 @@ class _Parsing:
             return None
         settings = {name: value for name, value in told.items() if name != "kind"}
         whole = self._keys(kinds[kind], where, table, settings)
-        if not set(kinds[kind].needed) <= set(kinds[kind].good(settings)):
+        if kinds[kind].lacks(kinds[kind].good(settings)):
             return None
         settings = kinds[kind].good(settings)
         for name in kinds[kind].paths:

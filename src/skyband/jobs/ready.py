@@ -17,11 +17,13 @@ from skyband.jobs.local.sources import check_source, known_columns
 from skyband.jobs.places import (
     check_folder,
     check_local,
+    check_url,
     dsn_of,
     folder_of,
     require_kafka,
     require_psycopg,
 )
+from skyband.jobs.secrets import FROM_ENV
 from skyband.query.base import Query
 from skyband.spark.masters import local_cores
 from skyband.spark.text_types import check_types
@@ -45,9 +47,12 @@ def ready_checks(job: Job, serving: bool = False) -> list[Check]:
         table = "query" if job.alone else f"queries.{name}"
         checks.append((table, partial(_check_algorithm, query)))
         checks.append((table, partial(_check_columns, job, query)))
+    sections = {f"sources.{name}" if name else "source": each for name, each in job.sources.items()}
     sinks = {sink_table(job, name): sink for name, sink in job.sinks.items()}
     if job.dead_letters is not None:
         sinks["dead_letters"] = job.dead_letters
+    for table, section in (sections | sinks).items():
+        checks.append((table, partial(_check_env, f"[{table}]", section)))
     for table, sink in sinks.items():
         checks.append((table, partial(_check_writable, f"[{table}]", sink)))
     return checks
@@ -111,6 +116,17 @@ def _columns(job: Job, name: str, source: Section) -> pa.Schema | None:
         return known_columns(name, source)
     except (SkybandError, OSError):
         return None  # another check tells, or files may come later
+
+
+def _check_env(where: str, section: Section) -> None:
+    """Raise QueryError for what the environment lacks or has wrong."""
+    try:
+        for name in FROM_ENV:
+            section[name]
+    except QueryError as problem:
+        raise QueryError(f"{where} {problem}") from None
+    if section["url_env"] is not None:
+        check_url(where, section["url"])
 
 
 def _check_writable(where: str, sink: Section) -> None:

@@ -22,6 +22,7 @@ from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
 from skyband.jobs.job import Section
 from skyband.jobs.rows import SinkRows
+from skyband.jobs.secrets import hidden
 from skyband.window import parse_duration
 
 __all__ = ["Webhook"]
@@ -60,7 +61,7 @@ class Webhook:
                 continue
             if self.undelivered is None:
                 raise EngineError(
-                    f"{self.where} {self.url} did not accept the message {key!r}: {problem}. "
+                    f"{self.where} {hidden(self.url)} did not accept the message {key!r}: {problem}. "
                     "Give undelivered, a file for such messages, if the job shall go on"
                 )
             path = Path(self.undelivered)
