@@ -61,8 +61,8 @@ class Webhook:
                 continue
             if self.undelivered is None:
                 raise EngineError(
-                    f"{self.where} {hidden(self.url)} did not accept the message {key!r}: {problem}. "
-                    "Give undelivered, a file for such messages, if the job shall go on"
+                    f"{self.where} {hidden(self.url)} did not accept the message {key!r}: "
+                    f"{problem}. Give undelivered, a file for such messages, if the job shall go on"
                 )
             path = Path(self.undelivered)
             path.parent.mkdir(parents=True, exist_ok=True)
