@@ -323,6 +323,27 @@ def test_files_that_are_not_there(
     assert bool(problems_of(job)) == (engine == "spark" and bool(said))  # a local job waits
 
 
+@pytest.mark.parametrize(
+    ("score", "said"),
+    [
+        (" + ".join(["n"] * 600), "more than 100 columns and numbers"),
+        (f"n * {'9' * 5_000}", "the number 9999999999... is too large"),
+    ],
+)
+def test_expressions_that_are_too_large(tmp_path: Path, score: str, said: str) -> None:
+    (tmp_path / "rows.csv").write_text("ts,id,n\n2026-01-05T10:00:00,a,1\n")
+    job = tmp_path / "job.toml"
+    source = '[source]\nkind = "files"\npath = "rows.csv"'
+    text = QUERY.replace('score = "n"', f'score = "{score}"')
+    job.write_text(f'name = "x"\nengine = "local"\ncheckpoint = "state"\n{source}{text}')
+    (found,) = problems_of(job)
+    assert said in found.text
+    columns = f'columns = {{ ts = "timestamp", id = "value", n = "{score.replace("n", "value")}" }}'
+    source = f'[source]\nkind = "rate"\n{columns}'
+    job.write_text(f'name = "x"\nengine = "local"\ncheckpoint = "state"\n{source}{QUERY}')
+    assert any(said in each.text for each in problems_of(job))
+
+
 def test_a_window_is_a_table(tmp_path: Path) -> None:
     job = tmp_path / "job.toml"
     rest = '[source]\nkind = "files"\npath = "in"' + QUERY

@@ -21,6 +21,9 @@ __all__ = ["Asked", "Rows", "check_somewhere"]
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
+_LONG = 100
+"""Letters of an expression that a message shows."""
+
 
 class Asked:
     """The filter and the computed columns of one source."""
@@ -85,8 +88,9 @@ def _computed(query: Query, schema: pa.Schema) -> list[Computed]:
             if query.needs_mapping:
                 continue  # the other source may have a column of this name
             there = ", ".join(schema.names) or "none"
+            shown = text if len(text) <= _LONG else f"{text[:_LONG]}..."
             raise SchemaError(
-                f"column {text!r} is missing, and it is no expression either: {problem}; the "
+                f"column {shown!r} is missing, and it is no expression either: {problem}; the "
                 f"columns are: {there}"
             ) from None
         columns = columns_of(node)
