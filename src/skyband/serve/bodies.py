@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from decimal import InvalidOperation
 from typing import Any
@@ -32,6 +33,7 @@ CONTENT_TYPES = {
 """What a request may contain. None of them can be sent by a page of another site unasked."""
 Body = bytes | memoryview
 """A body; large ones are received into a buffer of their own."""
+_HEXADECIMAL = re.compile(rb"[,\s\"]0[xX]")
 _SHOWN = 60
 """Characters of a value that a message shows."""
 
@@ -200,6 +202,8 @@ def _csv_at_once(body: bytes, schema: pa.Schema) -> pa.Table | None:
     }
     if any(pa.types.is_binary(kind) or pa.types.is_boolean(kind) for kind in schema.types):
         return None
+    if any(map(pa.types.is_integer, schema.types)) and _HEXADECIMAL.search(body):
+        return None  # Arrow reads 0x10 as 16
     converting = arrow_csv.ConvertOptions(
         column_types=plain,
         include_columns=schema.names,
