@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,12 @@ INT, FLOAT, BOOL = pa.int32(), pa.float32(), pa.bool_()
 class Case:
     """Columns of a data set, and which choices a person would agree with; None: none at all."""
 
-    columns: Mapping[str, tuple[Any, int] | tuple[Any, int, float]]
+    columns: Mapping[str, tuple[Any, ...]]
     """Type, number of different values, and the share of nulls, of each column."""
     time: str | None
-    items: set[str]
-    scores: set[str | None]
-    ids: set[str | None]
+    items: Set[str]
+    scores: Set[str | None]
+    ids: Set[str | None]
 
 
 FIRE = {
