@@ -16,7 +16,7 @@ from skyband.jobs.job import Job
 from skyband.jobs.listed import Listed
 from skyband.jobs.reading import read_source
 from skyband.jobs.report import changed_lines
-from skyband.jobs.sinks import make_sink
+from skyband.jobs.sinks import make_sink, sink_of
 from skyband.spark.board_plan import BoardPlan
 from skyband.spark.boards import board_plan_of, given_board
 from skyband.spark.checkpoint import Claim, recorded_identity
@@ -101,10 +101,7 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
     check_logs(job.checkpoint)
     for line in changed_lines(_changed(job, plan, claim.known)):
         log.warning("%s: %s", job.name, line)
-    sinks = {
-        name: make_sink(section, job.where_sink(name), job.name, name)
-        for name, section in job.sinks.items()
-    }
+    sinks = {name: sink_of(job, name) for name in job.sinks}
     dead = None
     if read.letters and job.dead_letters is not None:
         name = f"{job.name}-dead-letters"

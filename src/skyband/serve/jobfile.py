@@ -19,7 +19,7 @@ from skyband.jobs.local.run import rows_for
 from skyband.jobs.local.source import LocalSource
 from skyband.jobs.local.sources import known_columns, make_source
 from skyband.jobs.rows import Sink, TableRows, written
-from skyband.jobs.sinks import make_sink
+from skyband.jobs.sinks import sink_of
 from skyband.serve.dead_letters import Letter
 from skyband.serve.feeds import known_schema
 from skyband.serve.requests import Request
@@ -69,7 +69,7 @@ class Sinks:
     def __init__(self, job: Job, folder: Path) -> None:
         self.job = job
         self.sinks: dict[str, Sink[TableRows]] = {
-            name: make_sink(section, job.where_sink(name), job.name, name)
+            name: sink_of(job, name)
             for name, section in job.sinks.items()
             if section.kind != "console"
         }

@@ -26,7 +26,7 @@ from skyband.jobs.local.source import Place
 from skyband.jobs.local.sources import make_source
 from skyband.jobs.report import Report, changed_lines
 from skyband.jobs.rows import Sink, TableRows, written
-from skyband.jobs.sinks import make_sink
+from skyband.jobs.sinks import sink_of
 from skyband.jobs.stopping import Stop
 from skyband.spark.letters import refuse
 from skyband.window import CountWindow, parse_duration
@@ -112,10 +112,7 @@ class LocalJob:
             name: make_source(name, section, self.checkpoint.folder)
             for name, section in job.sources.items()
         }
-        self.sinks: dict[str, Sink[TableRows]] = {
-            name: make_sink(section, job.where_sink(name), job.name, name)
-            for name, section in job.sinks.items()
-        }
+        self.sinks: dict[str, Sink[TableRows]] = {name: sink_of(job, name) for name in job.sinks}
         self.letters = Letters(job)
         self.progress = Progress()
         self.places: dict[str, Place] = {name: each.first for name, each in self.sources.items()}
