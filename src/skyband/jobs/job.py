@@ -54,6 +54,8 @@ class Job:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     shards: int | None = None
     on_bad: str = "skip"
+    ahead: str = "1 day"
+    """How far a time may be ahead of the clock before its row is bad; ``none`` for any time."""
     changes: bool = False
     master: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)

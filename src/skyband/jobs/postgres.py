@@ -26,6 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.errors import EngineError
+from skyband.jobs.limits import NO_NUL, SIGNED, YEARS
 from skyband.jobs.places import check_table, dsn_of, require_psycopg
 from skyband.jobs.rows import SinkRows
 
@@ -61,6 +62,8 @@ def column_type(kind: pa.DataType) -> str:
 
 class Postgres:
     """Writes the batches of one query into one table."""
+
+    refuses = (NO_NUL, SIGNED, YEARS)
 
     def __init__(
         self,
@@ -214,23 +217,23 @@ class Postgres:
             sql.SQL("CREATE TEMP TABLE {} (LIKE {}) ON COMMIT DROP").format(fresh, table)
         )
         _copy(cursor, fresh, rows)
-        # Rows as text can be hashed, and nulls are equal.
+        # Ends are cheap to compare. Groups as text can be hashed, and their nulls are equal.
         there, here = (
             sql.SQL("ROW({})::text").format(
-                sql.SQL(", ").join(sql.Identifier(of, n) for n in ("window_end", *self.groups))
+                sql.SQL(", ").join(sql.Identifier(of, name) for name in self.groups)
             )
             for of in ("there", "here")
         )
-        names = {"table": table, "fresh": fresh, "there": there, "here": here}
-        names |= {"columns": sql.SQL(", ").join(map(sql.Identifier, rows.column_names))}
+        same = sql.SQL("there.window_end = here.window_end AND {} = {}").format(there, here)
         if newest:
-            text = "DELETE FROM {table} there USING {fresh} here WHERE {there} = {here}"
-            cursor.execute(sql.SQL(text).format(**names))
+            text = "DELETE FROM {} there USING {} here WHERE {}"
+            cursor.execute(sql.SQL(text).format(table, fresh, same))
         text = (
             "INSERT INTO {table} ({columns}) SELECT {columns} FROM {fresh} here "
-            "WHERE NOT EXISTS (SELECT FROM {table} there WHERE {there} = {here})"
+            "WHERE NOT EXISTS (SELECT FROM {table} there WHERE {same})"
         )
-        cursor.execute(sql.SQL(text).format(**names))
+        columns = sql.SQL(", ").join(map(sql.Identifier, rows.column_names))
+        cursor.execute(sql.SQL(text).format(table=table, fresh=fresh, columns=columns, same=same))
 
 
 def _copy(cursor: Any, table: Any, rows: pa.Table) -> None:

@@ -29,6 +29,7 @@ from skyband.errors import EngineError
 from skyband.jobs.durable import sync
 from skyband.jobs.job import Job, Section
 from skyband.jobs.kafka_sink import Kafka
+from skyband.jobs.limits import YEARS
 from skyband.jobs.places import check_folder, folder_of
 from skyband.jobs.postgres import Postgres
 from skyband.jobs.rows import Sink, SinkRows
@@ -77,6 +78,8 @@ def make_sink(
 class Console:
     """Standard output, as JSON lines; at least once. ``most`` limits the rows of a batch."""
 
+    refuses = (YEARS,)
+
     def __init__(self, where: str, job: str, query: str, most: int | None) -> None:
         self.where = where
         self.named = {"job": job, "query": query}
@@ -111,6 +114,7 @@ class Files:
         self.where = where
         self.query = quote(query, safe="")
         self.form = form
+        self.refuses = (YEARS,) if form == "json" else ()
         self.run = ""
         self.system, self.folder = folder_of(where, path)
         self._tidy = False

@@ -25,6 +25,7 @@ import pyarrow as pa
 from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
 from skyband.jobs.job import Section
+from skyband.jobs.limits import YEARS
 from skyband.jobs.rows import SinkRows
 from skyband.window import parse_duration
 
@@ -42,6 +43,8 @@ _PASSING = (408, 425, 429)
 
 class Webhook:
     """Posts one message per window; at least once."""
+
+    refuses = (YEARS,)
 
     def __init__(
         self, where: str, section: Section, job: str, query: str, groups: Sequence[str] = ()

@@ -13,6 +13,7 @@ from skyband.embedded.monitor import Monitor
 from skyband.embedded.snapshots import Changed
 from skyband.engine.intake import Intake
 from skyband.engine.session import ONLY, make_synopsis
+from skyband.engine.time_limits import RowLimits
 from skyband.query import Query
 
 __all__ = ["Board", "Fault", "Schemas"]
@@ -38,8 +39,20 @@ class Board:
         self.queries = dict(queries)
         self.schemas = dict(schemas)
         self.on_bad = on_bad
+        self.limits: Mapping[str, RowLimits] = {}
+        """What a job takes of the rows of each query."""
+        self.latest = 2**63 - 1
+        """The greatest time that is not too far ahead of the clock, in ticks."""
         self._monitor = Monitor(self.queries, on_bad)
         self._judges = {name: _judge(query, schemas) for name, query in queries.items()}
+
+    def limit(self, clock: float) -> None:
+        """Judge what comes next as at this moment, in seconds since 1970."""
+        self._monitor.board.limit(self.limits, clock)
+        for name, limits in self.limits.items():
+            self._judges[name].limit(limits, clock)
+            if limits.ahead is not None:
+                self.latest = int(clock * 1e6) + limits.ahead
 
     def push(self, source: str, table: pa.Table) -> list[Answer]:
         """Take a batch of a source; the answers that are due, query by query."""

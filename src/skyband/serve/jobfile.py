@@ -14,6 +14,7 @@ from skyband.jobs import Job, load_job
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.durable import write_whole
 from skyband.jobs.job import Section
+from skyband.jobs.limits import row_limits
 from skyband.jobs.local.letters import Letters
 from skyband.jobs.local.run import rows_for
 from skyband.jobs.local.source import LocalSource
@@ -73,7 +74,8 @@ class Sinks:
             for name, section in job.sinks.items()
             if section.kind != "console"
         }
-        self.letters = Letters(job)
+        self.limits = row_limits(job, self.sinks)
+        self.letters = Letters(job, self.limits)
         run = _run_of(folder) if self.sinks or self.letters.sink else ""
         for sink in self.sinks.values():
             sink.open(run)
@@ -86,15 +88,14 @@ class Sinks:
             if mine:
                 written(sink, batch, rows_for(self.job, name, mine))
 
-    def found(self, request: Request, queries: Collection[str]) -> list[Letter]:
+    def found(self, request: Request, queries: Collection[str], clock: float) -> list[Letter]:
         """The dead letters of a request; none if the job has no place for them."""
         if self.letters.sink is None:
             return []
-        worse = {name: self.job.queries[name] for name in queries}
         found = [] if request.unread is None else request.unread.to_pylist()
-        if worse:
-            rows = self.letters.of_rows(request.source, request.table, worse, request.origin)
-            found += rows.to_pylist()
+        if queries:
+            told = request.source, request.table, queries, request.origin
+            found += self.letters.of_rows(*told, clock).to_pylist()
         return found
 
     def deliver(self, batch: int, letters: list[Letter]) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,10 +42,12 @@ class Batch:
     end: Mapping[str, Any] = field(default_factory=dict)
     closing: bool = False
     """Whether this is the end of a finite job, at which the last windows are answered."""
+    clock: float = field(default_factory=time.time)
+    """When it was read, in seconds since 1970; it decides which times are too far ahead."""
 
     def line(self) -> dict[str, Any]:
         """What is written into the list of batches."""
-        told = {"batch": self.number, "begin": self.begin, "end": self.end}
+        told = {"batch": self.number, "begin": self.begin, "end": self.end, "clock": self.clock}
         return {**told, "closing": True} if self.closing else told
 
 
@@ -130,10 +133,7 @@ class Checkpoint:
 
     def batches(self, after: int) -> list[Batch]:
         """The batches after this one that have begun."""
-        found = [
-            Batch(line["batch"], line["begin"], line["end"], line.get("closing", False))
-            for line in read_lines(self.folder / "batches")
-        ]
+        found = [Batch(line.pop("batch"), **line) for line in read_lines(self.folder / "batches")]
         return [batch for batch in found if batch.number > after]
 
     def enter(self, batch: Batch) -> None:
