@@ -14,7 +14,7 @@ from skyband.engine.time_limits import RowLimits
 from skyband.errors import EngineError
 from skyband.jobs.batches import Follower, Target, Writer
 from skyband.jobs.first_batch import sharded
-from skyband.jobs.job import Job
+from skyband.jobs.job import Job, check_columns
 from skyband.jobs.limits import row_limits
 from skyband.jobs.listed import Listed
 from skyband.jobs.reading import read_source
@@ -101,7 +101,8 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
     plan = read.plan()
     check_session(session, streaming=True)
     advise_partitions(session, plan.keys)
-    claim = Claim(job.checkpoint, plan, session)
+    claim = Claim(job.checkpoint, plan, session, job.columns)
+    check_columns(job.checkpoint, claim.columns_before, job.columns)
     check_logs(job.checkpoint)
     for line in changed_lines(_changed(job, plan, claim.known)):
         log.warning("%s: %s", job.name, line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Collection
 from pathlib import Path
@@ -13,7 +14,7 @@ from skyband.errors import QueryError
 from skyband.jobs import Job, load_job
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.durable import write_whole
-from skyband.jobs.job import Section
+from skyband.jobs.job import Section, check_columns
 from skyband.jobs.limits import row_limits
 from skyband.jobs.local.letters import Letters
 from skyband.jobs.local.run import rows_for
@@ -48,16 +49,32 @@ class Sources:
         self.kinds = {name: section.kind for name, section in job.sources.items()}
         self.schemas: dict[str, pa.Schema] = {}
         self.read: dict[str, LocalSource] = {}
+        changed = _remembered(job, folder / "columns")
         for name, section in job.sources.items():
             if section.kind == "http":
                 self.schemas[name] = _schema(name, section)
                 continue
             folder.mkdir(parents=True, exist_ok=True)
             self.read[name] = make_source(name, section, folder)
+            path = folder / f"schema-{name or 'source'}"
+            if changed:
+                path.unlink(missing_ok=True)
             told = None if section.kind == "files" else known_columns(name, section)
-            self.schemas[name] = told or known_schema(
-                self.read[name], folder / f"schema-{name or 'source'}"
-            )
+            self.schemas[name] = told or known_schema(self.read[name], path)
+
+
+def _remembered(job: Job, path: Path) -> bool:
+    """Note what the sources compute their columns from; whether some were added or removed.
+
+    Raises EngineError if some mean something else than before.
+    """
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    check_columns(job.checkpoint, before, job.columns)
+    if before == job.columns:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(job.columns).encode())
+    return before is not None
 
 
 def _schema(name: str, section: Section) -> pa.Schema:

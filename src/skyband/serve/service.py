@@ -28,7 +28,6 @@ from skyband.errors import DataError, EngineError, SkybandError
 from skyband.jobs.report import changed_lines
 from skyband.query import Query
 from skyband.serve.board import Schemas
-from skyband.serve.bodies import read_body
 from skyband.serve.dead_letters import DeadLetters, Post
 from skyband.serve.history import Event
 from skyband.serve.journal import Journal, Packed
@@ -324,7 +323,7 @@ class Service(Shown):
             self.dead.took(header)
             self.status.load(header["status"])
         for header, rows in self.journal.records():
-            table = read_body("arrow", rows, self.board.schemas[header["source"]])
+            table = self.board.again(header["source"], rows)
             self.board.limit(header["at"])
             answers = self.board.push(header["source"], table)
             self.status.took(header["source"], table)

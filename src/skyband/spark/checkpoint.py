@@ -129,8 +129,12 @@ class Claim:
     a first start fails before that, its leftovers do not keep another query from using the folder.
     """
 
-    def __init__(self, folder: str, plan: Plan | BoardPlan, session: Any) -> None:
+    def __init__(
+        self, folder: str, plan: Plan | BoardPlan, session: Any, columns: Any = None
+    ) -> None:
+        """``columns`` is remembered beside the query, if the caller gives it."""
         self.folder = folder
+        self.columns, self.columns_before = columns, None
         self.plan = plan
         self.session = session
         self.local = "://" not in folder
@@ -139,7 +143,7 @@ class Claim:
         self.new = True
         """Whether the folder was empty or missing before."""
         self.outdated = False
-        """Whether queries were added to the job or taken away since the folder was claimed."""
+        """Whether queries or columns were added or taken away since the folder was claimed."""
         self.known: list[str] | None = None
         """The queries that the folder was used for; None if it is new, or has only one."""
         found = self._found()
@@ -197,12 +201,15 @@ class Claim:
             raise EngineError(f"checkpoint {self.folder!r}: {problem}") from None
         self.run, self.new = str(found["run"]), False
         self.claimed = bool(found.get("claimed"))
-        self.outdated = found.get("identity") != self.plan.identity
+        self.columns_before = found.get("columns")
+        now = self.plan.identity, self.columns
+        self.outdated = (found.get("identity"), self.columns_before) != now
         told = found["identity"].get("board")
         self.known = list(told) if self.claimed and told else None
 
     def _write(self) -> None:
         told = {"run": self.run, "claimed": self.claimed, "identity": self.plan.identity}
+        told |= {} if self.columns is None else {"columns": self.columns}
         if not self.local:
             frame = self.session.createDataFrame([(json.dumps(told),)], "value string")
             frame.coalesce(1).write.text(f"{self.folder}/{_REMOTE}")

@@ -26,6 +26,7 @@ import numpy as np
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
 from skyband.jobs.durable import sync, write_whole
+from skyband.jobs.job import Columns, check_columns
 
 __all__ = ["Batch", "Checkpoint", "append_line", "read_lines"]
 
@@ -54,7 +55,9 @@ class Batch:
 class Checkpoint:
     """The folder of a job's checkpoint."""
 
-    def __init__(self, folder: str, job: str, queries: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: str, job: str, queries: Mapping[str, str], columns: Columns | None = None
+    ) -> None:
         if "://" in folder:
             raise EngineError(
                 f"checkpoint {folder!r} is not a local folder, which a local job needs; give a "
@@ -66,6 +69,7 @@ class Checkpoint:
             "version": _VERSION,
             "job": job,
             "queries": queries,
+            "columns": columns or {},
         }
         self.run = uuid.uuid4().hex[:16]
         self._claim()
@@ -88,7 +92,7 @@ class Checkpoint:
             ) from problem
         self._check_identity(found)
         self.run = str(found["run"])
-        if found["queries"] != dict(self.identity["queries"]):
+        if any(found.get(name) != self.identity[name] for name in ("queries", "columns")):
             self._write()
 
     def _write(self) -> None:
@@ -128,6 +132,7 @@ class Checkpoint:
                 f"the checkpoint {str(self.folder)!r} belongs to other queries: it has none of "
                 f"its queries in common with this job ({', '.join(there)}); give a new folder"
             )
+        check_columns(str(self.folder), told.get("columns"), self.identity["columns"])
 
     # Batches and snapshots -----------------------------------------------------------------------
 
