@@ -68,6 +68,7 @@ def test_what_a_job_does(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
     from skyband.jobs.batches import Target, Writer
 
     class Kept:
+    refuses = ()
         where = "[sink]"
 
         def __init__(self) -> None:

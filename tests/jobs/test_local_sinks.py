@@ -141,7 +141,9 @@ def counted(folder: Path, sink: dict[str, Any]) -> dict[str, Any]:
 
 def every_group(folder: Path) -> list[tuple[Any, ...]]:
     """Each window of each group: its group, its end, and the rows' flows."""
-    query = sb.TopK(k=2, score="bytes", id="flow", time="ts", by="team", window=sb.CountWindow(2))
+    query = sb.TopK(
+        k=2, score="bytes", id="flow", time="ts", by=("team",), window=sb.CountWindow(2)
+    )
     found = sb.rank(folder / "in", query).to_pylist()
     assert len({(row["team"], row["window_end"]) for row in found}) == 7
     return [(row["team"], row["window_end"], row["rank"], row["flow"]) for row in found]

@@ -128,7 +128,6 @@ class TestClaim:
         """The job compares them before its next batch."""
         plan = spark_simulator.plan_of(self.query, {"": self.rows}, shards=1)
         first = Claim(str(tmp_path), plan, None, {"": {"score": "a"}})
-        assert first.columns_before is None
         first.prepare()
         first.confirm()
         again = Claim(str(tmp_path), plan, None, {"": {"score": "a", "more": "b"}})

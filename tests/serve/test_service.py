@@ -183,7 +183,7 @@ def test_other_columns_are_refused_by_name(tmp_path: Path, killed: bool) -> None
     other = schema.set(schema.get_field_index("flow"), pa.field("flow", pa.int64()))
     with pytest.raises((EngineError, SchemaError), match="'bytes'"):
         Service(served.board(), {"": schema.remove(at)}, tmp_path, "raise")
-    with pytest.raises((EngineError, SchemaError), match="'flow' (had|of) type string"):
+    with pytest.raises((EngineError, SchemaError), match=r"'flow' (had|of) type string"):
         Service(served.board(), {"": other}, tmp_path, "raise")
     more = schema.append(pa.field("more", pa.string()))
     if killed:

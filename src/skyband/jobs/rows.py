@@ -50,8 +50,10 @@ class Sink(Protocol[R_contra]):
 
     where: str
     """The name that messages use for this sink."""
-    refuses: Sequence[ValueTest]
-    """What values it cannot hold; rows with such values are bad (``limits.py``)."""
+
+    @property
+    def refuses(self) -> Sequence[ValueTest]:
+        """What values it cannot hold; rows with such values are bad (``limits.py``)."""
 
     def open(self, run: str) -> None:
         """Called once before the first batch; raises if the sink cannot be written to."""

@@ -60,7 +60,7 @@ class Board:
         """Take a batch of a source; the answers that are due, query by query."""
         return self._monitor.push(table if source == ONLY else {source: table})
 
-    def again(self, source: str, rows: memoryview) -> pa.Table:
+    def again(self, source: str, rows: bytes) -> pa.Table:
         """Rows of the journal; raises EngineError if they have other columns than the source."""
         try:
             return read_body("arrow", rows, self.schemas[source])

@@ -134,7 +134,8 @@ class Claim:
     ) -> None:
         """``columns`` is remembered beside the query, if the caller gives it."""
         self.folder = folder
-        self.columns, self.columns_before = columns, None
+        self.columns = columns
+        self.columns_before: Any = None
         self.plan = plan
         self.session = session
         self.local = "://" not in folder
