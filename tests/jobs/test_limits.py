@@ -270,3 +270,30 @@ def test_on_spark_the_summaries_leave_such_rows_out() -> None:
         assert worker.counts["rows_bad"] == bad
         assert worker.seen is not None
         assert (worker.seen < (at.timestamp() + 86_400) * 1e6) == bool(bad)
+
+
+@pytest.mark.spark
+def test_a_job_on_spark_does_the_same(spark: Any, tmp_path: Path, dsn: str) -> None:
+    """A board with a family, whose queries have other sinks."""
+    import psycopg
+
+    from skyband.jobs.run import run
+
+    at = datetime(2026, 1, 5, tzinfo=UTC)
+    first = table((at, "a", 1, 0), (at, "b\0", 9, 0), (at + timedelta(days=400_000), "c", 1, 0))
+    later = table((at + timedelta(seconds=30), "d", 1, 0))
+    written(tmp_path, [each.drop_columns("more") for each in (first, later)])
+    sink = {"kind": "postgres", "table": "sparked", "dsn": dsn}
+    made = told(tmp_path, sink, engine="spark", shards=1, trigger={"once": True, "close": True})
+    made["source"] = {"kind": "files", "path": str(tmp_path / "in"), "files_per_batch": 1}
+    for query in made["queries"].values():
+        del query["keep"]
+    run(parse_job(made), spark)
+    with psycopg.connect(dsn) as connection:
+        found = connection.execute("SELECT flow FROM sparked ORDER BY window_end").fetchall()
+    assert found == [("a",), ("d",)]
+    assert [row["flow"] for row in out(tmp_path, "other")] == ["a", "d"]
+    reasons = sorted(letter["reason"] for letter in letters(tmp_path))
+    assert len(reasons) == 2
+    assert "NUL character" in reasons[0]
+    assert "1 day ahead" in reasons[1]

@@ -68,8 +68,8 @@ def test_what_a_job_does(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
     from skyband.jobs.batches import Target, Writer
 
     class Kept:
-    refuses = ()
         where = "[sink]"
+        refuses = ()
 
         def __init__(self) -> None:
             self.rows: list[dict[str, Any]] = []

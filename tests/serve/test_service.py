@@ -17,7 +17,7 @@ import pytest
 
 import skyband as sb
 from skyband.data.ipc import table_to_bytes
-from skyband.errors import EngineError, SchemaError
+from skyband.errors import EngineError
 from skyband.jobs.ddl import arrow_schema
 from skyband.serve.blocks import BLOCK
 from skyband.serve.bodies import read_body
@@ -167,30 +167,6 @@ def test_a_changed_board_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="'busiest' changed since"):
         served.new_service(tmp_path, other)
     served.new_service(tmp_path).close()  # the folder was let go
-
-
-@pytest.mark.parametrize("killed", [True, False])
-def test_other_columns_are_refused_by_name(tmp_path: Path, killed: bool) -> None:
-    """They stop the start with a sentence; columns may be added after a stop."""
-    service = served.new_service(tmp_path)
-    apply(service, 0, 9)
-    if killed:
-        abandon(service)
-    else:
-        service.close()
-    schema = arrow_schema("[source]", served.SCHEMA)
-    at = schema.get_field_index("bytes")
-    other = schema.set(schema.get_field_index("flow"), pa.field("flow", pa.int64()))
-    with pytest.raises((EngineError, SchemaError), match="'bytes'"):
-        Service(served.board(), {"": schema.remove(at)}, tmp_path, "raise")
-    with pytest.raises((EngineError, SchemaError), match=r"'flow' (had|of) type string"):
-        Service(served.board(), {"": other}, tmp_path, "raise")
-    more = schema.append(pa.field("more", pa.string()))
-    if killed:
-        with pytest.raises(EngineError, match=r"\[source\].*'more' is missing.*be added"):
-            Service(served.board(), {"": more}, tmp_path, "raise")
-    else:
-        Service(served.board(), {"": more}, tmp_path, "raise").close()
 
 
 def test_two_services_cannot_share_a_folder(tmp_path: Path) -> None:
