@@ -69,6 +69,7 @@ def test_what_a_job_does(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
 
     class Kept:
         where = "[sink]"
+        refuses = ()
 
         def __init__(self) -> None:
             self.rows: list[dict[str, Any]] = []

@@ -124,6 +124,17 @@ class TestClaim:
         with pytest.raises(sb.EngineError, match="is damaged"):
             self.claim(folder)
 
+    def test_it_remembers_what_columns_meant(self, tmp_path: Path) -> None:
+        """The job compares them before its next batch."""
+        plan = spark_simulator.plan_of(self.query, {"": self.rows}, shards=1)
+        first = Claim(str(tmp_path), plan, None, columns={"": {"score": "a"}})
+        first.prepare()
+        first.confirm()
+        again = Claim(str(tmp_path), plan, None, columns={"": {"score": "a", "more": "b"}})
+        assert again.columns_before == {"": {"score": "a"}}
+        again.confirm()
+        assert self.claim(tmp_path).columns_before == {"": {"score": "a", "more": "b"}}
+
     def test_until_a_batch_was_computed_another_query_may_have_it(self, tmp_path: Path) -> None:
         first = self.claim(tmp_path)
         first.prepare()

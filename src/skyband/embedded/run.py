@@ -254,7 +254,7 @@ def _several(sources: Mapping[str, Any], board: BoardSession, read: Read) -> Ite
     named = [source for session in board.sessions.values() for source in session.query.sources]
     ended = [name for name in dict.fromkeys(named) if name not in streams]
     while streams:
-        name = board.furthest_behind(list(streams))
+        name = board.in_turn(streams)[0]
         batches = next(streams[name], None)
         if batches is None:
             del streams[name]

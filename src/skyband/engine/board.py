@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ from skyband.engine.moves import Move, make_moves
 from skyband.engine.session import ONLY, Session
 from skyband.engine.sharing import Family, families
 from skyband.engine.small_pushes import SmallPushes
+from skyband.engine.time_limits import RowLimits
 from skyband.engine.unions import Union
 from skyband.errors import SchemaError
 from skyband.query.base import Query
@@ -99,14 +100,14 @@ class BoardSession:
                 found[name] = {source: data[source] for source in own or ()}
         return found
 
-    def furthest_behind(self, sources: Sequence[str]) -> str:
-        """The source to read next: one without a time yet, or else the one with the least time."""
+    def in_turn(self, sources: Iterable[str]) -> list[str]:
+        """The sources in the order to read them: those without a time yet, then the least time."""
         seen: dict[str, int] = {}
         for session in self.sessions.values():
             for source, time in ({} if session.fold is None else session.fold.time.seen).items():
                 if time is not None:
                     seen[source] = max(time, seen.get(source, time))
-        return min(sources, key=lambda name: (name in seen, seen.get(name, 0)))
+        return sorted(sources, key=lambda name: (name in seen, seen.get(name, 0)))
 
     # Rows --------------------------------------------------------------------------------------
 
@@ -200,6 +201,14 @@ class BoardSession:
         for family in self._families.values():
             family.settle()
         return self._moved(lambda: ((name, s.flushing()) for name, s in self.sessions.items()))
+
+    def limit(self, limits: Mapping[str, RowLimits], clock: float) -> None:
+        """What a job takes of the rows that are pushed next; see ``Intake.limit``.
+
+        Queries that share their summaries must have the same limits.
+        """
+        for name, each in limits.items():
+            self.sessions[None if self.alone else name].intake.limit(each, clock)
 
     def refuse_bad(self, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows; row numbers are those of the table."""

@@ -21,7 +21,7 @@ from skyband.engine.chunks import as_table, chunks_of, one_batch_of
 from skyband.engine.clocks import NEVER, CountClock
 from skyband.engine.placement import Placed, codes_of
 from skyband.engine.taken import Taken, place_rows
-from skyband.engine.time_limits import TimeLimits
+from skyband.engine.time_limits import RowLimits, TimeLimits, ValueTest
 from skyband.errors import DataError, SchemaError
 from skyband.kernels.core.scan import is_sorted
 from skyband.query.base import Query
@@ -51,6 +51,37 @@ class Intake:
         """The times that the engine can hold; rows outside are bad. None for count windows."""
         if not isinstance(query.window, CountWindow):
             self.limits = TimeLimits(*query.window.reach)
+        self.values: tuple[ValueTest, ...] = ()
+        """Tests of values that answers show."""
+
+    def limit(self, limits: RowLimits, clock: float) -> None:
+        """Take only such rows of a job; ``clock`` is now, in seconds since 1970.
+
+        Nobody knows what integer times count, so these may be any.
+        """
+        self.values = limits.values
+        window = self.query.window
+        if limits.ahead is None or isinstance(window, CountWindow) or window.integer:
+            return
+        assert self.limits is not None
+        self.limits = replace(
+            self.limits, latest=int(clock * 1e6) + limits.ahead, ahead=limits.told
+        )
+
+    def unfit(self, source: str, batch: pa.RecordBatch | pa.Table) -> Faults | None:
+        """The rows with values that the job's sinks cannot hold."""
+        if not self.values or not batch.num_rows:
+            return None
+        shown = set(self.synopsis.shown(source, batch.schema))
+        names = [name for name in batch.schema.names if name in shown]
+        return faults_of(
+            batch,
+            [
+                (name, told, test(batch.column(name)))
+                for name in names
+                for told, test in self.values
+            ],
+        )
 
     def bind(self, source: str, schema: pa.Schema) -> None:
         """Check the columns of a source. Later batches must match its first schema."""
@@ -175,7 +206,8 @@ class Intake:
             ticks, timed = axis.ticks_of(batch.column(axis.name))
             readable = np.ones(len(ticks), np.bool_) if timed is None else timed
             if self.limits is not None:
-                readable = readable & (ticks >= self.limits.least) & (ticks <= self.limits.most)
+                readable = readable & (ticks >= self.limits.least)
+                readable &= ticks <= self.limits.greatest
             if readable.any():
                 least, greatest = int(ticks[readable].min()), int(ticks[readable].max())
             kept |= ~readable
@@ -199,6 +231,9 @@ class Intake:
         faults = None
         if rows_in and not self._all_good(source, batch):
             faults = self.synopsis.validate(source, batch)
+        unfit = self.unfit(source, batch)
+        if unfit is not None:
+            faults = unfit if faults is None else faults.joined(unfit)
         axis = self.synopsis.axes.get(source)
         if axis is None or self.limits is None or not rows_in:
             return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)

@@ -90,6 +90,8 @@ class SmallPushes:
             counting = [c[mask] if isinstance(c, np.ndarray) else c.filter(chosen) for c in columns]
         if self._rows and not self._plan.good(counting):
             return 0
+        if self.session.intake.unfit(_ONLY, data) is not None:
+            return 0
         self._columns = counting
         return rows if self.fold.counting or self._in_time(columns, rows) else 0
 
@@ -148,7 +150,7 @@ class SmallPushes:
     def _limits(self) -> tuple[int, int]:
         limits, since = self.session.intake.limits, self.fold.panes.since
         assert limits is not None
-        return limits.least if since is None else max(limits.least, since), limits.most
+        return limits.least if since is None else max(limits.least, since), limits.greatest
 
     def ends(self) -> bool:
         """Whether rows that fit would seal a pane or end a window."""

@@ -52,7 +52,10 @@ _MODE = "permissive"
 
 def job_checks(job: Job) -> list[Check]:
     """Checks that raise QueryError for a job that cannot run on any machine."""
-    checks: list[Check] = [("", partial(_check_name, job.name))]
+    checks: list[Check] = [
+        ("", partial(_check_name, job.name)),
+        ("", partial(_check_ahead, job.ahead)),
+    ]
     checks += [(sink_table(job, name), partial(_check_sink_of, job, name)) for name in job.sinks]
     if job.metrics:
         checks.append(("metrics", partial(_port, "[metrics]", job.metrics["port"])))
@@ -62,6 +65,11 @@ def job_checks(job: Job) -> list[Check]:
 def _check_name(name: str) -> None:
     if not name.strip():
         raise QueryError("name is empty; give one: the job's files and metrics are named after it")
+
+
+def _check_ahead(ahead: str) -> None:
+    if ahead != "none" and parse_duration(ahead, "ahead") < 0:
+        raise QueryError(f"ahead must be a duration such as '1 day', or 'none', not {ahead!r}")
 
 
 def check_query(job: Job, name: str) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skyband.engine.explain import sharing_of
+from skyband.errors import EngineError
 from skyband.jobs.checks import read_by_workers
 from skyband.jobs.secrets import FROM_ENV, from_env, hidden, shown
 from skyband.query import Query
@@ -22,7 +23,10 @@ from skyband.window import (
     Window,
 )
 
-__all__ = ["Job", "Section", "explain"]
+__all__ = ["Columns", "Job", "Section", "check_columns", "explain"]
+
+Columns = Mapping[str, Mapping[str, str]]
+"""What each source computes its columns from; empty if it has all columns as they are."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ class Job:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     shards: int | None = None
     on_bad: str = "skip"
+    ahead: str = "1 day"
+    """How far a time may be ahead of the clock before its row is bad; ``none`` for any time."""
     changes: bool = False
     master: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -88,9 +94,39 @@ class Job:
         table = "query" if self.alone else f"queries.{query}"
         return f"[{table}{'.' * bool(part)}{part}]"
 
+    @property
+    def columns(self) -> Columns:
+        """What each source computes its columns from; a checkpoint remembers it."""
+        return {name: dict(section["columns"] or {}) for name, section in self.sources.items()}
+
     def where_sink(self, query: str) -> str:
         """How messages name the sink of a query."""
         return "[sink]" if self.alone else self.where(query, "sink")
+
+
+def check_columns(checkpoint: str, before: Columns | None, now: Columns) -> None:
+    """Raise EngineError if a column means something else than ``before``, in its checkpoint.
+
+    Columns may be added and removed. ``before`` is None if the checkpoint does not remember them.
+    """
+    for source, columns in now.items():
+        was = (before or {}).get(source, columns)
+        pairs = {
+            name: (_meaning(was, name), _meaning(columns, name)) for name in {**was, **columns}
+        }
+        changed = [name for name, (old, new) in pairs.items() if old and new and old != new]
+        if changed:
+            where = f"[sources.{source}]" if source else "[source]"
+            raise EngineError(
+                f"{where} columns: {', '.join(changed)} changed since the checkpoint "
+                f"{checkpoint!r} was made, and old and new values would mix; give what changed "
+                "another name, or the job a new checkpoint"
+            )
+
+
+def _meaning(columns: Mapping[str, str], name: str) -> str | None:
+    """What a column is computed from; where a source has no ``columns``, that is itself."""
+    return columns.get(name) if columns else name
 
 
 # Showing ------------------------------------------------------------------------------------------

@@ -100,6 +100,7 @@ JOB = Keys(
         "metrics": dict,
         "shards": int,
         "on_bad": str,
+        "ahead": str,
         "changes": bool,
         "master": str,
         "spark": dict,

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from skyband.answers.changes import asked_changes
 from skyband.embedded.snapshots import Changed
+from skyband.engine.time_limits import RowLimits
 from skyband.errors import EngineError
 from skyband.jobs.batches import Follower, Target, Writer
 from skyband.jobs.first_batch import sharded
-from skyband.jobs.job import Job
+from skyband.jobs.job import Job, check_columns
+from skyband.jobs.limits import row_limits
 from skyband.jobs.listed import Listed
 from skyband.jobs.reading import read_source
 from skyband.jobs.report import changed_lines
-from skyband.jobs.sinks import make_sink
+from skyband.jobs.sinks import make_sink, sink_of
 from skyband.spark.board_plan import BoardPlan
 from skyband.spark.boards import board_plan_of, given_board
 from skyband.spark.checkpoint import Claim, recorded_identity
@@ -93,18 +96,16 @@ class Running:
 def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
     """Start the job in a session; nothing is left behind if it cannot be started."""
     job = sharded(job, session)
-    read = _Read(job, session)
+    sinks = {name: sink_of(job, name) for name in job.sinks}
+    read = _Read(job, session, row_limits(job, sinks))
     plan = read.plan()
     check_session(session, streaming=True)
     advise_partitions(session, plan.keys)
-    claim = Claim(job.checkpoint, plan, session, job.reads)
+    claim = Claim(job.checkpoint, plan, session, job.reads, job.columns)
+    check_columns(job.checkpoint, claim.columns_before, job.columns)
     check_logs(job.checkpoint)
     for line in changed_lines(_changed(job, plan, claim.known)):
         log.warning("%s: %s", job.name, line)
-    sinks = {
-        name: make_sink(section, job.where_sink(name), job.name, name)
-        for name, section in job.sinks.items()
-    }
     dead = None
     if read.letters and job.dead_letters is not None:
         name = f"{job.name}-dead-letters"
@@ -160,8 +161,8 @@ def _free(plan: Plan) -> bool:
 class _Read:
     """The sources of a job as DataFrames, and its queries bound to them."""
 
-    def __init__(self, job: Job, session: Any) -> None:
-        self.job, self.session = job, session
+    def __init__(self, job: Job, session: Any, limits: Mapping[str, RowLimits]) -> None:
+        self.job, self.session, self.limits = job, session, limits
         self.letters = job.dead_letters is not None and job.on_bad == "skip"
         read = {
             name: read_source(session, name, section, self.letters)
@@ -177,12 +178,13 @@ class _Read:
         if len(job.queries) == 1:
             ((name, query),) = job.queries.items()
             plan = plan_of(frames, query, job.shards, job.on_bad, job.changes_of(name))
-            return replace(plan, letters=self.letters)
+            return replace(plan, letters=self.letters, limits=self.limits[name])
         shown = frames.get("", frames)
         board, _ = board_plan_of(shown, job.queries, shards=job.shards, on_bad=job.on_bad)
         asked = {name: asked_changes("changes", job.changes_of(name)) for name in job.queries}
         plans = {
-            n: replace(p, changes=asked[n], letters=self.letters) for n, p in board.plans.items()
+            n: replace(p, changes=asked[n], letters=self.letters, limits=self.limits[n])
+            for n, p in board.plans.items()
         }
         board = BoardPlan(plans, read_closing(job.checkpoint))
         return board.keyed_as(recorded_identity(job.checkpoint, self.session))

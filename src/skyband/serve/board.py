@@ -13,7 +13,10 @@ from skyband.embedded.monitor import Monitor
 from skyband.embedded.snapshots import Changed
 from skyband.engine.intake import Intake
 from skyband.engine.session import ONLY, make_synopsis
+from skyband.engine.time_limits import RowLimits
+from skyband.errors import EngineError
 from skyband.query import Query
+from skyband.serve.bodies import Unreadable, read_body
 
 __all__ = ["Board", "Fault", "Schemas"]
 
@@ -38,12 +41,36 @@ class Board:
         self.queries = dict(queries)
         self.schemas = dict(schemas)
         self.on_bad = on_bad
+        self.limits: Mapping[str, RowLimits] = {}
+        """What a job takes of the rows of each query."""
+        self.latest = 2**63 - 1
+        """The greatest time that is not too far ahead of the clock, in ticks."""
         self._monitor = Monitor(self.queries, on_bad)
         self._judges = {name: _judge(query, schemas) for name, query in queries.items()}
+
+    def limit(self, clock: float) -> None:
+        """Judge what comes next as at this moment, in seconds since 1970."""
+        self._monitor.board.limit(self.limits, clock)
+        for name, limits in self.limits.items():
+            self._judges[name].limit(limits, clock)
+            if limits.ahead is not None:
+                self.latest = int(clock * 1e6) + limits.ahead
 
     def push(self, source: str, table: pa.Table) -> list[Answer]:
         """Take a batch of a source; the answers that are due, query by query."""
         return self._monitor.push(table if source == ONLY else {source: table})
+
+    def again(self, source: str, rows: bytes) -> pa.Table:
+        """Rows of the journal; raises EngineError if they have other columns than the source."""
+        try:
+            return read_body("arrow", rows, self.schemas[source])
+        except Unreadable as problem:
+            where = f"[sources.{source}]" if source else "[source]"
+            raise EngineError(
+                f"the columns of {where} do not fit rows that were taken before: {problem}. "
+                "Put the old columns back, or give the job a new checkpoint. Once a service was "
+                "stopped and not killed, columns may be added"
+            ) from None
 
     def fault(self, source: str, table: pa.Table) -> Fault | None:
         """The first row that a query finds bad; changes nothing."""
@@ -88,6 +115,11 @@ class Board:
     def resume(self, blob: bytes) -> Changed:
         """Continue from a snapshot, and say which queries are new since, and which are gone."""
         self._monitor, changed = Monitor.resume(blob, self.queries, self.on_bad)
+        for session in self._monitor.board.sessions.values():
+            for source, schema in self.schemas.items():  # columns may have changed
+                if source in session.bound:
+                    with session.named():
+                        session.bind(source, schema)
         return changed
 
 

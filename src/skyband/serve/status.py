@@ -10,8 +10,8 @@ from threading import Lock
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skyband.data.columns import plain
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.session import ONLY
 from skyband.jobs.report import Report
@@ -71,8 +71,9 @@ class Status:
         axis, now = self._axes[source], time.monotonic()
         greatest = None
         if axis is not None and table.num_rows:
-            greatest = pc.max(table[axis.name])
-            greatest = int(axis.ticks(pa.array([greatest]))[0]) if greatest.is_valid else None
+            ticks = axis.ticks(plain(table[axis.name]).drop_null())
+            near = ticks if axis.integer else ticks[ticks <= self.board.latest]
+            greatest = int(near.max()) if len(near) else None
         with self._lock:
             self.rows[source] += table.num_rows
             self.heard[source] = now

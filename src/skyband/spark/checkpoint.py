@@ -132,9 +132,17 @@ class Claim:
     """
 
     def __init__(
-        self, folder: str, plan: Plan | BoardPlan, session: Any, sources: str = ""
+        self,
+        folder: str,
+        plan: Plan | BoardPlan,
+        session: Any,
+        sources: str = "",
+        columns: Any = None,
     ) -> None:
+        """``columns`` is remembered beside the query, if the caller gives it."""
         self.folder = folder
+        self.columns = columns
+        self.columns_before: Any = None
         self.plan = plan
         self.sources = sources
         """Differs if the sources do: Spark notes what it will read before a batch is computed."""
@@ -145,7 +153,7 @@ class Claim:
         self.new = True
         """Whether the folder was empty or missing before."""
         self.outdated = False
-        """Whether queries were added to the job or taken away since the folder was claimed."""
+        """Whether queries or columns were added or taken away since the folder was claimed."""
         self.known: list[str] | None = None
         """The queries that the folder was used for; None if it is new, or has only one."""
         found = self._found()
@@ -216,13 +224,16 @@ class Claim:
             raise EngineError(f"checkpoint {self.folder!r}: {problem}") from None
         self.run, self.new = str(found["run"]), False
         self.claimed = bool(found.get("claimed"))
-        self.outdated = found.get("identity") != self.plan.identity
+        self.columns_before = found.get("columns")
+        now = self.plan.identity, self.columns
+        self.outdated = (found.get("identity"), self.columns_before) != now
         board = told["identity"].get("board")
         self.known = list(board) if self.claimed and board else None
 
     def _write(self) -> None:
         told = {"run": self.run, "claimed": self.claimed, "sources": self.sources}
         told["identity"] = self.plan.identity
+        told |= {} if self.columns is None else {"columns": self.columns}
         if not self.local:
             frame = self.session.createDataFrame([(json.dumps(told),)], "value string")
             frame.coalesce(1).write.text(f"{self.folder}/{_REMOTE}")

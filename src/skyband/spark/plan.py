@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,7 +26,7 @@ from skyband.engine.intake import Intake
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.session import make_synopsis
 from skyband.engine.summary_session import SummarySession
-from skyband.engine.time_limits import TimeLimits
+from skyband.engine.time_limits import RowLimits, TimeLimits
 from skyband.errors import EngineError
 from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
@@ -75,6 +76,8 @@ class Plan:
     """Whether rows carry their answer's guarantees; not part of the state's identity."""
     letters: bool = False
     """Whether bad rows are emitted as dead letters along with the answers."""
+    limits: RowLimits = field(default_factory=RowLimits)
+    """What a job takes of the rows; no part of the state's identity."""
     algorithm: str = field(init=False)
     """The name of the query's algorithm."""
     registered: registry.Algorithm = field(init=False)
@@ -155,6 +158,8 @@ class Plan:
             spark = TimeLimits(0, (_LAST_MS + 1) * self.tick_ms - 1, _EARLY, _FAR)
             intake.limits = spark.within(intake.limits)
             intake.synopsis.foresee_late_rows()
+        # The clock is that of the process: a batch that is done again may be judged a little later.
+        intake.limit(self.limits, time.time())
         for source, schema in self.schemas.items():
             intake.bind(source, schema)
         return intake

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ import numpy as np
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
 from skyband.jobs.durable import sync, write_whole, writing
+from skyband.jobs.job import Columns, check_columns
 from skyband.spark.checkpoint import clear
 
 __all__ = ["Batch", "Checkpoint", "append_line", "read_lines"]
@@ -45,10 +47,12 @@ class Batch:
     end: Mapping[str, Any] = field(default_factory=dict)
     closing: bool = False
     """Whether this is the end of a finite job, at which the last windows are answered."""
+    clock: float = field(default_factory=time.time)
+    """When it was read, in seconds since 1970; it decides which times are too far ahead."""
 
     def line(self) -> dict[str, Any]:
         """What is written into the list of batches."""
-        told = {"batch": self.number, "begin": self.begin, "end": self.end}
+        told = {"batch": self.number, "begin": self.begin, "end": self.end, "clock": self.clock}
         return {**told, "closing": True} if self.closing else told
 
 
@@ -56,7 +60,12 @@ class Checkpoint:
     """The folder of a job's checkpoint."""
 
     def __init__(
-        self, folder: str, job: str, queries: Mapping[str, str], sources: str = ""
+        self,
+        folder: str,
+        job: str,
+        queries: Mapping[str, str],
+        sources: str = "",
+        columns: Columns | None = None,
     ) -> None:
         if "://" in folder:
             raise EngineError(
@@ -70,6 +79,7 @@ class Checkpoint:
             "job": job,
             "queries": queries,
             "sources": sources,
+            "columns": columns or {},
         }
         self.run = uuid.uuid4().hex[:16]
         self.claimed = False
@@ -97,7 +107,7 @@ class Checkpoint:
             return
         self._check_identity(found)
         self.run, self.claimed = str(found["run"]), found.get("claimed", True)
-        if found["queries"] != dict(self.identity["queries"]):
+        if any(found.get(name) != self.identity[name] for name in ("queries", "columns")):
             self._write()
 
     def _is_free(self, found: Any) -> bool:
@@ -155,15 +165,13 @@ class Checkpoint:
                 f"the checkpoint {str(self.folder)!r} belongs to other queries: it has none of "
                 f"its queries in common with this job ({', '.join(there)}); give a new folder"
             )
+        check_columns(str(self.folder), told.get("columns"), self.identity["columns"])
 
     # Batches and snapshots -----------------------------------------------------------------------
 
     def batches(self, after: int) -> list[Batch]:
         """The batches after this one that have begun."""
-        found = [
-            Batch(line["batch"], line["begin"], line["end"], line.get("closing", False))
-            for line in read_lines(self.folder / "batches")
-        ]
+        found = [Batch(line.pop("batch"), **line) for line in read_lines(self.folder / "batches")]
         return [batch for batch in found if batch.number > after]
 
     def enter(self, batch: Batch) -> None:
