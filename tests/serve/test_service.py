@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,24 @@ def test_keys_are_forgotten_by_number_and_by_age() -> None:
     saved = Keys()
     saved.load(keys.save())
     assert saved.find("k4") == Applied("4", 2e9, {"rows": 4})
+
+
+def test_keys_may_expire_while_they_are_saved() -> None:
+    """Another request looks for its key while a snapshot is taken; old keys go after it."""
+    keys = Keys()
+
+    class Looking(Applied):
+        def __iter__(self) -> Iterator[Any]:  # called when it is its turn to be saved
+            looking = threading.Thread(target=keys.find, args=("c",), daemon=True)
+            looking.start()
+            looking.join(0.2)
+            return super().__iter__()
+
+    now = time.time()
+    for key in "abc":
+        keys.add(key, (Looking if key == "a" else Applied)("d", now, {"rows": 1}))
+    keys.seconds = 0.0
+    assert len(json.loads(keys.save())) == 3
 
 
 def test_the_file_of_answers_stays_small(tmp_path: Path) -> None:
