@@ -179,6 +179,15 @@ def test_the_board_is_described(client: served.Client) -> None:
     assert talkers["spec"]["weight"] == "bytes"
 
 
+@pytest.mark.parametrize(
+    "end", ["9" * 5_000, "--5", "0001-01-01T00:00:00%2B01:00", "9999-12-31T23:59:59-01:00"]
+)
+def test_an_end_beyond_all_times_is_no_failure_of_ours(client: served.Client, end: str) -> None:
+    reply = client.get(f"/api/answers/busiest?end={end}")
+    assert reply.status == 400
+    assert "ISO 8601" in reply.json["error"]
+
+
 def test_large_integers_are_text(tmp_path: Path) -> None:
     with served.serving(served.new_service(tmp_path)) as client:
         found = served.rows(0, 4)

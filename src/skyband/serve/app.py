@@ -256,12 +256,12 @@ def _moment(value: Any) -> Any:
     if isinstance(value, int):
         return value
     text = str(value).strip()
-    if text.lstrip("-").isdigit() and text.isascii():
-        return int(text)
     if " " in text and "T" in text:
         text = text.replace(" ", "+")  # a plus sign that was not escaped
     try:
+        if text.lstrip("-").isdigit() and text.isascii():
+            return int(text)
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise Problem(400, "end must be a time in ISO 8601, or an integer") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
