@@ -12,12 +12,12 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from skyband.serve.describe import describe
-from skyband.serve.doors import COOKIE, SESSION_SECONDS, Doors
+from skyband.serve.doors import COOKIE, SESSION_SECONDS, Doors, slow_down
 from skyband.serve.event_stream import EventStream
 from skyband.serve.history import Event
 from skyband.serve.hub import Hub
@@ -36,6 +36,7 @@ _STATIC = {
     "icon.png": "image/png",
 }
 _DEFAULT_LAST = 20
+_CLOSE = {"Connection": "close"}
 
 
 def make_app(
@@ -171,20 +172,31 @@ class _Api:
                 raise Problem(415, 'send JSON: {"token": "..."}')
             given = await self._token(request)
         if not self.doors.is_token(given.strip().encode()):
-            await asyncio.sleep(0.3)  # slows down guessing
+            await slow_down()
             raise Problem(401, "this is not the token")
         found = reply({"ok": True})
         found.set_cookie(
-            COOKIE, self.doors.session(), max_age=SESSION_SECONDS, httponly=True, samesite="strict"
+            COOKIE,
+            self.doors.session(),
+            max_age=SESSION_SECONDS,
+            secure=_by_https(request),
+            httponly=True,
+            samesite="strict",
         )
         return found
 
     async def _token(self, request: Request) -> str:
         body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > 10_000:
-                raise Problem(413, "this is too long for a token")
+        try:
+            async with asyncio.timeout(self.service.limits.header_seconds):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > 10_000:
+                        raise Problem(413, "this is too long for a token", _CLOSE)
+        except TimeoutError:
+            raise Problem(408, "the token did not arrive in time; send it again", _CLOSE) from None
+        except ClientDisconnect:
+            raise Problem(400, "the connection was closed before the token came") from None
         try:
             found = json.loads(body)
             token = found["token"]
@@ -243,6 +255,12 @@ def _call(loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(wake)
     except RuntimeError:
         return
+
+
+def _by_https(request: Request) -> bool:
+    """Whether the sender's own connection is encrypted, perhaps up to a proxy before us."""
+    forwarded = request.headers.get("x-forwarded-proto", request.url.scheme)
+    return forwarded == "https" or request.headers.get("origin", "").startswith("https:")
 
 
 def _file(name: str, media_type: str) -> Response:

@@ -30,7 +30,10 @@ class Limits:
     """Bytes of journal after which a snapshot is taken."""
     subscribers: int = 2_000
     connections: int = 4_000
+    strangers: int = 500
+    """Connections on which no request was admitted yet. One more, and the oldest is closed."""
     header_seconds: float = 10.0
+    """For the headers of a request, and for the token of a session."""
     body_seconds: float = 60.0
 
 
