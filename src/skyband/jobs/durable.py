@@ -1,17 +1,27 @@
-"""Files that survive a crash: each is written whole or not at all, and forced to disk."""
+"""Files that survive a crash: each is written whole or not at all, and forced to disk.
+
+They hold people's rows, so only the user who runs the job may read them.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-__all__ = ["sync", "write_whole"]
+__all__ = ["PRIVATE", "private", "sync", "write_whole"]
+
+PRIVATE = 0o600
+
+
+def private(path: str, flags: int) -> int:
+    """An ``opener`` of files that only their user may read."""
+    return os.open(path, flags, PRIVATE)
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that after a crash it has either its old content or all of the new."""
     draft = path.with_name(f"{path.name}.part")
-    with draft.open("wb") as file:
+    with open(draft, "wb", opener=private) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -26,7 +27,7 @@ import pyarrow.parquet
 
 from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
-from skyband.jobs.durable import sync
+from skyband.jobs.durable import PRIVATE, sync
 from skyband.jobs.job import Section
 from skyband.jobs.kafka_sink import Kafka
 from skyband.jobs.places import check_folder, folder_of
@@ -40,12 +41,16 @@ __all__ = ["Console", "Files", "make_sink"]
 def make_sink(
     section: Section, where: str, job: str, query: str, form: str = "parquet"
 ) -> Sink[Any]:
-    """The sink that a job describes; ``form`` is the file format if the job gives none."""
+    """The sink that a job describes; ``form`` is the file format if the job gives none.
+
+    Files of dead letters are for their user only: they hold rows as they came.
+    """
     if section.kind == "postgres":
         writer = query if query == job else f"{job}/{query}"
         return Postgres(section["dsn"], section["dsn_env"], section["table"], writer, where)
     if section.kind == "files":
-        return Files(where, section["path"], query, section["format"] or form)
+        letters = where == "[dead_letters]"
+        return Files(where, section["path"], query, section["format"] or form, letters)
     if section.kind == "http":
         return Webhook(where, section, job, query)
     if section.kind == "console":
@@ -90,10 +95,12 @@ class Files:
     none of it, and a batch that is retried replaces its file.
     """
 
-    def __init__(self, where: str, path: str, query: str, form: str) -> None:
+    def __init__(self, where: str, path: str, query: str, form: str, own: bool = False) -> None:
         self.where = where
         self.query = quote(query, safe="")
         self.form = form
+        self.own = own
+        """Whether the files are for their user only."""
         self.run = ""
         self.system, self.folder = folder_of(where, path)
         self._tidy = False
@@ -119,6 +126,8 @@ class Files:
         name = f"{self.query}-{self.run}-{batch:08}.{self.form}"
         draft = f"{self.folder}/.{name}.part"
         with self.system.open_output_stream(draft) as out:
+            if self.own and isinstance(self.system, pa.fs.LocalFileSystem):
+                Path(draft).chmod(PRIVATE)
             _FORMS[self.form](out, rows)
         self._sync(draft)
         self.system.move(draft, f"{self.folder}/{name}")
