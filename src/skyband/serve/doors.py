@@ -192,7 +192,7 @@ class Doors:
         return not self.local  # an address cannot be rebound, only a name can
 
     def is_known(self, scope: Any) -> bool:
-        """Whether a request shows the token or a session; every one is known if there is no token."""
+        """Whether a request shows the token or a session; without a token all are known."""
         if self.token is None:
             return True
         found = _by_name(scope)
