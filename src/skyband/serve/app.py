@@ -232,17 +232,20 @@ class _Api:
         text = prometheus(self.service, self.hub.subscribers)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def health(self, _: Request) -> Response:
+    async def health(self, request: Request) -> Response:
         """Whether the service is alive, and how far behind."""
         service = self.service
         requests, waiting = service.waiting
+        failure = service.failure or service.status.failure
         told: dict[str, Any] = {
-            "status": "ok" if service.failure is None else "failed",
+            "status": "ok" if failure is None else "failed",
             "behind": service.status.behind,
             "waiting_requests": requests,
             "waiting_bytes": waiting,
         }
-        return reply(told, 200 if service.failure is None else 503)
+        if failure is not None and self.doors.is_known(request.scope):
+            told["reason"] = failure
+        return reply(told, 200 if failure is None else 503)
 
     async def openapi(self, _: Request) -> Response:
         """The interface in OpenAPI's form."""
