@@ -170,6 +170,19 @@ def test_a_changed_board_is_refused(tmp_path: Path) -> None:
     served.new_service(tmp_path).close()  # the folder was let go
 
 
+@pytest.mark.parametrize("ticks", [1 << 60, -(1 << 60), -(1 << 63)])
+def test_a_time_that_python_cannot_name_is_a_bad_row(tmp_path: Path, ticks: int) -> None:
+    service = served.new_service(tmp_path)
+    far = request(0, 3)
+    times = pa.array([0, ticks, 0]).cast(pa.timestamp("us", "UTC"))
+    far.table = far.table.set_column(0, "ts", times)
+    reply = service.submit(far).result(20)
+    assert (reply["rows"], reply["bad"]) == (3, 1)
+    assert str(ticks) in reply["reason"]
+    assert apply(service, 3, 5) == {"rows": 5}
+    service.close()
+
+
 def test_two_services_cannot_share_a_folder(tmp_path: Path) -> None:
     service = served.new_service(tmp_path)
     with pytest.raises(EngineError, match="another server"):
