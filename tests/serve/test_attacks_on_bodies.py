@@ -51,9 +51,9 @@ def plain(rows: int) -> pa.Table:
     return read_body("json", served.ndjson(served.rows(0, rows)), SCHEMA)
 
 
-def repeated(rows: int, text: str) -> pa.Array:
+def repeated(rows: int, text: Any, kind: pa.DataType | None = None) -> pa.Array:
     """One text and many references to it."""
-    return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int8), pa.array([text]))
+    return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int8), pa.array([text], kind))
 
 
 def many_views(rows: int, text: str) -> pa.Array:
@@ -128,6 +128,10 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
     ),
     "a dictionary": ("arrow", lambda: stream(body(1, flow=repeated(1, HUGE)), compression="zstd")),
     "repeated text": ("arrow", lambda: stream(body(5_000, flow=repeated(5_000, LONG)))),
+    "repeated bytes": (
+        "arrow",
+        lambda: stream(body(5_000, flow=repeated(5_000, LONG.encode(), pa.binary(1_000)))),
+    ),
     "views of one text": ("arrow", lambda: stream(body(5_000, flow=many_views(5_000, LONG)))),
     "runs": ("arrow", lambda: stream(body(10**9, flow=runs(10**9)))),
     "binary without bytes": ("arrow", lambda: stream(body(10**8, flow=NO_BYTES))),

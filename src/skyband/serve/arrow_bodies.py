@@ -103,13 +103,21 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 def _text_bytes(column: pa.ChunkedArray) -> int:
     """Bytes of the text that rows refer to, which may be the same for many of them."""
     size, kind = 0, column.type
-    for chunk in column.chunks:
-        if pa.types.is_dictionary(kind) and not pa.types.is_primitive(kind.value_type):
+    views = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+    coded = pa.types.is_dictionary(kind) and not _is_small(kind.value_type)
+    for chunk in column.chunks if views or coded else ():
+        if coded:
             size += pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
-        elif pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-            views = np.frombuffer(chunk.buffers()[1], np.int32).reshape(-1, 4)
-            size += int(views[chunk.offset : chunk.offset + len(chunk), 0].sum(dtype=np.int64))
+        elif len(chunk):
+            first, last = 4 * chunk.offset, 4 * (chunk.offset + len(chunk))
+            words = np.frombuffer(chunk.buffers()[1], np.int32, last)
+            size += int(words[first::4].sum(dtype=np.int64))  # a view begins with its length
     return size
+
+
+def _is_small(kind: pa.DataType) -> bool:
+    """Whether a value has no more bytes than the number of rows accounts for."""
+    return pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
 
 
 # Heads: flatbuffers, of which only what is needed is read -----------------------------------------
