@@ -99,6 +99,15 @@ def test_workflows_run_targets_that_exist(path: Path) -> None:
     assert asked <= targets
 
 
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_pinned_by_commit(path: Path) -> None:
+    """A tag can be moved to other code; the comment tells people and dependabot its name."""
+    uses = re.findall(r"^.*\buses:.*$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert uses
+    pinned = re.compile(r"uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
+    assert [line for line in uses if not pinned.search(line)] == []
+
+
 def test_make_reads_every_folder_that_has_tests_on_spark() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     told = re.search(r"^SPARK +:= .*? ((?:tests/\w+ ?)+)$", makefile, re.MULTILINE)

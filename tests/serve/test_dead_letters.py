@@ -75,8 +75,12 @@ def begun(job: Job, folder: Path) -> tuple[Service, Sources]:
     return service, sources
 
 
+def bad(folder: Path) -> list[Path]:
+    return sorted((folder / "bad").glob("*.json"))
+
+
 def letters(folder: Path) -> list[tuple[str, str]]:
-    found = [path.read_text().splitlines() for path in sorted((folder / "bad").glob("*.json"))]
+    found = [path.read_text().splitlines() for path in bad(folder)]
     told = [json.loads(line) for lines in found for line in lines]
     return [(letter["reason"], letter["record"]) for letter in told]
 
@@ -99,6 +103,18 @@ def test_bad_rows_become_letters_once(tmp_path: Path) -> None:
     again, _ = begun(job, folder)
     assert letters(tmp_path) == before
     again.close()
+
+
+def test_what_a_service_keeps_is_for_its_user_only(tmp_path: Path) -> None:
+    job, folder = loaded(tmp_path, 'kind = "http"'), tmp_path / "state"
+    service, sources = begun(job, folder)
+    body = b'{"ts": 1, "host": "a", "bytes": null}\n{"ts": 9, "host": "b", "bytes": 3}\n'
+    service.submit(Request("", read_body("json", body, sources.schemas[""]), 1)).result(20)
+    service.close()
+    kept = {path: path.stat().st_mode & 0o777 for path in [*folder.iterdir(), *bad(tmp_path)]}
+    names = {path.name.split("-")[0] for path in kept}
+    assert names == {"answers", "journal", "lock", "net", "run", "snapshot"}
+    assert {path for path, mode in kept.items() if mode != 0o600} == set()
 
 
 @pytest.fixture

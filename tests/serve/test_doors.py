@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import http.client
 import random
 import re
 import socket
@@ -10,6 +12,7 @@ import time
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,6 +102,43 @@ def test_tokens_are_compared_in_constant_time(
     assert guarded.get("/api/board", authorization="Bearer short").status == 401
     assert guarded.get("/api/board", authorization=f"Bearer {TOKEN}").status == 200
     assert seen == [(32, 32)] * 2  # digests, so that not even the length is told
+
+
+def test_wrong_tokens_are_slowed_down_by_header_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        assert message.get("status", 401) == 401
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    for given, wanted in ((b"Bearer guess", [0.3]), (None, [])):
+        headers = [(b"host", b"localhost"), *([(b"authorization", given)] if given else [])]
+        scope = {"type": "http", "path": "/api/board", "headers": headers}
+        asyncio.run(Doors(None, token=TOKEN)(scope, receive, send))
+        assert pauses == wanted
+        pauses.clear()
+
+
+def test_a_token_has_at_least_16_characters() -> None:
+    check_host("127.0.0.1", "x" * 16)
+    for host in ("127.0.0.1", "0.0.0.0"):
+        with pytest.raises(QueryError, match="at least 16"):
+            check_host(host, "x" * 15)
+
+
+@pytest.mark.parametrize("by", ["origin", "x-forwarded-proto", ""])
+def test_a_cookie_that_came_by_https_is_secure(guarded: served.Client, by: str) -> None:
+    own = f"127.0.0.1:{guarded.port}"
+    headers = {"origin": {"origin": f"https://{own}"}, "": {}}.get(by, {by: "https"})
+    body = f'{{"token": "{TOKEN}"}}'.encode()
+    reply = guarded.ask("POST", "/api/session", body, content_type="application/json", **headers)
+    assert ("secure" in reply.headers["set-cookie"].lower().split("; ")) == bool(by)
 
 
 def test_a_session_is_a_cookie_that_scripts_cannot_read(guarded: served.Client) -> None:
@@ -222,6 +262,73 @@ def test_more_connections_than_allowed_are_sent_away(tmp_path: Path) -> None:
         while client.get("/healthz").status == 503 and time.monotonic() < until:
             time.sleep(0.05)
         assert client.get("/healthz").status == 200
+
+
+def test_a_session_without_its_body_is_cut_off(tmp_path: Path) -> None:
+    limits = Limits(header_seconds=0.3, body_seconds=0.3)
+    service = served.new_service(tmp_path, limits=limits)
+    with served.serving(service, token=TOKEN) as client:
+        address = ("127.0.0.1", client.port)
+        head = "POST /api/session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n"
+        with socket.create_connection(address, timeout=10) as line:
+            line.sendall(f"{head}Content-Type: application/json\r\n\r\n{{".encode())
+            assert line.recv(4000).startswith(b"HTTP/1.1 408")
+            while line.recv(4000):
+                pass  # and then it is closed
+
+
+def test_a_body_that_nobody_reads_is_cut_off_too(tmp_path: Path) -> None:
+    """Each piece of it keeps the connection open, but not for ever."""
+    limits = Limits(header_seconds=0.3, body_seconds=0.3)
+    with (
+        served.serving(served.new_service(tmp_path, limits=limits)) as client,
+        socket.create_connection(("127.0.0.1", client.port), timeout=10) as line,
+    ):
+        line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n")
+        assert line.recv(4000).startswith(b"HTTP/1.1 200")
+        closed = False
+        for _ in range(200):
+            try:
+                line.sendall(b"x")
+            except ConnectionError:
+                closed = True
+                break
+            time.sleep(0.05)
+        assert closed
+
+
+def test_strangers_cannot_take_all_connections(tmp_path: Path) -> None:
+    """A connection is a stranger's until a request on it was admitted. The oldest one gives way."""
+    limits = Limits(strangers=3)
+    service = served.new_service(tmp_path, limits=limits)
+    with served.serving(service, token=TOKEN) as client:
+        lines = [http.client.HTTPConnection("127.0.0.1", client.port, timeout=10) for _ in "123456"]
+        known, *strangers = lines
+
+        def status(line: http.client.HTTPConnection, path: str, token: str = "") -> int:
+            line.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+            reply = line.getresponse()
+            reply.read()
+            return reply.status
+
+        assert status(known, "/api/board", TOKEN) == 200
+        first = known.sock
+        assert [status(line, "/healthz") for line in strangers] == [200] * 5
+        assert [line.sock.recv(1) for line in strangers[:2]] == [b""] * 2
+        assert [status(line, "/healthz") for line in strangers[2:]] == [200] * 3
+        assert status(known, "/api/board", TOKEN) == 200
+        assert known.sock is first
+        for line in lines:
+            line.close()
+
+
+def test_the_limit_on_headers_holds_when_they_come_at_once(client: served.Client) -> None:
+    wide = {f"x_{i}": "a" * 1_000 for i in range(17)}
+    for path, headers in (("/healthz", wide), ("/healthz?" + "a" * 17_000, {})):
+        reply = client.get(path, **headers)
+        assert reply.status == 431
+        assert "16,384 bytes" in reply.json["error"]
+    assert client.get("/healthz", x_long="a" * 15_000).status == 200
 
 
 def test_random_requests_never_break_it(client: served.Client) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs.ddl import arrow_schema
+from skyband.serve.feeds import Feed, Taken
 from skyband.serve.service import Limits, Service
 from support import served
 
@@ -179,6 +180,15 @@ def test_the_board_is_described(client: served.Client) -> None:
     assert talkers["spec"]["weight"] == "bytes"
 
 
+@pytest.mark.parametrize(
+    "end", ["9" * 5_000, "--5", "0001-01-01T00:00:00%2B01:00", "9999-12-31T23:59:59-01:00"]
+)
+def test_an_end_beyond_all_times_is_no_failure_of_ours(client: served.Client, end: str) -> None:
+    reply = client.get(f"/api/answers/busiest?end={end}")
+    assert reply.status == 400
+    assert "ISO 8601" in reply.json["error"]
+
+
 def test_large_integers_are_text(tmp_path: Path) -> None:
     with served.serving(served.new_service(tmp_path)) as client:
         found = served.rows(0, 4)
@@ -285,6 +295,32 @@ def test_a_failed_disk_stops_the_service_and_says_so(tmp_path: Path) -> None:
         assert client.post(served.rows(9, 1)).status == 503
         assert client.get("/healthz").status == 503
         assert client.answers("busiest") == []  # what is not safe is not shown
+
+
+@pytest.mark.parametrize("problem", [OSError(5, "Input/output error"), ValueError("odd")])
+def test_a_source_that_stopped_for_good_is_a_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, problem: Exception
+) -> None:
+    def batches() -> Iterator[Taken]:
+        yield Taken(table(served.rows(0, 9)))
+        raise problem
+
+    service = served.new_service(tmp_path)
+    with served.serving(service, token="correct horse battery staple") as client:
+        own = {"authorization": "Bearer correct horse battery staple"}
+        feed = Feed(service, "", batches())
+        feed.start()
+        feed._thread.join(20)
+        said = f"source rows stopped: {problem}"
+        health = client.get("/healthz", **own)
+        assert health.status == 503
+        assert (health.json["status"], health.json["reason"]) == ("failed", said)
+        assert "reason" not in client.get("/healthz").json  # it may name files or hosts
+        assert [(each.levelname, each.message) for each in caplog.records] == [("ERROR", said)]
+        with client.events(**own) as events:
+            status = next(data for kind, _, data in events if kind == "status")
+        assert status["trouble"] == [said]
+        assert client.post(served.rows(9, 1), **own).status == 200  # the engine goes on
 
 
 def test_two_sources(tmp_path: Path) -> None:

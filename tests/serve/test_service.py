@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,19 @@ def test_a_changed_board_is_refused(tmp_path: Path) -> None:
     served.new_service(tmp_path).close()  # the folder was let go
 
 
+@pytest.mark.parametrize("ticks", [1 << 60, -(1 << 60), -(1 << 63)])
+def test_a_time_that_python_cannot_name_is_a_bad_row(tmp_path: Path, ticks: int) -> None:
+    service = served.new_service(tmp_path)
+    far = request(0, 3)
+    times = pa.array([0, ticks, 0]).cast(pa.timestamp("us", "UTC"))
+    far.table = far.table.set_column(0, "ts", times)
+    reply = service.submit(far).result(20)
+    assert (reply["rows"], reply["bad"]) == (3, 1)
+    assert str(ticks) in reply["reason"]
+    assert apply(service, 3, 5) == {"rows": 5}
+    service.close()
+
+
 def test_two_services_cannot_share_a_folder(tmp_path: Path) -> None:
     service = served.new_service(tmp_path)
     with pytest.raises(EngineError, match="another server"):
@@ -203,6 +217,24 @@ def test_keys_are_forgotten_by_number_and_by_age() -> None:
     saved = Keys()
     saved.load(keys.save())
     assert saved.find("k4") == Applied("4", 2e9, {"rows": 4})
+
+
+def test_keys_may_expire_while_they_are_saved() -> None:
+    """Another request looks for its key while a snapshot is taken; old keys go after it."""
+    keys = Keys()
+
+    class Looking(Applied):
+        def __iter__(self) -> Iterator[Any]:  # called when it is its turn to be saved
+            looking = threading.Thread(target=keys.find, args=("c",), daemon=True)
+            looking.start()
+            looking.join(0.2)
+            return super().__iter__()
+
+    now = time.time()
+    for key in "abc":
+        keys.add(key, (Looking if key == "a" else Applied)("d", now, {"rows": 1}))
+    keys.seconds = 0.0
+    assert len(json.loads(keys.save())) == 3
 
 
 def test_the_file_of_answers_stays_small(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Files that survive a crash: each is written whole or not at all, and forced to disk."""
+"""Files that survive a crash: each is written whole or not at all, and forced to disk.
+
+They hold people's rows, so only the user who runs the job may read them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,14 @@ from pathlib import Path
 
 from skyband.errors import EngineError
 
-__all__ = ["sync", "write_whole", "writing"]
+__all__ = ["PRIVATE", "private", "sync", "write_whole", "writing"]
+
+PRIVATE = 0o600
+
+
+def private(path: str, flags: int) -> int:
+    """An ``opener`` of files that only their user may read."""
+    return os.open(path, flags, PRIVATE)
 
 
 @contextmanager
@@ -28,7 +38,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that after a crash it has either its old content or all of the new."""
     draft = path.with_name(f"{path.name}.part")
     with writing(path):
-        with draft.open("wb") as file:
+        with open(draft, "wb", opener=private) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -26,7 +27,7 @@ import pyarrow.parquet
 
 from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
-from skyband.jobs.durable import sync
+from skyband.jobs.durable import PRIVATE, sync
 from skyband.jobs.job import Job, Section
 from skyband.jobs.kafka_sink import Kafka
 from skyband.jobs.limits import YEARS
@@ -56,14 +57,16 @@ def make_sink(
 ) -> Sink[Any]:
     """The sink that a job describes; ``form`` is the file format if the job gives none.
 
-    A window is known by its end and these columns of ``groups``.
+    A window is known by its end and these columns of ``groups``. Files of dead letters are for their
+    user only: they hold rows as they came.
     """
     if section.kind == "postgres":
         writer = query if query == job else f"{job}/{query}"
         told = section["dsn"], section["dsn_env"], section["table"]
         return Postgres(*told, writer, where, groups)
     if section.kind == "files":
-        return Files(where, section["path"], query, section["format"] or form)
+        letters = where == "[dead_letters]"
+        return Files(where, section["path"], query, section["format"] or form, letters)
     if section.kind == "http":
         return Webhook(where, section, job, query, groups)
     if section.kind == "console":
@@ -110,11 +113,13 @@ class Files:
     none of it, and a batch that is retried replaces its file.
     """
 
-    def __init__(self, where: str, path: str, query: str, form: str) -> None:
+    def __init__(self, where: str, path: str, query: str, form: str, own: bool = False) -> None:
         self.where = where
         self.query = quote(query, safe="")
         self.form = form
         self.refuses = (YEARS,) if form == "json" else ()
+        self.own = own
+        """Whether the files are for their user only."""
         self.run = ""
         self.system, self.folder = folder_of(where, path)
         self._tidy = False
@@ -140,6 +145,8 @@ class Files:
         name = f"{self.query}-{self.run}-{batch:08}.{self.form}"
         draft = f"{self.folder}/.{name}.part"
         with self.system.open_output_stream(draft) as out:
+            if self.own and isinstance(self.system, pa.fs.LocalFileSystem):
+                Path(draft).chmod(PRIVATE)
             _FORMS[self.form](out, rows)
         self._sync(draft)
         self.system.move(draft, f"{self.folder}/{name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -86,7 +86,7 @@ class Board:
             for column, reason, mask in faults.tests:
                 row = int(np.flatnonzero(mask)[0])
                 if first is None or row < first.row:
-                    value = table[column][row].as_py() if column in table.column_names else None
+                    value = _python(table[column][row]) if column in table.column_names else None
                     first = Fault(row, column, f"{reason} ({value!r}) in query {name!r}", 0)
         return None if first is None else first._replace(rows=int(bad.sum()))
 
@@ -121,6 +121,14 @@ class Board:
                     with session.named():
                         session.bind(source, schema)
         return changed
+
+
+def _python(value: pa.Scalar) -> Any:
+    """A value as Python has it; a time beyond its range as an integer."""
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        return value.value
 
 
 def _judge(query: Query, schemas: Schemas) -> Intake:

@@ -12,34 +12,44 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skyband.errors import EngineError
-from skyband.serve.doors import Doors
+from skyband.serve.doors import ADMIT, HEADER_BYTES, Doors
 from skyband.serve.event_stream import CONNECTION
 from skyband.serve.inflow import TAKE, Inflow
 from skyband.serve.service import Limits
 
 __all__ = ["listen", "make_server", "run"]
 
-_HEADER_BYTES = 16 << 10
 
-
-def _protocol(seconds: float) -> type[H11Protocol]:
-    """Uvicorn's protocol, which also closes connections whose headers do not arrive in time.
+def _protocol(limits: Limits) -> type[H11Protocol]:
+    """Uvicorn's protocol, which also closes connections that keep us waiting, or are too many.
 
     It hands its connection to handlers that write or read it themselves.
     """
+    strangers: dict[Any, None] = {}
+    """Connections on which no request was admitted yet, oldest first."""
 
     class Patient(H11Protocol):
         _waiting: asyncio.TimerHandle | None = None
+        _for_body = False
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             inner = self.app
+            more = {CONNECTION: transport, TAKE: self._take, ADMIT: self._admit}
 
             async def app(scope: Any, receive: Any, send: Any) -> None:
-                await inner({**scope, CONNECTION: transport, TAKE: self._take}, receive, send)
+                await inner({**scope, **more}, receive, send)
 
             self.app = app
             self._wait()
+            strangers[transport] = None
+            if len(strangers) > limits.strangers:
+                oldest = next(iter(strangers))
+                del strangers[oldest]
+                oldest.abort()
+
+        def _admit(self) -> None:
+            strangers.pop(self.transport, None)
 
         async def _take(self, room: memoryview) -> None:
             """Receive the rest of the request's body, which must be as long as the buffer."""
@@ -57,22 +67,31 @@ def _protocol(seconds: float) -> type[H11Protocol]:
                 inflow.give_back()
             # The parser has not seen this part, so the next request gets a new one. What the
             # sender sends before it has our reply waits in the socket.
-            self.conn = h11.Connection(h11.SERVER, _HEADER_BYTES)
+            self.conn = h11.Connection(h11.SERVER, HEADER_BYTES)
+            self._stop_waiting()
             self.flow.pause_reading()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
                 self._wait()  # part of the next request's headers is there
+            elif self.conn.their_state is h11.SEND_BODY:
+                self._wait(for_body=True)
             else:
                 self._stop_waiting()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_waiting()
+            self._admit()
             super().connection_lost(exc)
 
-        def _wait(self) -> None:
+        def _wait(self, for_body: bool = False) -> None:
+            if self._for_body != for_body:
+                self._stop_waiting()
             if self._waiting is None:
+                self._for_body = for_body
+                # A handler that reads the body says first that it takes too long.
+                seconds = 2 * limits.body_seconds if for_body else limits.header_seconds
                 self._waiting = self.loop.call_later(seconds, self._too_late)
 
         def _stop_waiting(self) -> None:
@@ -113,7 +132,7 @@ def make_server(
     """A server that is not running yet."""
     config = uvicorn.Config(
         app,
-        http=_protocol(limits.header_seconds),
+        http=_protocol(limits),
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -126,7 +145,7 @@ def make_server(
         limit_concurrency=limits.connections,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=2,
-        h11_max_incomplete_event_size=_HEADER_BYTES,
+        h11_max_incomplete_event_size=HEADER_BYTES,
     )
     return _Server(config, taken, started, app)
 

@@ -290,6 +290,7 @@ class Service(Shown):
         with self._change:
             told = f"the engine stopped ({type(problem).__name__}: {problem}); restart it"
             self.failure = self.failure or told
+            log.error("%s", told)
             waiting, self._waiting = list(self._waiting), deque()
             self._change.notify_all()
         for request in waiting:

@@ -4,34 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from skyband.query import Query
 from skyband.serve.board import Board, Schemas
 from skyband.serve.history import Event, History
 from skyband.serve.keys import Keys
+from skyband.serve.limits import Limits
 from skyband.serve.payload import Answered, answer_text, text_of
 from skyband.serve.status import Status
 
 __all__ = ["Limits", "Shown"]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What bounds the memory and the disk that a service uses."""
-
-    body_bytes: int = 64 << 20
-    """Bytes of one request."""
-    waiting_requests: int = 256
-    waiting_bytes: int = 256 << 20
-    """Bytes of the requests that wait for the engine."""
-    journal_bytes: int = 256 << 20
-    """Bytes of journal after which a snapshot is taken."""
-    subscribers: int = 2_000
-    connections: int = 4_000
-    header_seconds: float = 10.0
-    body_seconds: float = 60.0
 
 
 class Shown:

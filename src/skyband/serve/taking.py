@@ -13,7 +13,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from skyband.errors import EngineError
-from skyband.serve.bodies import CONTENT_TYPES, Body, Unreadable, read_body, same_columns
+from skyband.serve.arrow_bodies import same_columns
+from skyband.serve.bodies import CONTENT_TYPES, Body, TooLarge, Unreadable, read_body
 from skyband.serve.inflow import LARGE, TAKE
 from skyband.serve.journal import Packed
 from skyband.serve.replies import Problem, reply
@@ -57,6 +58,8 @@ class Taking:
             loop = asyncio.get_running_loop()
             work = partial(_read, self.taker, source, form, body, key)
             return reply(await asyncio.wrap_future(await loop.run_in_executor(self.pool, work)))
+        except TooLarge as problem:
+            raise Problem(413, f"{problem}; send the rows in smaller parts") from None
         except Unreadable as problem:
             raise _unreadable(problem) from None
         except Refused as problem:
@@ -140,10 +143,11 @@ def _read(taker: Service, source: str, form: str, body: Body, key: str | None) -
         digest = hashed.hexdigest()
         taker.check_key(key, digest)
     schema = taker.board.schemas[source]
-    table, own = read_body(form, body, schema), None
+    table, own = read_body(form, body, schema, taker.limits), None
     if form == "arrow" and same_columns(body, schema):
         own = Packed.of(body)  # the body can stand in the journal as it is
-    return taker.submit(Rows(source, table, len(body), key, digest, packed=own))
+    size = max(len(body), table.nbytes)
+    return taker.submit(Rows(source, table, size, key, digest, packed=own))
 
 
 def _busy() -> Problem:

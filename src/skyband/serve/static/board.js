@@ -727,7 +727,12 @@ class Card {
   }
 
   csv() {
-    const quote = (value) => { const text = value === null || value === undefined ? "" : String(value); return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
+    const quote = (value) => {
+      let text = value === null || value === undefined ? "" : String(value);
+      // A table program would take such text for a formula; a number stays one.
+      if (typeof value === "string" && /^[=+\-@\t\r]/.test(text) && !/^-?\d+$/.test(text)) text = `'${text}`;
+      return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    };
     const rows = this.last ? this.mine(this.last.rows) : []; // shown is null while a new picture is due
     return [this.query.columns, ...rows.map((row) => this.query.columns.map((name) => row[name]))].map((cells) => cells.map(quote).join(",")).join("\r\n") + "\r\n";
   }
