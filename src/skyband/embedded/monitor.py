@@ -229,9 +229,8 @@ def _views(found: list[Answers]) -> list[Answer]:
 def _seconds(idle: Duration | float | None) -> float | None:
     if idle is None:
         return None
-    seconds = (
-        parse_duration(idle, "idle") / 1e6 if isinstance(idle, (str, timedelta)) else float(idle)
-    )
+    text = isinstance(idle, (str, timedelta, np.timedelta64))
+    seconds = parse_duration(idle, "idle") / 1e6 if text else float(idle)  # type: ignore[arg-type]
     if not np.isfinite(seconds) or seconds <= 0:
         raise QueryError(f"idle must be a positive duration, not {idle!r}")
     return seconds
