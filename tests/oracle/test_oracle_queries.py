@@ -45,9 +45,9 @@ def test_of_the_latest_rows_of_an_id_the_one_with_the_better_score_counts() -> N
         {"ts": 1, "id": "b", "score": 4},
     ]
     for largest, scores in ((True, [5, 4]), (False, [3, 4])):
-        for given in (rows, rows[::-1]):
+        for each in (rows, rows[::-1]):
             latest: dict[str, Any] = {"largest": largest, "distinct": "latest"}
-            found = oracle.topk(given, 2, "score", time="ts", id="id", **latest)
+            found = oracle.topk(each, 2, "score", time="ts", id="id", **latest)
             assert column(found, "score") == scores
 
 

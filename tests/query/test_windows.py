@@ -71,7 +71,7 @@ def test_durations_of_numpy_and_pandas(minutes: Any) -> None:
     ],
 )
 def test_durations_of_numpy_and_pandas_without_a_length_in_microseconds(given: Any) -> None:
-    with pytest.raises(sb.QueryError, match="fixed length|whole number|must be a string"):
+    with pytest.raises(sb.QueryError, match=r"fixed length|whole number|must be a string"):
         sb.TimeWindow(given)
 
 

@@ -112,6 +112,13 @@ class Fold:
         if len(runs):
             self.live.saw(runs)
         self.open.take(runs)
+        self._weigh(runs)
+
+    def _weigh(self, runs: Runs) -> None:
+        """Raise DataError if a window weighs too much, now that panes have taken summaries."""
+        if not self.totals.surely_fit(runs) and "total" in runs.scalars:
+            pieces = self.open.pieces
+            self.synopsis.check_weight(self.totals.greatest(pieces), [*pieces, runs])
 
     def resume(
         self, clock: dict[str, Any] | None, panes: Sequence[Runs], parts: Sequence[Runs] = ()
@@ -138,6 +145,7 @@ class Fold:
             self.open.take(runs.slice(0, 0))
             self.live.saw(runs)
             self.totals.add(runs)
+            self._weigh(runs)
             self.synopsis.fold(runs, self.windows(_NONE))
 
     # Sealing -----------------------------------------------------------------------------------
@@ -344,4 +352,7 @@ class Fold:
         self.windows_out = header["windows_out"]
         self.live.known = header["known_groups"]
         self.open.restore(header["open"], arrays)
+        self.totals.bound = float(self.totals.weights.sum(dtype=np.float64))
+        for runs in self.open.pieces:
+            self.totals.surely_fit(runs)
         self.before = {g: table_from(arrays[f"before{i}"]) for i, g in enumerate(header["before"])}

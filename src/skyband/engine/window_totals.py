@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,10 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, run_starts
 from skyband.panes import DecayPanes, Panes, SidePanes
 
-__all__ = ["Totals", "last_windows", "totals_for"]
+__all__ = ["SURELY_FITS", "Totals", "last_windows", "totals_for"]
+
+SURELY_FITS = 2.0**60
+"""Whole weights up to this sum need no closer look, even with those of rows that still wait."""
 
 _NEVER = np.iinfo(np.int64).min
 _GROUP_SHIFT = 40
@@ -27,6 +32,8 @@ class Totals:
         self.counting = counting
         self.keys: Ints = np.zeros(0, np.int64)
         self.weights: npt.NDArray[Any] = np.zeros(0, np.int64)
+        self.bound = 0.0
+        """At least the sum of all whole weights, of open panes too; see ``greatest``."""
 
     @property
     def nbytes(self) -> int:
@@ -58,6 +65,46 @@ class Totals:
             order = np.argsort(keys, kind="stable")
             keys, values = keys[order], values[order]
         self.keys, self.weights = keys, values
+
+    def surely_fit(self, taken: Runs) -> bool:
+        """Whether no window can weigh too much, after panes have taken these summaries."""
+        weights = taken.scalars.get("total")
+        if weights is not None and weights.dtype.kind == "i":
+            self.bound += float(weights.sum(dtype=np.float64))
+        return self.bound <= SURELY_FITS
+
+    def greatest(self, open_panes: Sequence[Runs]) -> int:
+        """The greatest weight of a window over the panes so far, sealed or open; exactly."""
+        weights: dict[tuple[int, int], int] = {}
+        for group, pane, weight in self._panes(open_panes):
+            weights[group, pane] = weights.get((group, pane), 0) + weight
+        self.bound = float(sum(weights.values()))
+        most = total = 0
+        inside: deque[tuple[int, int]] = deque()
+        for at in sorted(weights):
+            while inside and not self._share_a_window(inside[0], at):
+                total -= weights[inside.popleft()]
+            inside.append(at)
+            total += weights[at]
+            most = max(most, total)
+        return most
+
+    def _panes(self, open_panes: Sequence[Runs]) -> Iterator[tuple[int, int, int]]:
+        """Group, pane and weight; the groups of time windows are one."""
+        for key, weight in zip(self.keys.tolist(), self.weights.tolist(), strict=True):
+            at = divmod(key, 1 << _GROUP_SHIFT) if self.counting else (0, key)
+            yield *at, weight
+        for runs in open_panes:
+            weights = runs.scalars["total"].tolist()
+            for group, pane, weight in zip(
+                runs.group.tolist(), runs.stamp.tolist(), weights, strict=True
+            ):
+                yield group if self.counting else 0, pane, weight
+
+    def _share_a_window(self, first: tuple[int, int], last: tuple[int, int]) -> bool:
+        """Whether a window, or what ``peek`` reads, may cover both of these panes of groups."""
+        length = self.panes.pane_end(last[1]) - self.panes.pane_start(first[1])
+        return first[0] == last[0] and bool(length <= self.panes.size)
 
     def of(self, windows: Windows) -> npt.NDArray[Any]:
         """The weight of each window."""
@@ -106,6 +153,9 @@ class RunningTotals(Totals):
 
     The panes up to the last window read are one entry, with their weight at the end of its pane.
     """
+
+    def _share_a_window(self, first: tuple[int, int], last: tuple[int, int]) -> bool:
+        return True
 
     def of(self, windows: Windows) -> npt.NDArray[Any]:
         totals = np.zeros(len(windows), self.weights.dtype)

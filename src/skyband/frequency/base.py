@@ -29,17 +29,17 @@ from skyband.contract.checks import (
     numeric,
     within,
 )
-from skyband.contract.rows import Faults, Rows, Windows
+from skyband.contract.rows import Faults, Rows, Windows, shown
 from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type, to_arrow, to_numpy
 from skyband.data.keys import hash_columns, is_key_type, shards_of
 from skyband.data.packing import prefixed, under
-from skyband.errors import SchemaError
+from skyband.errors import DataError, SchemaError
 from skyband.frequency.items import ItemColumns
 from skyband.frequency.latest_rows import LatestRows, bare, latest_of_rows, latest_of_runs
 from skyband.kernels.core.borrow import frozen
-from skyband.kernels.frequency.counting import sum_runs
+from skyband.kernels.frequency.counting import count_runs, sum_runs
 from skyband.query.frequency import HeavyHitters
 from skyband.window import CountWindow
 
@@ -47,6 +47,8 @@ __all__ = ["ONE_EACH", "FrequencySynopsis"]
 
 ONE_EACH = frozen(np.zeros(0, np.int64))
 """Stands for the weights of rows that count one each."""
+MOST_WEIGHT = 2**63 - 1
+"""The most that a window may weigh in whole numbers; no estimate of a sketch is greater."""
 
 
 class FrequencySynopsis(Synopsis[HeavyHitters]):
@@ -124,8 +126,8 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         if weight is None:
             return {}
         floating = pa.types.is_floating(self.schema.field(weight).type)
-        most = np.finfo(np.float64).max if floating else np.iinfo(np.int64).max
-        return {weight: within(0, most)}
+        # Rows that wait are not added up yet: 4,096 such integers surely fit.
+        return {weight: within(0, np.finfo(np.float64).max if floating else 2**48)}
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
         return shards_of([batch.column(name) for name in self.items], shards)
@@ -143,7 +145,56 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         if self.query.weight is None:
             return ONE_EACH, None
         weights = frozen(rows.numpy(self.query.weight).astype(self.dtype, copy=False))
-        return weights, sum_runs(weights, rows.offsets)
+        totals = sum_runs(weights, rows.offsets)
+        if totals.min(initial=0) < 0:
+            raise self._too_heavy([([rows.arrow(name) for name in self.items], weights)])
+        return weights, totals
+
+    # Weights that are too great ---------------------------------------------------------------
+
+    def check_weight(self, weight: int, summaries: Sequence[Runs]) -> None:
+        if weight > MOST_WEIGHT:
+            parts = [part for runs in summaries for part in runs.parts.values()]
+            raise self._too_heavy(
+                [
+                    ([part[name] for name in self.item_type.columns], part[counted])
+                    for part in parts
+                    for counted in ("count", "weight")
+                    if len(part) and counted in part.columns
+                ]
+            )
+
+    def _check_panes(self, runs: Runs) -> None:
+        """Raise DataError if the parts of a pane are too heavy together; parts that repeat join."""
+        totals = runs.scalars.get("total")
+        if totals is None or totals.dtype.kind == "f" or not len(totals):
+            return
+        if totals.sum(dtype=np.float64) > MOST_WEIGHT / 2:
+            exactly = np.add.reduceat(totals.astype(object), np.flatnonzero(~runs.repeats))
+            self.check_weight(max(exactly), [runs])
+
+    def _too_heavy(self, counted: Sequence[tuple[Sequence[pa.Array], Array]]) -> DataError:
+        """The error for weights that are too great; ``counted`` are items and their weights."""
+        said, weight = "", self.query.weight
+        if counted:
+            hashes = np.concatenate([hash_columns(items) for items, _ in counted])
+            weights = np.concatenate([each.astype(np.float64) for _, each in counted])
+            ends = np.array([0, len(hashes)])
+            first, sums, _ = count_runs(frozen(hashes), False, frozen(weights), ends)
+            row = int(first[sums.argmax()])
+            for items, each in counted:
+                if row < len(each):
+                    named_values = zip(self.items, items, strict=True)
+                    said = ", ".join(f"{name}={shown(item, row)}" for name, item in named_values)
+                    said = f"; the heaviest item is {said}"
+                    break
+                row -= len(each)
+        as_float = f"{weight} * 1.0" if str(weight).isidentifier() else f"({weight}) * 1.0"
+        return DataError(
+            f"the weights {weight!r} of a window add up to more than {MOST_WEIGHT:,}, the "
+            f"most that can be counted in whole numbers{said}. Count them as floats: "
+            f"weight={as_float!r}. No row of this batch was applied"
+        )
 
     # What an algorithm over panes that expire supplies; the methods around add the kept columns
 
@@ -193,6 +244,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         return runs.with_parts(kept=latest_of_rows(rows, self.hashed(rows), keep))
 
     def combine(self, runs: Runs) -> Runs:
+        self._check_panes(runs)
         if not self.query.keep:
             return self._combine(runs)
         joined = runs.part("kept").joined(np.flatnonzero(~runs.repeats))

@@ -82,6 +82,7 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         return columns | {f"keep:{name}": rows.take(name, first) for name in self.query.keep}
 
     def combine(self, runs: Runs) -> Runs:
+        self._check_panes(runs)
         return self._bounded(self._merged(runs), _OPEN)
 
     def scaled(self, runs: Runs, starts: Ints) -> tuple[Ints, Array | None]:
@@ -116,7 +117,10 @@ class RunningCounts(Accumulated, FrequencySynopsis):
             n: pick(c, first) for n, c in part.columns.items() if n not in ("count", "error")
         }
         lowest = np.repeat(floor, np.diff(offsets))
-        columns |= {"count": counts + lowest, "error": errors + lowest}
+        counts, errors = counts + lowest, errors + lowest
+        if counts.min(initial=0) < 0:  # parts of a stored state do not know their total
+            raise self._too_heavy([([part[n] for n in self.item_type.columns], part["count"])])
+        columns |= {"count": counts, "error": errors}
         return united.with_parts(items=Part(offsets, columns)).with_scalars(base=base, floor=floor)
 
     def _bounded(self, runs: Runs, times: int = 1) -> Runs:
