@@ -112,13 +112,7 @@ class Fold:
         if len(runs):
             self.live.saw(runs)
         self.open.take(runs)
-        self._weigh(runs)
-
-    def _weigh(self, runs: Runs) -> None:
-        """Raise DataError if a window weighs too much, now that panes have taken summaries."""
-        if not self.totals.surely_fit(runs) and "total" in runs.scalars:
-            pieces = self.open.pieces
-            self.synopsis.check_weight(self.totals.greatest(pieces), [*pieces, runs])
+        self.totals.take(runs, self.open, self.synopsis.check_weight)
 
     def resume(
         self, clock: dict[str, Any] | None, panes: Sequence[Runs], parts: Sequence[Runs] = ()
@@ -145,7 +139,7 @@ class Fold:
             self.open.take(runs.slice(0, 0))
             self.live.saw(runs)
             self.totals.add(runs)
-            self._weigh(runs)
+            self.totals.take(runs, self.open, self.synopsis.check_weight)
             self.synopsis.fold(runs, self.windows(_NONE))
 
     # Sealing -----------------------------------------------------------------------------------
@@ -347,12 +341,9 @@ class Fold:
         self.live.newest = arrays["newest"].copy()
         if self.counting and self.groups.names:
             self.short = arrays.get("short", self.panes.pane_of(self.count.counts))
-        self.totals.keys, self.totals.weights = arrays["total_keys"], arrays["totals"]
         self.time.restore(header["clock"])
         self.windows_out = header["windows_out"]
         self.live.known = header["known_groups"]
         self.open.restore(header["open"], arrays)
-        self.totals.bound = float(self.totals.weights.sum(dtype=np.float64))
-        for runs in self.open.pieces:
-            self.totals.surely_fit(runs)
+        self.totals.restore(arrays["total_keys"], arrays["totals"], self.open)
         self.before = {g: table_from(arrays[f"before{i}"]) for i, g in enumerate(header["before"])}

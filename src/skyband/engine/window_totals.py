@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, run_starts
+from skyband.engine.open_panes import OpenPanes
 from skyband.panes import DecayPanes, Panes, SidePanes
 
 __all__ = ["SURELY_FITS", "Totals", "last_windows", "totals_for"]
@@ -19,6 +20,9 @@ __all__ = ["SURELY_FITS", "Totals", "last_windows", "totals_for"]
 SURELY_FITS = 2.0**60
 """Whole weights up to this sum need no closer look, even with those of rows that still wait."""
 
+Check = Callable[[int, Sequence[Runs]], None]
+"""See ``Synopsis.check_weight``."""
+_NONE = np.zeros(0, np.int64)
 _NEVER = np.iinfo(np.int64).min
 _GROUP_SHIFT = 40
 """Count windows key their pane totals by group and pane; 2^40 panes per group are enough."""
@@ -33,7 +37,7 @@ class Totals:
         self.keys: Ints = np.zeros(0, np.int64)
         self.weights: npt.NDArray[Any] = np.zeros(0, np.int64)
         self.bound = 0.0
-        """At least the sum of all whole weights, of open panes too; see ``greatest``."""
+        """At least the sum of all whole weights, those of open panes too; see ``take``."""
 
     @property
     def nbytes(self) -> int:
@@ -66,14 +70,26 @@ class Totals:
             keys, values = keys[order], values[order]
         self.keys, self.weights = keys, values
 
-    def surely_fit(self, taken: Runs) -> bool:
-        """Whether no window can weigh too much, after panes have taken these summaries."""
-        weights = taken.scalars.get("total")
-        if weights is not None and weights.dtype.kind == "i":
-            self.bound += float(weights.sum(dtype=np.float64))
-        return self.bound <= SURELY_FITS
+    def take(self, runs: Runs, open_panes: OpenPanes, check: Check) -> None:
+        """Note summaries that panes took; ``check`` the greatest window if it may weigh too much.
 
-    def greatest(self, open_panes: Sequence[Runs]) -> int:
+        A bound on the sum of all weights shows for nearly every stream that no window does.
+        """
+        weights = runs.scalars.get("total")
+        if weights is None or weights.dtype.kind != "i":
+            return
+        self.bound += float(weights.sum(dtype=np.float64))
+        if self.bound > SURELY_FITS:
+            pieces = open_panes.pieces
+            check(self._greatest(pieces), [*pieces, runs])
+
+    def restore(self, keys: Ints, weights: npt.NDArray[Any], open_panes: OpenPanes) -> None:
+        """Restore a snapshot; the open panes must be restored already."""
+        self.keys, self.weights = keys, weights
+        each = [weights, *(runs.scalars.get("total", _NONE) for runs in open_panes.pieces)]
+        self.bound = float(np.concatenate(each, dtype=np.float64).sum())
+
+    def _greatest(self, open_panes: Sequence[Runs]) -> int:
         """The greatest weight of a window over the panes so far, sealed or open; exactly."""
         weights: dict[tuple[int, int], int] = {}
         for group, pane, weight in self._panes(open_panes):

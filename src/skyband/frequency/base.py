@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from skyband.arrays import Array, Hashes, Ints, Mask, Saved, State
+from skyband.arrays import Array, Hashes, Ints, Saved, State
 from skyband.contract.checks import (
     QuickTests,
     Test,
@@ -29,17 +28,18 @@ from skyband.contract.checks import (
     numeric,
     within,
 )
-from skyband.contract.rows import Faults, Rows, Windows, shown
+from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import output_type, to_arrow, to_numpy
+from skyband.data.columns import output_type, to_arrow
 from skyband.data.keys import hash_columns, is_key_type, shards_of
 from skyband.data.packing import prefixed, under
-from skyband.errors import DataError, SchemaError
+from skyband.errors import SchemaError
 from skyband.frequency.items import ItemColumns
 from skyband.frequency.latest_rows import LatestRows, bare, latest_of_rows, latest_of_runs
+from skyband.frequency.weights import MOST_WEIGHT, too_heavy, unfit
 from skyband.kernels.core.borrow import frozen
-from skyband.kernels.frequency.counting import count_runs, sum_runs
+from skyband.kernels.frequency.counting import sum_runs
 from skyband.query.frequency import HeavyHitters
 from skyband.window import CountWindow
 
@@ -47,8 +47,6 @@ __all__ = ["ONE_EACH", "FrequencySynopsis"]
 
 ONE_EACH = frozen(np.zeros(0, np.int64))
 """Stands for the weights of rows that count one each."""
-MOST_WEIGHT = 2**63 - 1
-"""The most that a window may weigh in whole numbers; no estimate of a sketch is greater."""
 
 
 class FrequencySynopsis(Synopsis[HeavyHitters]):
@@ -116,9 +114,9 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         for name in self.items:
             tests += null_tests(batch, item=name)
         if query.weight is not None:
-            unfit = _unfit(batch.column(query.weight))
             tests += number_tests(batch, "weight", query.weight)
-            tests.append((query.weight, "the weight is negative or too large", unfit))
+            mask = unfit(batch.column(query.weight))
+            tests.append((query.weight, "the weight is negative or too large", mask))
         return faults(batch, tests + null_tests(batch, time=query.time))
 
     def quick_tests(self, source: str) -> QuickTests | None:
@@ -147,7 +145,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         weights = frozen(rows.numpy(self.query.weight).astype(self.dtype, copy=False))
         totals = sum_runs(weights, rows.offsets)
         if totals.min(initial=0) < 0:
-            raise self._too_heavy([([rows.arrow(name) for name in self.items], weights)])
+            raise too_heavy(self.query, [([rows.arrow(name) for name in self.items], weights)])
         return weights, totals
 
     # Weights that are too great ---------------------------------------------------------------
@@ -155,13 +153,14 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
     def check_weight(self, weight: int, summaries: Sequence[Runs]) -> None:
         if weight > MOST_WEIGHT:
             parts = [part for runs in summaries for part in runs.parts.values()]
-            raise self._too_heavy(
+            raise too_heavy(
+                self.query,
                 [
                     ([part[name] for name in self.item_type.columns], part[counted])
                     for part in parts
                     for counted in ("count", "weight")
                     if len(part) and counted in part.columns
-                ]
+                ],
             )
 
     def _check_panes(self, runs: Runs) -> None:
@@ -172,29 +171,6 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         if totals.sum(dtype=np.float64) > MOST_WEIGHT / 2:
             exactly = np.add.reduceat(totals.astype(object), np.flatnonzero(~runs.repeats))
             self.check_weight(max(exactly), [runs])
-
-    def _too_heavy(self, counted: Sequence[tuple[Sequence[pa.Array], Array]]) -> DataError:
-        """The error for weights that are too great; ``counted`` are items and their weights."""
-        said, weight = "", self.query.weight
-        if counted:
-            hashes = np.concatenate([hash_columns(items) for items, _ in counted])
-            weights = np.concatenate([each.astype(np.float64) for _, each in counted])
-            ends = np.array([0, len(hashes)])
-            first, sums, _ = count_runs(frozen(hashes), False, frozen(weights), ends)
-            row = int(first[sums.argmax()])
-            for items, each in counted:
-                if row < len(each):
-                    named_values = zip(self.items, items, strict=True)
-                    said = ", ".join(f"{name}={shown(item, row)}" for name, item in named_values)
-                    said = f"; the heaviest item is {said}"
-                    break
-                row -= len(each)
-        as_float = f"{weight} * 1.0" if str(weight).isidentifier() else f"({weight}) * 1.0"
-        return DataError(
-            f"the weights {weight!r} of a window add up to more than {MOST_WEIGHT:,}, the "
-            f"most that can be counted in whole numbers{said}. Count them as floats: "
-            f"weight={as_float!r}. No row of this batch was applied"
-        )
 
     # What an algorithm over panes that expire supplies; the methods around add the kept columns
 
@@ -345,26 +321,3 @@ def _greatest_after(part: Part, k: int) -> Array:
         pairs = np.stack([part.offsets[:-1][some] + k, part.offsets[1:][some]], axis=1).ravel()
         found[some] = np.maximum.reduceat(np.append(counts, 0), pairs)[::2]
     return found
-
-
-def _unfit(column: pa.Array) -> Mask | None:
-    """Where a weight is negative, infinite or too large for a signed 64-bit integer."""
-    if len(column) == 0:
-        return None
-    kind = column.type
-    if pa.types.is_floating(kind):
-        values = to_numpy(column)
-        with np.errstate(invalid="ignore"):
-            fit = (values >= 0) & (values < np.inf)
-    elif pa.types.is_uint64(kind):
-        fit = to_numpy(column) <= np.uint64(np.iinfo(np.int64).max)
-    elif pa.types.is_unsigned_integer(kind):
-        return None
-    else:
-        fit = to_numpy(column) >= 0
-    mask = ~fit
-    if not mask.any():
-        return None
-    if column.null_count:  # values under nulls are undefined; nulls are reported separately
-        mask &= np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False))
-    return mask if mask.any() else None

@@ -15,6 +15,7 @@ from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
 from skyband.data.keys import hash_kept
 from skyband.frequency.base import FrequencySynopsis
+from skyband.frequency.weights import too_heavy
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.frequency.counting import count_runs
 from skyband.query.frequency import HeavyHitters
@@ -119,7 +120,8 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         lowest = np.repeat(floor, np.diff(offsets))
         counts, errors = counts + lowest, errors + lowest
         if counts.min(initial=0) < 0:  # parts of a stored state do not know their total
-            raise self._too_heavy([([part[n] for n in self.item_type.columns], part["count"])])
+            items = [part[name] for name in self.item_type.columns]
+            raise too_heavy(self.query, [(items, part["count"])])
         columns |= {"count": counts, "error": errors}
         return united.with_parts(items=Part(offsets, columns)).with_scalars(base=base, floor=floor)
 
