@@ -321,14 +321,12 @@ def _report(
     output: Path | None = None,
 ) -> None:
     """Report how many rows were read and left out."""
+    from skyband.embedded.left_out import left_out
+
     stats = session.stats()
-    left_out = [
-        f"{stats[name]:,} {word} row{'s' if stats[name] != 1 else ''} left out"
-        for name, word in (("rows_late", "late"), ("rows_bad", "bad"))
-        if stats[name]
-    ]
-    if left_out:
-        say("; ".join(left_out), style="yellow")
+    missing = left_out({None: session})
+    if missing:
+        say(missing, style="yellow")
     if 0 < stats["rows_in"] == stats["rows_filtered"]:
         say_unmatched(session.query.where, source)
     if took is not None and (sys.stderr.isatty() or output is not None):

@@ -217,6 +217,12 @@ class Synopsis(Together, ABC, Generic[Q]):
 
     # Panes ------------------------------------------------------------------------------------
 
+    def check_weight(self, weight: int, summaries: Sequence[Runs]) -> None:
+        """Raise DataError if a window of this weight cannot be counted in whole numbers.
+
+        Called only if summaries have a ``total``; some of them are given, for the message.
+        """
+
     def admit(self, runs: Runs) -> tuple[Runs, Faults | None]:
         """A final check of sealed panes, for rows that are invalid only alongside live rows.
 

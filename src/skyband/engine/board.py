@@ -219,6 +219,12 @@ class BoardSession:
                         session.bind(ONLY, table.schema)
                     session.refuse_bad(table)
 
+    def find_reasons(self, table: pa.Table) -> None:
+        """Say why the first row was left out by its row number in the whole table of all rows."""
+        for session in self.sessions.values():
+            faults = session.intake.faults(ONLY, table) if session.rows["rows_bad"] else None
+            session.reason = session.reason if faults is None else faults.reasons[0]
+
     def _moved(self, plan: Callable[[], Moves]) -> list[Answers]:
         """Make the moves of a plan, all or none; return the answers in the order of the board."""
         new = [(each, dict(each.bound)) for each in self.sessions.values() if each.fold is None]

@@ -112,6 +112,7 @@ class Fold:
         if len(runs):
             self.live.saw(runs)
         self.open.take(runs)
+        self.totals.take(runs, self.open, self.synopsis.check_weight)
 
     def resume(
         self, clock: dict[str, Any] | None, panes: Sequence[Runs], parts: Sequence[Runs] = ()
@@ -138,6 +139,7 @@ class Fold:
             self.open.take(runs.slice(0, 0))
             self.live.saw(runs)
             self.totals.add(runs)
+            self.totals.take(runs, self.open, self.synopsis.check_weight)
             self.synopsis.fold(runs, self.windows(_NONE))
 
     # Sealing -----------------------------------------------------------------------------------
@@ -339,9 +341,9 @@ class Fold:
         self.live.newest = arrays["newest"].copy()
         if self.counting and self.groups.names:
             self.short = arrays.get("short", self.panes.pane_of(self.count.counts))
-        self.totals.keys, self.totals.weights = arrays["total_keys"], arrays["totals"]
         self.time.restore(header["clock"])
         self.windows_out = header["windows_out"]
         self.live.known = header["known_groups"]
         self.open.restore(header["open"], arrays)
+        self.totals.restore(arrays["total_keys"], arrays["totals"], self.open)
         self.before = {g: table_from(arrays[f"before{i}"]) for i, g in enumerate(header["before"])}

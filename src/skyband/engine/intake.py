@@ -279,10 +279,14 @@ class Intake:
 
     def refuse_bad(self, source: str, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows."""
-        batch = one_batch_of(table.select(self.bound[source].names))
-        faults = self._judged(source, batch, sorted_before=False).faults
+        faults = self.faults(source, table)
         if faults is not None:
             refuse(faults)
+
+    def faults(self, source: str, table: pa.Table) -> Faults | None:
+        """The bad rows of a table, by their row numbers in it."""
+        batch = one_batch_of(table.select(self.bound[source].names))
+        return self._judged(source, batch, sorted_before=False).faults
 
     def place(self, taken: Taken, groups: GroupTable, sealed: int) -> Placed:
         """Rows of a time window by pane and group, without late and unused rows."""

@@ -33,6 +33,7 @@ from skyband.engine.summary import (
     Summarise,
     Summary,
     columns_of_answers,
+    lateness_for,
     summarised,
     too_late,
 )
@@ -83,6 +84,8 @@ class Session:
         self.joins: int | None = None
         """The greatest time that others had seen, if this session joins a running stream."""
         self.rows = dict.fromkeys(COUNTS, 0)
+        self.reason: str | None = None
+        """Why the first bad or late row was left out."""
         self._silence = Silence(idle)
         self._small: tuple[SmallPushes | None] | None = None
 
@@ -90,7 +93,8 @@ class Session:
 
     def push(self, data: Any) -> Answers | None:
         """Take a batch, or a mapping from source to batch; return the answers that are due."""
-        return self._made(self.pushing(data))
+        move = self.pushing(data)
+        return None if move is None else make_moves([move])[0]
 
     def pushing(self, data: Any) -> Move | None:
         """Read a batch as ``push`` does; rows are taken when the move is made."""
@@ -126,31 +130,19 @@ class Session:
             if each.faults is not None and self.on_bad == "raise":
                 refuse(each.faults)
 
-    def end(self, source: str) -> Answers | None:
-        """One of several sources is exhausted, so it no longer holds the watermark back."""
-        return self._made(self.ending(source))
-
     def ending(self, source: str) -> Move | None:
-        """The move of ``end``."""
+        """The move when one of several sources is exhausted and no longer holds the watermark."""
         self.intake.end(source)
         return None if self.fold is None else Move(self, self.fold, partial(_ended, source))
 
-    def flush(self) -> Answers | None:
-        """End the stream: answer all windows up to the first window end after the last row."""
-        return self._made(self.flushing())
-
     def flushing(self) -> Move | None:
-        """The move of ``flush``."""
+        """The move that answers all windows up to the first window end after the last row."""
         if self.fold is None or self.fold.counting:
             return None
         watermark = self.fold.time.final()
         if watermark is None:
             return None
         return Move(self, self.fold, lambda fold: fold.begin(watermark))
-
-    @staticmethod
-    def _made(move: Move | None) -> Answers | None:
-        return None if move is None else make_moves([move])[0]
 
     def peek(self, last: int | None) -> Answers:
         """The answer as of now, over sealed panes; only over the last ``last`` ticks if given."""
@@ -168,8 +160,9 @@ class Session:
         """Take the rows that were read; ``summarise`` turns them into summaries of open panes."""
         for each in taken:
             self.rows["rows_in"] += each.rows_in
-            self.rows["rows_bad"] += 0 if each.faults is None else each.faults.count
             self.rows["rows_filtered"] += each.filtered
+            if each.faults is not None:
+                self._judge(each.faults)
         if fold.counting:
             return self._count(fold, taken, summarise)
         return self._clock(fold, taken, summarise)
@@ -214,14 +207,17 @@ class Session:
         self.rows["rows_late"] += count
         if self.late_is_sorted:
             raise OutOfOrder
-        if not self.late_is_an_error or self.on_bad == "skip":
-            return
-        raise too_late(self.query, fold, count, earliest, source)
+        if self.late_is_an_error and self.on_bad != "skip":
+            raise too_late(count, lateness_for(self.query, fold, earliest), source)
+        if self.reason is None:
+            needed = lateness_for(self.query, fold, earliest)
+            self.reason = f"late, but a window with {needed} would take it"
 
     def _judge(self, faults: Faults) -> None:
         if self.on_bad == "raise":
             refuse(faults)
         self.rows["rows_bad"] += faults.count
+        self.reason = self.reason or faults.reasons[0]
 
     def by_source(self, data: Any) -> dict[str, Any]:
         """The batches by source; raises SchemaError if the query cannot read them."""
@@ -271,7 +267,7 @@ class Session:
     def restart(self) -> None:
         """Forget all rows and columns, to read a source again from its beginning."""
         self.reset()
-        self.rows = dict.fromkeys(COUNTS, 0)
+        self.rows, self.reason = dict.fromkeys(COUNTS, 0), None
 
     def refuse_bad(self, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows; row numbers are those of the table."""

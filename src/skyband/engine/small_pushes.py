@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answers
 from skyband.engine.waiting import Plan, Waiting, plan_for
+from skyband.engine.window_totals import SURELY_FITS
 from skyband.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class SmallPushes:
         """How many rows a batch has if it can take the short way, otherwise 0. Changes nothing."""
         rows: int = data.num_rows
         if not 0 < rows <= _MOST_ROWS or self.fold.open.blank is None:
+            return 0
+        if self.fold.totals.bound > SURELY_FITS:
             return 0
         schema = data.schema
         if self._schema is None or not schema.equals(self._schema):

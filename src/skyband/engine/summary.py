@@ -18,7 +18,10 @@ from skyband.errors import DataError
 from skyband.query.base import Query
 from skyband.window import CountWindow, duration_text
 
-__all__ = ["OutOfOrder", "Summarise", "Summary", "columns_of_answers", "summarised", "too_late"]
+__all__ = [
+    "OutOfOrder", "Summarise", "Summary", "columns_of_answers", "lateness_for", "summarised",
+    "too_late",
+]  # fmt: skip
 
 
 @dataclass
@@ -57,17 +60,21 @@ class OutOfOrder(Exception):  # noqa: N818  no error: the reader sorts the sourc
     """A row came too late in a source that can be sorted."""
 
 
-def too_late(query: Query, fold: Fold, count: int, earliest: int, source: str) -> DataError:
-    """The error for late rows, which names the lateness that would take them."""
+def lateness_for(query: Query, fold: Fold, earliest: int) -> str:
+    """What a window needs to take a late row of this time: ``lateness='90 s'``."""
     window, mark = query.window, fold.time.watermark
     assert not isinstance(window, CountWindow)
     assert mark is not None
     needed = mark + window.lateness_ticks - earliest
-    said = f"{needed}" if window.integer else f"'{duration_text(needed)}'"
+    return f"lateness={needed}" if window.integer else f"lateness='{duration_text(needed)}'"
+
+
+def too_late(count: int, lateness: str, source: str) -> DataError:
+    """The error for late rows, which names the lateness that would take them."""
     where = f" of source {source!r}" if source else ""
     return DataError(
         f"{count:,} row{'s' if count != 1 else ''}{where} came too late: the source is out of "
-        f"order, and their panes were already sealed. A window with lateness={said} would take "
+        f"order, and their panes were already sealed. A window with {lateness} would take "
         "them; on_bad='skip' counts them and goes on; rank sorts a table or the files of a folder "
         "or glob, but no iterable"
     )

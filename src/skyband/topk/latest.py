@@ -32,6 +32,7 @@ _SMALL = 64  # rows of such a pane, on average
 class LatestTopK(DistinctTopK):
     """Keeps the latest row of each live id: a leaderboard of current scores.
 
+    Of an id's rows with equal times, the one that comes first in row order counts: the best score.
     Cost: O(1) per row, and one pass over the live ids per answer; if many windows of few rows are
     read at once, one pass for all of them and O(k) per row that is among the best. State: one row
     per live id and group. Exact. What a row replaces need not be kept, because it expires no later.
