@@ -20,7 +20,7 @@ from skyband.data.ipc import table_from
 from skyband.embedded.sources import sound
 from skyband.serve.values import Said, csv_value, json_value
 
-__all__ = ["CONTENT_TYPES", "Body", "Unreadable", "read_body", "same_columns"]
+__all__ = ["CONTENT_TYPES", "Unreadable", "read_body", "same_columns"]
 
 CONTENT_TYPES = {
     "application/x-ndjson": "json",
@@ -30,8 +30,6 @@ CONTENT_TYPES = {
     "application/vnd.apache.arrow.stream": "arrow",
 }
 """What a request may contain. None of them can be sent by a page of another site unasked."""
-Body = bytes | memoryview
-"""A body; large ones are received into a buffer of their own."""
 _SHOWN = 60
 """Characters of a value that a message shows."""
 
@@ -50,7 +48,7 @@ class Unreadable(Exception):  # noqa: N818  (a finding about a request, not a fa
         self.reason, self.row, self.line, self.column = reason, row, line, column
 
 
-def read_body(kind: str, body: Body, schema: pa.Schema) -> pa.Table:
+def read_body(kind: str, body: bytes, schema: pa.Schema) -> pa.Table:
     r"""The rows of a body, with exactly the columns of the schema.
 
     >>> schema = pa.schema([("id", pa.string()), ("n", pa.int64())])
@@ -59,10 +57,9 @@ def read_body(kind: str, body: Body, schema: pa.Schema) -> pa.Table:
     """
     if kind == "arrow":
         return _read_arrow(body, schema)
-    text = bytes(body)
-    if b"\0" in text:
+    if b"\0" in body:
         raise Unreadable("the text contains a NUL character")
-    return _read_json(text, schema) if kind == "json" else _read_csv(text, schema)
+    return _read_json(body, schema) if kind == "json" else _read_csv(body, schema)
 
 
 # JSON lines ---------------------------------------------------------------------------------------
@@ -252,7 +249,7 @@ def _csv_by_line(text: str, header: list[str], schema: pa.Schema) -> pa.Table:
 # Arrow --------------------------------------------------------------------------------------------
 
 
-def _read_arrow(body: Body, schema: pa.Schema) -> pa.Table:
+def _read_arrow(body: bytes, schema: pa.Schema) -> pa.Table:
     try:
         table = sound(table_from(body))
     except (pa.ArrowException, OSError, ValueError) as problem:
@@ -274,7 +271,7 @@ def _read_arrow(body: Body, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def same_columns(body: Body, schema: pa.Schema) -> bool:
+def same_columns(body: bytes, schema: pa.Schema) -> bool:
     """Whether an Arrow stream has exactly these columns, in any order."""
     with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
         found = {each.name: each.type for each in reader.schema}

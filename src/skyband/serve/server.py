@@ -14,7 +14,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from skyband.errors import EngineError
 from skyband.serve.doors import Doors
 from skyband.serve.event_stream import CONNECTION
-from skyband.serve.inflow import TAKE, Inflow
 from skyband.serve.service import Limits
 
 __all__ = ["listen", "make_server", "run"]
@@ -25,7 +24,7 @@ _HEADER_BYTES = 16 << 10
 def _protocol(seconds: float) -> type[H11Protocol]:
     """Uvicorn's protocol, which also closes connections whose headers do not arrive in time.
 
-    It hands its connection to handlers that write or read it themselves.
+    It hands its connection to handlers that write to it themselves.
     """
 
     class Patient(H11Protocol):
@@ -36,29 +35,10 @@ def _protocol(seconds: float) -> type[H11Protocol]:
             inner = self.app
 
             async def app(scope: Any, receive: Any, send: Any) -> None:
-                await inner({**scope, CONNECTION: transport, TAKE: self._take}, receive, send)
+                await inner({**scope, CONNECTION: transport}, receive, send)
 
             self.app = app
             self._wait()
-
-        async def _take(self, room: memoryview) -> None:
-            """Receive the rest of the request's body, which must be as long as the buffer."""
-            early = len(self.cycle.body)
-            room[:early] = self.cycle.body
-            self.cycle.body, self.cycle.more_body = bytearray(), False
-            if early == len(room):
-                return
-            inflow = Inflow(self, self.transport, room[early:])
-            self.transport.set_protocol(inflow)
-            self.flow.resume_reading()
-            try:
-                await inflow.filled
-            finally:
-                inflow.give_back()
-            # The parser has not seen this part, so the next request gets a new one. What the
-            # sender sends before it has our reply waits in the socket.
-            self.conn = h11.Connection(h11.SERVER, _HEADER_BYTES)
-            self.flow.pause_reading()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
