@@ -66,7 +66,6 @@ def warm(
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from skyband.kernels.core.jit import cache_folder
-    from skyband.kernels.core.messages import take_no_messages
     from skyband.kernels.core.patient import hurry
 
     chosen = list(cases(names or ()))
@@ -85,7 +84,6 @@ def warm(
             _run(query, table)
             bar.advance(task)
     if not names:
-        take_no_messages()  # which jobs that read Kafka need
         _read_some_records()
     folder = cache_folder()
     kept = f"kept in {folder}" if folder else "not kept: no folder can be written"

@@ -287,13 +287,6 @@ class KeyIndex:
         self._counts = np.array([len(self._by_code), len(self._free)], np.int64)
         self._allocate(max(_SMALLEST, len(self._by_code)))
 
-    @classmethod
-    def from_state(cls, state: Saved) -> KeyIndex:
-        """Rebuild an index from its `state()`."""
-        index = cls()
-        index.restore(state)
-        return index
-
     def _allocate(self, keys: int) -> None:
         """Make room for this many keys: the table is a power of two, at most half full."""
         bits = (2 * keys - 1).bit_length()

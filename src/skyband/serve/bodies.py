@@ -23,7 +23,7 @@ from skyband.serve.arrow_bodies import read_arrow
 from skyband.serve.limits import Limits, TooLarge, Unreadable, check_size, shortened
 from skyband.serve.values import Said, csv_value, json_value
 
-__all__ = ["CONTENT_TYPES", "Body", "TooLarge", "Unreadable", "read_body"]
+__all__ = ["CONTENT_TYPES", "TooLarge", "Unreadable", "read_body"]
 
 CONTENT_TYPES = {
     "application/x-ndjson": "json",
@@ -33,8 +33,6 @@ CONTENT_TYPES = {
     "application/vnd.apache.arrow.stream": "arrow",
 }
 """What a request may contain. None of them can be sent by a page of another site unasked."""
-Body = bytes | memoryview
-"""A body; large ones are received into a buffer of their own."""
 _HEXADECIMAL = re.compile(rb"[,\s\"]0[xX]")
 _SHOWN = 60
 """Characters of a value that a message shows."""
@@ -44,7 +42,7 @@ _ROWS_AT_ONCE = 1 << 16
 """Rows that are held as Python's values."""
 
 
-def read_body(kind: str, body: Body, schema: pa.Schema, limits: Limits | None = None) -> pa.Table:
+def read_body(kind: str, body: bytes, schema: pa.Schema, limits: Limits | None = None) -> pa.Table:
     r"""The rows of a body, with exactly the columns of the schema.
 
     Raises TooLarge before it builds what would be beyond the limits.
@@ -55,14 +53,13 @@ def read_body(kind: str, body: Body, schema: pa.Schema, limits: Limits | None = 
     """
     if kind == "arrow":
         return read_arrow(body, schema, limits)
-    text = bytes(body)
-    if b"\0" in text:
+    if b"\0" in body:
         raise Unreadable("the text contains a NUL character")
-    lines = text.count(b"\n") + 1
+    lines = body.count(b"\n") + 1
     if kind == "csv":
-        lines += text.count(b"\r") - text.count(b"\r\n") - 1  # the first one is the header
+        lines += body.count(b"\r") - body.count(b"\r\n") - 1  # the first one is the header
     check_size(limits, schema, lines)
-    return _read_json(text, schema) if kind == "json" else _read_csv(text, schema)
+    return _read_json(body, schema) if kind == "json" else _read_csv(body, schema)
 
 
 # JSON lines ---------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from skyband.errors import EngineError
 from skyband.serve.doors import ADMIT, HEADER_BYTES, Doors
 from skyband.serve.event_stream import CONNECTION
-from skyband.serve.inflow import TAKE, Inflow
 from skyband.serve.service import Limits
 
 __all__ = ["listen", "make_server", "run"]
@@ -23,7 +22,7 @@ __all__ = ["listen", "make_server", "run"]
 def _protocol(limits: Limits) -> type[H11Protocol]:
     """Uvicorn's protocol, which also closes connections that keep us waiting, or are too many.
 
-    It hands its connection to handlers that write or read it themselves.
+    It hands its connection to handlers that write to it themselves.
     """
     strangers: dict[Any, None] = {}
     """Connections on which no request was admitted yet, oldest first."""
@@ -35,7 +34,7 @@ def _protocol(limits: Limits) -> type[H11Protocol]:
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             inner = self.app
-            more = {CONNECTION: transport, TAKE: self._take, ADMIT: self._admit}
+            more = {CONNECTION: transport, ADMIT: self._admit}
 
             async def app(scope: Any, receive: Any, send: Any) -> None:
                 await inner({**scope, **more}, receive, send)
@@ -50,26 +49,6 @@ def _protocol(limits: Limits) -> type[H11Protocol]:
 
         def _admit(self) -> None:
             strangers.pop(self.transport, None)
-
-        async def _take(self, room: memoryview) -> None:
-            """Receive the rest of the request's body, which must be as long as the buffer."""
-            early = len(self.cycle.body)
-            room[:early] = self.cycle.body
-            self.cycle.body, self.cycle.more_body = bytearray(), False
-            if early == len(room):
-                return
-            inflow = Inflow(self, self.transport, room[early:])
-            self.transport.set_protocol(inflow)
-            self.flow.resume_reading()
-            try:
-                await inflow.filled
-            finally:
-                inflow.give_back()
-            # The parser has not seen this part, so the next request gets a new one. What the
-            # sender sends before it has our reply waits in the socket.
-            self.conn = h11.Connection(h11.SERVER, HEADER_BYTES)
-            self._stop_waiting()
-            self.flow.pause_reading()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)

@@ -108,9 +108,7 @@ class LocalJob:
     def __init__(self, job: Job) -> None:
         self.job = job
         fingerprints = {name: query.fingerprint for name, query in job.queries.items()}
-        self.checkpoint = Checkpoint(
-            job.checkpoint, job.name, fingerprints, job.reads, job.columns
-        )
+        self.checkpoint = Checkpoint(job.checkpoint, job.name, fingerprints, job.reads, job.columns)
         self.sources = {
             name: make_source(name, section, self.checkpoint.folder)
             for name, section in job.sources.items()
