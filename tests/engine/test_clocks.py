@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.engine.clocks import NEVER, CountClock, TimeClock, windows_due
+from skyband.engine.clock import NEVER, CountClock, TimeClock, windows_due
 from skyband.window import Panes
 
 pytestmark = pytest.mark.nojit

@@ -9,10 +9,10 @@ import pytest
 
 import skyband as sb
 from skyband.data.group_table import GroupTable
-from skyband.engine.clocks import NEVER
+from skyband.engine.clock import NEVER
 from skyband.engine.fold import Fold
 from skyband.engine.intake import Intake
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 
 pytestmark = pytest.mark.nojit
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import skyband as sb
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
-from skyband.engine.clocks import NEVER
+from skyband.engine.clock import NEVER
 from skyband.engine.fold import Fold
 from skyband.engine.intake import Intake, refuse
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 from support import conformance, results
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 import skyband as sb
 from skyband.engine.intake import Intake
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 from skyband.spark.answer_bytes import answers_from
 from skyband.spark.finishing import finish
 from skyband.spark.plan import SHIFT_MS, Plan

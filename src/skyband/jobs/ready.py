@@ -59,7 +59,7 @@ def _local_checks(job: Job, serving: bool) -> list[Check]:
 
 
 def _check_algorithm(query: Query) -> None:
-    from skyband.engine.session import make_synopsis
+    from skyband.engine.per_group import make_synopsis
 
     make_synopsis(query)
 
@@ -67,7 +67,7 @@ def _check_algorithm(query: Query) -> None:
 def _check_columns(job: Job, query: Query) -> None:
     """Raise SchemaError if a query cannot read the columns that its sources are known to have."""
     from skyband.engine.intake import Intake
-    from skyband.engine.session import make_synopsis
+    from skyband.engine.per_group import make_synopsis
 
     for name, source in job.sources.items():
         schema = _columns(job, name, source)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from skyband.answers.changes import asked_changes
-from skyband.embedded.snapshots import Changed
+from skyband.embedded.snapshots import BoardDiff
 from skyband.errors import EngineError
 from skyband.jobs.batches import Follower, Target, Writer
 from skyband.jobs.first_batch import sharded
@@ -135,14 +135,14 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
     return Running(query, writer, metrics, plan)
 
 
-def _changed(job: Job, plan: Plan | BoardPlan, known: list[str] | None) -> Changed:
+def _changed(job: Job, plan: Plan | BoardPlan, known: list[str] | None) -> BoardDiff:
     """Which queries were added since the job last ran, and where they begin; and which are gone."""
     if known is None or isinstance(plan, Plan):
-        return Changed({}, [])
+        return BoardDiff({}, [])
     added = [name for name in plan.plans if name not in known]
     seen = next_watermark(job.checkpoint) if added else None
     starts = {name: plan.plans[name].first_start(seen) for name in added}
-    return Changed(starts, [name for name in known if name not in plan.plans])
+    return BoardDiff(starts, [name for name in known if name not in plan.plans])
 
 
 def promising(plan: Plan | BoardPlan) -> Plan | BoardPlan:

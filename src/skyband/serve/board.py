@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answer
 from skyband.embedded.monitor import Monitor
-from skyband.embedded.snapshots import Changed
+from skyband.embedded.snapshots import BoardDiff
 from skyband.engine.intake import Intake
-from skyband.engine.session import ONLY, make_synopsis
+from skyband.engine.per_group import make_synopsis
+from skyband.engine.session import ONLY
 from skyband.query import Query
 
 __all__ = ["Board", "Fault", "Schemas"]
@@ -85,7 +86,7 @@ class Board:
         """Everything that is needed to continue."""
         return self._monitor.snapshot()
 
-    def resume(self, blob: bytes) -> Changed:
+    def resume(self, blob: bytes) -> BoardDiff:
         """Continue from a snapshot, and say which queries are new since, and which are gone."""
         self._monitor, changed = Monitor.resume(blob, self.queries, self.on_bad)
         return changed

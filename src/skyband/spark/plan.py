@@ -23,7 +23,7 @@ from skyband.data.time_axis import window_value
 from skyband.engine.clocks import TimeClock
 from skyband.engine.intake import Intake
 from skyband.engine.open_panes import OpenPanes
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 from skyband.engine.summary_session import SummarySession
 from skyband.engine.time_limits import TimeLimits
 from skyband.errors import EngineError

@@ -15,7 +15,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from skyband.answers.changes import asked_changes
 from skyband.engine.intake import Intake
-from skyband.engine.session import ONLY, make_synopsis
+from skyband.engine.per_group import make_synopsis
+from skyband.engine.session import ONLY
 from skyband.errors import EngineError, SchemaError
 from skyband.query.base import Query, check_query
 from skyband.query.checks import count

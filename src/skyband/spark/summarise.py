@@ -25,7 +25,7 @@ from skyband.contract.rows import Faults
 from skyband.contract.runs import Runs
 from skyband.data.ipc import table_to_bytes
 from skyband.data.time_axis import MOMENT
-from skyband.engine.clocks import NEVER
+from skyband.engine.clock import NEVER
 from skyband.engine.intake import refuse
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.taken import Taken

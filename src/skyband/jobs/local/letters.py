@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.engine.intake import Intake
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 from skyband.jobs.job import Job
 from skyband.jobs.local.source import LocalSource
 from skyband.jobs.rows import Sink, TableRows, written

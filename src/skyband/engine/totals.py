@@ -12,7 +12,7 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, run_starts
 from skyband.panes import DecayPanes, Panes, SidePanes
 
-__all__ = ["Totals", "last_windows", "totals_for"]
+__all__ = ["ArrivalTotals", "Totals", "last_windows", "totals_for"]
 
 _NEVER = np.iinfo(np.int64).min
 _GROUP_SHIFT = 40
@@ -20,11 +20,10 @@ _GROUP_SHIFT = 40
 
 
 class Totals:
-    """The weight of every live pane; for count windows, of every group's live panes."""
+    """The weight of every live pane."""
 
-    def __init__(self, panes: Panes, counting: bool) -> None:
+    def __init__(self, panes: Panes) -> None:
         self.panes = panes
-        self.counting = counting
         self.keys: Ints = np.zeros(0, np.int64)
         self.weights: npt.NDArray[Any] = np.zeros(0, np.int64)
 
@@ -33,39 +32,24 @@ class Totals:
         return self.keys.nbytes + self.weights.nbytes
 
     def add(self, sealed: Runs | None) -> None:
-        """Add sealed panes, which must be sorted by pane unless they are of a count window."""
+        """Add sealed panes, sorted by pane."""
         if sealed is None:
             return
-        weights = sealed.scalars.get("total")
-        keys = sealed.stamp
-        if self.counting:
-            if weights is None:
-                return  # the total is the number of arrivals, so nothing needs to be kept
-            keys = _key(sealed.group, keys)
-            order = np.argsort(keys, kind="stable")
-            keys, weights = keys[order], weights[order]
-        elif weights is None:
+        keys, weights = sealed.stamp, sealed.scalars.get("total")
+        if weights is None:
             weights = sealed.scalars["rows"]
-        if len(keys) == 1 and not self.counting:
-            self.keys = np.concatenate([self.keys, keys])
-            self.weights = np.concatenate([self.weights, weights])
-            return
-        starts = run_starts(keys)
-        sums = np.add.reduceat(weights, starts) if len(starts) else weights[:0]
-        keys = np.concatenate([self.keys, keys[starts]])
-        values = np.concatenate([self.weights, sums])
-        if len(keys) > 1 and self.counting:
-            order = np.argsort(keys, kind="stable")
-            keys, values = keys[order], values[order]
-        self.keys, self.weights = keys, values
+        if len(keys) != 1:
+            starts = run_starts(keys)
+            keys = keys[starts]
+            weights = np.add.reduceat(weights, starts) if len(starts) else weights[:0]
+        self.keys = np.concatenate([self.keys, keys])
+        self.weights = np.concatenate([self.weights, weights])
 
     def of(self, windows: Windows) -> npt.NDArray[Any]:
         """The weight of each window."""
-        first, end = windows.first, windows.end
-        if self.counting and not len(self.keys):
-            return self._rows(first, end)
-        if windows.group is not None:
-            first, end = _key(windows.group, first), _key(windows.group, end)
+        return self._between(windows.first, windows.end)
+
+    def _between(self, first: Ints, end: Ints) -> npt.NDArray[Any]:
         low, high = self.keys.searchsorted(first), self.keys.searchsorted(end)
         if len(low) == 1 and self.weights.dtype.kind != "f":  # sums of floats depend on the order
             return np.add.reduce(self.weights[low[0] : high[0]], keepdims=True)
@@ -73,32 +57,53 @@ class Totals:
         totals: npt.NDArray[Any] = sums[high] - sums[low]
         return totals
 
+    def expire(self, windows: Windows) -> None:
+        """Drop the panes before the last of these windows; its own panes may be read again."""
+        self._keep(slice(int(np.searchsorted(self.keys, windows.first[-1])), None))
+
+    def copied(self) -> Totals:
+        """An independent copy; arrays are never changed, only replaced."""
+        copy = type(self).__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        return copy
+
+    def _keep(self, rows: Any) -> None:
+        self.keys, self.weights = self.keys[rows], self.weights[rows]
+
+
+class ArrivalTotals(Totals):
+    """The weight of the live panes of every group, each of which has its own windows."""
+
+    def add(self, sealed: Runs | None) -> None:
+        weights = None if sealed is None else sealed.scalars.get("total")
+        if sealed is None or weights is None:
+            return  # the total is the number of arrivals, so nothing needs to be kept
+        keys = np.concatenate([self.keys, _key(sealed.group, sealed.stamp)])
+        order = np.argsort(keys, kind="stable")
+        self.keys, self.weights = keys[order], np.concatenate([self.weights, weights])[order]
+
+    def of(self, windows: Windows) -> npt.NDArray[Any]:
+        first, end = windows.first, windows.end
+        if not len(self.keys):
+            return self._rows(first, end)
+        if windows.group is not None:
+            first, end = _key(windows.group, first), _key(windows.group, end)
+        return self._between(first, end)
+
     def _rows(self, first: Ints, end: Ints) -> Ints:
         """The arrivals in the panes of count windows, except those in gaps."""
         if self.panes.gaps:
             return np.asarray(self.panes.size * (end // 2 - first // 2))
         return np.asarray(self.panes.pane_start(end) - self.panes.pane_start(first))
 
-    def expire(self, windows: Windows, counts: Ints) -> None:
-        """Drop the panes before the last of these windows; its own panes may be read again.
-
-        ``counts`` are the arrivals of each group so far.
-        """
+    def expire(self, windows: Windows) -> None:
         if windows.group is None:
-            self._keep(slice(int(np.searchsorted(self.keys, windows.first[-1])), None))
+            super().expire(windows)
         elif len(self.keys) > 4 * self.panes.per_window * max(len(windows.ranks), 1):
-            live = self.panes.first_pane(counts // self.panes.slide)
-            owner = self.keys >> _GROUP_SHIFT
-            self._keep((self.keys & ((1 << _GROUP_SHIFT) - 1)) >= live[owner])
-
-    def copied(self) -> Totals:
-        """An independent copy; arrays are never changed, only replaced."""
-        found = type(self).__new__(type(self))
-        found.__dict__.update(self.__dict__)
-        return found
-
-    def _keep(self, rows: Any) -> None:
-        self.keys, self.weights = self.keys[rows], self.weights[rows]
+            newest = np.zeros(len(windows.ranks), np.int64)
+            owner, pane = self.keys >> _GROUP_SHIFT, self.keys & ((1 << _GROUP_SHIFT) - 1)
+            np.maximum.at(newest, owner, pane)
+            self._keep(pane > newest[owner] - 2 * self.panes.per_window)
 
 
 class RunningTotals(Totals):
@@ -127,7 +132,7 @@ class RunningTotals(Totals):
         age = panes * self.panes.slide
         return 0.0 if age > self.panes.memory else 2.0 ** (-age / self.panes.half_life)
 
-    def expire(self, windows: Windows, counts: Ints) -> None:
+    def expire(self, windows: Windows) -> None:
         end = int(windows.end[-1])
         upto = int(np.searchsorted(self.keys, end))
         if upto > 1:
@@ -142,7 +147,7 @@ class SideTotals(Totals):
     panes: SidePanes
 
     def __init__(self, panes: SidePanes) -> None:
-        super().__init__(panes, counting=False)
+        super().__init__(panes)
         self.weights = np.zeros((0, len(panes.sides)), np.int64)
 
     def add(self, sealed: Runs | None) -> None:
@@ -172,11 +177,11 @@ def last_windows(panes: SidePanes, runs: Runs) -> Ints:
     return np.asarray(np.where(rows > 0, np.stack(lasts, axis=1), _NEVER).max(axis=1))
 
 
-def totals_for(panes: Panes, counting: bool) -> Totals:
-    """Totals for windows that are made of these panes."""
+def totals_for(panes: Panes) -> Totals:
+    """Totals for time windows that are made of these panes."""
     if isinstance(panes, SidePanes):
         return SideTotals(panes)
-    return (Totals if panes.sized else RunningTotals)(panes, counting)
+    return (Totals if panes.sized else RunningTotals)(panes)
 
 
 def _key(group: npt.NDArray[Any], pane: Ints) -> Ints:
