@@ -112,7 +112,9 @@ def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) 
         except SkybandError as problem:
             shown.status.troubles.append(f"the source stopped: {problem}")
 
-    run.serve_answers(title, query, board.session_of(None).bound, show, port=given["serve_port"], started=_told)
+    run.serve_answers(
+        title, query, board.session_of(None).bound, show, port=given["serve_port"], started=_told
+    )
 
 
 def serve_spark(title: str, query: Query, source: Any, given: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Snapshots of a monitor: bytes from which another process continues.
 
-    header   version, rows read; of each fold the queries that read it, columns, row counts, clock
-    arrays   of each fold, under its number: open panes, the state of the synopsis, last answers
+header   version, rows read; of each fold the queries that read it, columns, row counts, clock
+arrays   of each fold, under its number: open panes, the state of the synopsis, last answers
 """
 
 from __future__ import annotations

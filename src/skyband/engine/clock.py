@@ -35,7 +35,16 @@ from skyband.panes import Panes, SidePanes
 from skyband.query.base import Query
 from skyband.window import CountWindow
 
-__all__ = ["NEVER", "ArrivalClock", "Clock", "DueWindows", "Glimpse", "TimeClock", "clock_for", "windows_due"]
+__all__ = [
+    "NEVER",
+    "ArrivalClock",
+    "Clock",
+    "DueWindows",
+    "Glimpse",
+    "TimeClock",
+    "clock_for",
+    "windows_due",
+]
 
 NEVER = int(np.iinfo(np.int64).min)
 _BEYOND = int(np.iinfo(np.int64).max)
@@ -75,9 +84,11 @@ class Clock(Protocol):
     @property
     def waiting(self) -> bool:
         """Whether it has joined a running stream, and its first window has not begun yet."""
+
     @property
     def started(self) -> bool:
         """Whether it is known how far the stream has come."""
+
     @property
     def sealed(self) -> int:
         """The first pane that still takes rows, of all groups."""
@@ -89,9 +100,7 @@ class Clock(Protocol):
     def passes(self, target: Any, least: int) -> bool: ...
     def settle(self, target: Any) -> None: ...
     def seals(self, target: Any) -> Callable[[Runs], Mask]: ...
-    def advance(
-        self, target: Any, sealed: Sequence[Runs], elsewhere: Ints
-    ) -> list[DueWindows]: ...
+    def advance(self, target: Any, sealed: Sequence[Runs], elsewhere: Ints) -> list[DueWindows]: ...
     def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> Glimpse | None: ...
     def accept(self, glimpse: Glimpse) -> int: ...
     def totals(self) -> Totals: ...
@@ -491,7 +500,7 @@ class ArrivalClock:
 
     def final(self) -> None:
         """A stream of arrivals has no last window."""
-        return None
+        return
 
     # Sealing -----------------------------------------------------------------------------------
 

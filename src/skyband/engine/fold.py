@@ -216,9 +216,9 @@ class Fold:
             self.clock.windows(each, reader.panes, ranks)
             for each, reader in zip(due, self.readers, strict=True)
         ]
-        if ahead is not None and admitted is not None:
-            if any((each.end <= ahead.stamp[-1]).any() for each in windows):
-                ahead, admitted = None, Runs.concat([ahead, admitted])
+        first = None if ahead is None else int(ahead.stamp[-1])
+        if first is not None and any((each.end <= first).any() for each in windows):
+            ahead, admitted = None, Runs.concat(sealed)
         for runs in (ahead, admitted):
             self.totals.add(runs)
         mended = None if faults is None else admitted

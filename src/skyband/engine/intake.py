@@ -319,7 +319,9 @@ class Intake:
             faults = outside if faults is None else faults.joined(outside)
             inside = ticks[timed & ~outside.mask]
             if not len(inside):
-                return ReadBatch(source, _without(batch, faults), None, rows_in, faults, None, False)
+                return ReadBatch(
+                    source, _without(batch, faults), None, rows_in, faults, None, False
+                )
             greatest = int(inside.max())
         if faults is not None:
             ticks, batch = ticks[~faults.mask], _without(batch, faults)

@@ -161,7 +161,7 @@ def row_buffer_for(session: Session) -> RowBuffer | None:
 
 
 class RowBuffer:
-    """Good rows of open panes of a query with one source, in order of arrival, all of one schema."""
+    """Good rows of open panes, of one source and schema, in order of arrival."""
 
     def __init__(self, session: Session) -> None:
         assert session.fold is not None

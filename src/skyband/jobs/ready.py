@@ -97,11 +97,10 @@ def _check_writable(where: str, sink: Section) -> None:
 
 def _spark_checks(job: Job) -> list[Check]:
     """Checks that raise QueryError for what only a local job can do."""
-    found: list[Check] = [
+    return [
         (f"sources.{name}" if name else "source", partial(_check_spark_source, name, source))
         for name, source in job.sources.items()
     ]
-    return [*found, ("", partial(_check_spark_board, job))]
 
 
 def _check_spark_source(name: str, source: Section) -> None:
@@ -110,12 +109,6 @@ def _check_spark_source(name: str, source: Section) -> None:
         raise QueryError(f"{where} of kind 'http' is for local jobs: use engine = 'local'")
     if read_by_workers(source) and source["schema"]:
         _check_schema(where, source)
-
-
-def _check_spark_board(job: Job) -> None:
-    some = any(job.changes_of(name) for name in job.queries)
-    if len(job.queries) > 1 and (job.shards or 1) > 1 and some:
-        raise QueryError("changes of several queries need shards = 1")
 
 
 def _check_schema(where: str, source: Section) -> None:

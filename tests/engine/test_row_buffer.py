@@ -1,4 +1,4 @@
-"""Small pushes take a short way into a session; its answers are those of the general way."""
+"""Rows of small pushes wait in a buffer; answers are those of the general way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import skyband as sb
 from skyband import registry
 from skyband.contract.synopsis import Synopsis
-from skyband.engine import waiting
+from skyband.engine import row_buffer
 from skyband.topk.skyband import SkybandTopK
 from support.results import COUNTED
 
@@ -79,7 +79,7 @@ def batch(rng: random.Random, n: int, now: int, odd: float) -> pa.Table:
 
 def general(monitor: sb.Monitor) -> sb.Monitor:
     """The same monitor without the short way."""
-    monitor.session._small = (None,)
+    monitor.session._buffer = (None,)
     return monitor
 
 
@@ -161,13 +161,13 @@ def test_one_plan_per_schema_and_no_summary_before_a_pane_ends(name: str) -> Non
         plain = batch(rng, 1, 20, 0.0).cast(batch(random.Random(1), 1, 0, 0.0).schema)
         for i in range(101):
             monitor.push(plain.set_column(0, "t", pa.array([20 + i // 10], pa.int64())))
-    small = monitor.session.small
-    assert small is not None
-    assert small.plans == 1
-    assert small.kept + small.ended == 100  # all but the first, which binds the columns
-    assert small.kept >= 33
-    assert len(made) <= 1 + small.ended
-    assert sum(made) + small.waiting.rows == 101
+    buffer = monitor.session.buffer
+    assert buffer is not None
+    assert buffer.plans_made == 1
+    assert buffer.pushes_kept >= 33
+    ended = 100 - buffer.pushes_kept  # the first push binds the columns
+    assert len(made) <= 1 + 2 * ended  # each has summaries of its own, and of what waited
+    assert sum(made) + buffer.rows == 101
 
 
 @pytest.fixture
@@ -179,9 +179,9 @@ def monitor() -> Iterator[sb.Monitor]:
 
 
 def kept(monitor: sb.Monitor) -> int:
-    small = monitor.session.small
-    assert small is not None
-    return small.kept
+    buffer = monitor.session.buffer
+    assert buffer is not None
+    return buffer.pushes_kept
 
 
 def test_rows_are_copied_when_they_are_pushed(monitor: sb.Monitor) -> None:
@@ -211,9 +211,9 @@ def test_an_error_while_a_window_ends_leaves_the_waiting_rows(
         patch.setattr(SkybandTopK, "fold", fails)
         with pytest.raises(RuntimeError):
             monitor.push(later)
-    small = monitor.session.small
-    assert small is not None
-    assert small.waiting.rows == 4
+    buffer = monitor.session.buffer
+    assert buffer is not None
+    assert buffer.rows == 4
     assert monitor.session.rows["rows_in"] == 7
     mine, theirs = ([a.table for a in m.push(later)] for m in (monitor, twin))
     assert mine == theirs
@@ -222,15 +222,15 @@ def test_an_error_while_a_window_ends_leaves_the_waiting_rows(
 
 def test_an_error_after_too_many_rows_waited_leaves_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that make room for others are still there when the push of the others fails."""
-    monkeypatch.setattr(waiting, "MOST_ROWS", 10)
+    monkeypatch.setattr(row_buffer, "_MOST_ROWS", 10)
     query = sb.TopK(k=12, score="x", window=sb.CountWindow(12))
     monitor = sb.Monitor(query)
     pieces = [pa.table({"x": [float(n), n + 0.25, n + 0.5]}) for n in range(4)]
     for piece in pieces[:3]:
         monitor.push(piece)
-    small = monitor.session.small
-    assert small is not None
-    assert small.waiting.rows == 6
+    buffer = monitor.session.buffer
+    assert buffer is not None
+    assert buffer.rows == 6
     monitor.push(pieces[0].slice(0, 1))
     monitor.push(pieces[0].slice(1, 1))
     with monkeypatch.context() as patch:
@@ -250,34 +250,34 @@ def test_rows_that_do_not_count_only_move_the_watermark() -> None:
     monitor = sb.Monitor(FILTERED["some"])
     rows = batch(random.Random(1), 3, 10, 0.0)
     monitor.push(rows.set_column(2, "g", pa.array(["a", "b", "a"])))
-    small = monitor.session.small
-    assert small is not None
+    buffer = monitor.session.buffer
+    assert buffer is not None
     monitor.push(rows.set_column(2, "g", pa.array(["b", "b", "a"])))
     monitor.push(rows.set_column(2, "g", pa.array(["b", "b", "b"])))
-    assert (small.kept, small.waiting.rows) == (2, 1)
+    assert (buffer.pushes_kept, buffer.rows) == (2, 1)
     later = batch(random.Random(1), 1, 30, 0.0)
     assert monitor.push(later.set_column(2, "g", pa.array(["b"])))
-    assert (small.kept, small.ended, small.waiting.rows) == (2, 1, 0)
+    assert (buffer.pushes_kept, buffer.rows) == (2, 0)
     assert (monitor.stats()["rows_in"], monitor.stats()["rows_filtered"]) == (10, 7)
 
 
 def test_rows_do_not_wait_for_ever(monitor: sb.Monitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "MOST_ROWS", 10)
-    small = monitor.session.small
-    assert small is not None
+    monkeypatch.setattr(row_buffer, "_MOST_ROWS", 10)
+    buffer = monitor.session.buffer
+    assert buffer is not None
     for _ in range(9):
         monitor.push(batch(random.Random(1), 3, 11, 0.0))
-        assert 0 < small.waiting.rows <= 10
+        assert 0 < buffer.rows <= 10
     assert kept(monitor) == 9
     assert monitor.stats()["rows_in"] == 30
-    assert small.waiting.rows == 0  # stats count open panes, so nothing waits any longer
+    assert buffer.rows == 0  # stats count open panes, so nothing waits any longer
 
 
 def test_a_board_keeps_rows_of_all_queries_or_of_none() -> None:
     board = {"a": QUERIES["topk"], "b": QUERIES["items"]}
     monitor, twin = sb.Monitor(board), sb.Monitor(board)
-    for session in twin.board.sessions.values():
-        session._small = (None,)
+    for session in twin.board.sessions:
+        session._buffer = (None,)
     rng = random.Random(9)
     now = 10
     for _ in range(30):
@@ -285,7 +285,7 @@ def test_a_board_keeps_rows_of_all_queries_or_of_none() -> None:
         rows = batch(rng, 2, now, 0.0)
         mine, theirs = ([(a.name, a.table) for a in m.push(rows)] for m in (monitor, twin))
         assert mine == theirs
-    counts = [s.small.kept for s in monitor.board.sessions.values() if s.small is not None]
+    counts = [s.buffer.pushes_kept for s in monitor.board.sessions if s.buffer is not None]
     assert counts[0] == counts[1] > 10
     assert monitor.stats()["rows_in"] == 60
 
@@ -311,7 +311,7 @@ def test_what_cannot_take_the_short_way() -> None:
     ):
         monitor = sb.Monitor(query)
         monitor.push(batch(random.Random(1), 3, 10, 0.0))
-        assert monitor.session.small is None
+        assert monitor.session.buffer is None
 
 
 @pytest.mark.parametrize("name", ["topk", "uncertain", "skyline", "items"])
