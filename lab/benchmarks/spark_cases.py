@@ -127,7 +127,7 @@ def sources_of(query: sb.Query) -> tuple[str, ...]:
 
 
 def columns_of(query: sb.Query, schema: pa.Schema, source: str) -> tuple[str, ...]:
-    from skyband.engine.session import make_synopsis
+    from skyband.engine.per_group import make_synopsis
 
     name = source if query.needs_mapping else ""
     return tuple(make_synopsis(query).columns(name, schema))

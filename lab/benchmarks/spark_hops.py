@@ -22,7 +22,7 @@ import pyarrow as pa
 import skyband as sb
 from lab.benchmarks.spark_cases import flows, queries, reports
 from skyband.engine.intake import Intake
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 from skyband.spark.bucket import Bucket
 from skyband.spark.parcels import unpack_runs
 from skyband.spark.plan import Plan

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from skyband.arrays import Ints
 
-__all__ = ["NO_START", "DecayPanes", "LandmarkPanes", "Panes", "SidePanes"]
+__all__ = ["NO_START", "ArrivalPanes", "DecayPanes", "LandmarkPanes", "Panes", "SidePanes"]
 
 _FAR = 1 << 62
 NO_START = -(1 << 63)
@@ -127,6 +127,17 @@ class Panes:
     def last_window_of(self, pane: Any) -> Any:
         """The last window that covers the pane."""
         return (pane + self.per_window) // self.per_slide
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalPanes(Panes):
+    """Panes of a count window: positions are arrivals, and there are none before the first."""
+
+    def start_of(self, window: Any) -> Any:
+        return np.maximum(Panes.start_of(self, window), 0)
+
+    def first_pane(self, window: Any) -> Any:
+        return np.maximum(Panes.first_pane(self, window), 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from skyband.durations import Duration, duration_text, parse_duration
 from skyband.errors import QueryError
-from skyband.panes import DecayPanes, LandmarkPanes, Panes, SidePanes
+from skyband.panes import ArrivalPanes, DecayPanes, LandmarkPanes, Panes, SidePanes
 
 __all__ = [
     "CountWindow", "DecayWindow", "Duration", "EventWindow", "LandmarkWindow", "Panes",
@@ -286,6 +286,8 @@ class CountWindow:
     panes: Panes = field(init=False, repr=False, compare=False)
 
     sort: ClassVar[str] = "sized"
+    lateness_ticks: ClassVar[int] = 0
+    integer: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         slide = self.size if self.slide is None else self.slide
@@ -298,7 +300,7 @@ class CountWindow:
             if value <= 0:
                 raise QueryError(f"{name} must be positive, not {value!r}")
             _fits(name, value)
-        object.__setattr__(self, "panes", Panes(int(self.size), int(slide)))
+        object.__setattr__(self, "panes", ArrivalPanes(int(self.size), int(slide)))
 
     def ticks(self, value: Duration, what: str) -> int:
         """Check a number of arrivals, which is this window's unit."""

@@ -11,7 +11,7 @@ import pytest
 import skyband as sb
 from skyband.contract.runs import Runs
 from skyband.data.keys import hash_any, hash_kept
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 from skyband.query import from_spec
 from support.shards import sharded
 

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.engine.clocks import NEVER, CountClock, TimeClock, windows_due
+from skyband.contract.runs import Runs
+from skyband.data.group_table import GroupTable
+from skyband.engine.clock import NEVER, ArrivalClock, TimeClock, windows_due
+from skyband.engine.placement import ReadBatch
 from skyband.window import Panes
 
 pytestmark = pytest.mark.nojit
 
 SIZES = st.integers(1, 12)
+
+
+def sealed_panes(*panes: int) -> Runs:
+    return Runs(np.array(panes, np.int64), np.zeros(len(panes), np.int32), {})
+
+
+def seen(source: str, greatest: int) -> ReadBatch:
+    none = pa.RecordBatch.from_pydict({"t": pa.array([], pa.int64())})
+    return ReadBatch(source, none, None, 1, None, greatest, in_order=True)
 
 
 @given(
@@ -37,7 +50,8 @@ def test_windows_are_due_once(
         sealed = int(panes.pane_of(watermark))
         fresh = [low] if rows and low < sealed and panes.used(np.array([low]))[0] else []
         filled += fresh
-        due += clock.advance(watermark, np.array(fresh, np.int64)).tolist()
+        (now,) = clock.advance(watermark, [sealed_panes(*fresh)])
+        due += now.number.tolist()
         assert clock.sealed == sealed
         upto = panes.last_window_ending_by(watermark)
         full = {w for w in range(-60, upto + 1) if covers(panes, w, filled)}
@@ -69,50 +83,65 @@ def test_windows_due_begin_after_those_answered() -> None:
 
 def test_the_slowest_source_holds_the_watermark() -> None:
     clock = TimeClock(Panes(10, 5), 3, ["a", "b"])
-    assert (clock.mark(), clock.greatest, clock.final()) == (None, None, None)
-    clock.observe("a", 20)
-    assert (clock.mark(), clock.greatest) == (None, 20)
-    clock.observe("b", 12)
-    clock.observe("a", 15)
-    assert (clock.mark(), clock.greatest) == (9, 20)
+    assert (clock.target(), clock.greatest, clock.final()) == (None, None, None)
+    clock.observe(seen("a", 20))
+    assert (clock.target(), clock.greatest) == (None, 20)
+    clock.observe(seen("b", 12))
+    clock.observe(seen("a", 15))
+    assert (clock.target(), clock.greatest) == (9, 20)
     clock.ignored.add("b")
-    assert clock.mark() == 17
+    assert clock.target() == 17
     clock.ignored.add("a")
-    assert clock.mark() == 17  # with nobody to wait for, the greatest time counts
-    clock.advance(19, np.zeros(0, np.int64))
-    assert clock.mark() == 19
+    assert clock.target() == 17  # with nobody to wait for, the greatest time counts
+    clock.advance(19, [])
+    assert clock.target() == 19
 
 
 def test_the_last_watermark_is_the_end_after_the_last_row() -> None:
     clock = TimeClock(Panes(10, 5), 3, ["a"])
-    clock.observe("a", 20)
+    clock.observe(seen("a", 20))
     assert clock.final() == 25
-    clock.advance(30, np.zeros(0, np.int64))
+    clock.advance(30, [])
     assert clock.final() == 30
     unseen = TimeClock(Panes(10, 5), 3, ["a"])
     unseen.watermark = 4
-    assert (unseen.final(), unseen.mark()) == (4, 4)
+    assert (unseen.final(), unseen.target()) == (4, 4)
 
 
 def test_a_copy_goes_its_own_way() -> None:
     clock = TimeClock(Panes(10, 5), 3, ["a", "b"])
     other = clock.copied()
-    other.observe("a", 4)
+    other.observe(seen("a", 4))
     other.ignored.add("b")
     assert clock.seen == {"a": None, "b": None}
     assert clock.ignored == set()
 
 
+def test_readers_of_different_sizes_have_their_own_empty_windows() -> None:
+    long, short = Panes(6, 2), Panes(2, 2)
+    clock = TimeClock(long, 0, ["a"], readers=[long, short])
+    due = clock.advance(20, [sealed_panes(1)])
+    assert [each.number.tolist() for each in due] == [[2, 3, 4, 5], [2, 3]]
+    clock.keep_readers([1])
+    assert [each.number.tolist() for each in clock.advance(22, [])] == [[]]
+
+
 def test_arrivals_of_each_group() -> None:
-    clock = CountClock(Panes(6, 3))
-    clock.reserve(1)
-    assert len(clock.counts) == 1
-    clock.counts[0] = 7
-    clock.reserve(2)
-    assert clock.counts.tolist() == [7, 0]
-    clock.reserve(3)
-    assert clock.counts.tolist() == [7, 0, 0, 0]
-    clock.counts[2] = 3
-    numbers, groups = clock.due(np.array([0, 2, 1]), np.array([2, 0, 0]))
-    assert numbers.tolist() == [1, 2, 1]
-    assert groups.tolist() == [0, 0, 2]
+    clock = ArrivalClock(Panes(6, 3), grouped=True, readers=2)
+    groups = GroupTable(["g"], pa.schema([("g", pa.string())]))
+
+    def arrive(*names: str) -> list[tuple[int, str]]:
+        batch = pa.RecordBatch.from_pydict({"g": list(names)})
+        clock.place(ReadBatch("", batch, None, len(names), None, None, in_order=False), None, groups)
+        assert clock.passes(clock.target(), 0)
+        first, second = clock.advance(clock.target(), [])
+        assert first == second
+        assert first.group is not None
+        keys = groups.gather(first.group)[0].to_pylist()
+        return list(zip(first.number.tolist(), keys, strict=True))
+
+    assert arrive("a", "a", "b") == []
+    assert arrive("b", "b", "b", "b") == [(1, "b")]
+    assert arrive("c", "b", "a", "a", "a", "a") == [(1, "a"), (2, "a"), (2, "b")]
+    assert not clock.passes(clock.target(), 0)
+    assert clock.counts[:3].tolist() == [6, 6, 1]

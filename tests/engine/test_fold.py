@@ -9,10 +9,10 @@ import pytest
 
 import skyband as sb
 from skyband.data.group_table import GroupTable
-from skyband.engine.clocks import NEVER
+from skyband.engine.clock import TimeClock
 from skyband.engine.fold import Fold
 from skyband.engine.intake import Intake
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 
 pytestmark = pytest.mark.nojit
 
@@ -70,25 +70,26 @@ def test_a_step_holds_what_is_left_only_if_rows_were_refused() -> None:
     found: list[Any] = []
     fold: Fold | None = None
     for batch in (FIRST, AGAIN, LATER):
-        taken = intake.take("", batch)
-        placed = intake.place(taken, GroupTable((), batch.schema), NEVER)
+        read = intake.take("", batch)
+        clock = TimeClock(FUSED.window.panes, 0, ("",))
+        placed = clock.place(read, reader.axes[""], GroupTable((), batch.schema))
         assert placed.rows is not None
         runs = reader.summarise(placed.rows)
         if fold is None:
             groups = GroupTable((), batch.schema)
-            fold = Fold(FUSED, reader, groups, found.append, ("",))
+            fold = Fold([FUSED], reader, groups, found.append, ("",))
         fold.take(runs)
     assert fold is not None
-    assert fold.seal(2) is None, "no pane ends by 2"
-    first = fold.seal(5)
+    assert fold.begin(2) is None, "no pane ends by 2"
+    first = fold.begin(5)
     assert first is not None
     assert len(found) == 1
     assert first.faults is found[0]
     assert first.mended is first.sealed
-    second = fold.seal(10)
+    second = fold.begin(10)
     assert second is not None
     assert second.sealed is not None
     assert (second.mended, second.faults, len(found)) == (None, None, 1)
-    third = fold.seal(20)
+    third = fold.begin(20)
     assert third is not None
     assert third.mended is None, "nothing was sealed, so nothing was refused"

@@ -10,10 +10,10 @@ import pytest
 import skyband as sb
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
-from skyband.engine.clocks import NEVER
+from skyband.engine.clock import TimeClock
 from skyband.engine.fold import Fold
 from skyband.engine.intake import Intake, refuse
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 
 pytestmark = pytest.mark.nojit
 
@@ -27,8 +27,9 @@ def panes_of(query: sb.Query) -> list[Runs]:
     intake = Intake(query, reader)
     found = []
     for start in range(0, ROWS.num_rows, 2):
-        taken = intake.take("", ROWS.slice(start, 2))
-        placed = intake.place(taken, GroupTable((), ROWS.schema), NEVER)
+        read = intake.take("", ROWS.slice(start, 2))
+        clock = TimeClock(query.window.panes, 0, ("",))
+        placed = clock.place(read, reader.axes[""], GroupTable((), ROWS.schema))
         assert placed.rows is not None
         found.append(reader.summarise(placed.rows))
     return found
@@ -37,12 +38,12 @@ def panes_of(query: sb.Query) -> list[Runs]:
 def new_fold(query: sb.Query) -> Fold:
     synopsis = make_synopsis(query)
     synopsis.bind("", ROWS.schema)
-    return Fold(query, synopsis, GroupTable((), ROWS.schema), refuse, ("",))
+    return Fold([query], synopsis, GroupTable((), ROWS.schema), refuse, ("",))
 
 
 def answers(fold: Fold, watermark: int) -> list[tuple[int, list[Any], int]]:
     step = fold.begin(watermark)
-    found = fold.answered(step, fold.folded(step))
+    (found,) = [None] if step is None else fold.answered(step, fold.finished(step))
     views = [] if found is None else found.views()
     return [(int(a.end), a.table["x"].to_pylist(), int(a.total)) for a in views]
 
@@ -56,8 +57,8 @@ def test_answers_go_on(watermark: int) -> None:
     answers(whole, watermark)
     none = panes[0].slice(0, 0)
     live = [pane for pane in panes if pane.stamp[0] >= (watermark - 6) // 2]
-    resumed.resume(whole.time.state(), [none, *live])
-    assert resumed.time.sealed == watermark // 2
+    resumed.resume(whole.clock.state(), [none, *live])
+    assert resumed.clock.sealed == watermark // 2
     want = answers(whole, 30)
     assert next(end for end, _, _ in want) == watermark // 2 * 2 + 2
     assert answers(resumed, 30) == want
@@ -77,9 +78,10 @@ def test_a_part_of_the_answers_is_made_of_all_panes() -> None:
         whole.take(pane)
         part.take(pane)
     for watermark in (4, 12, 30):
-        due = part.seal(watermark)
-        assert due is not None
-        assert due.partial is not None
-        views = part.answer([due.partial], due.windows).views()
+        step = part.begin(watermark)
+        assert step is not None
+        (partial,) = part.folded(step)
+        assert partial is not None
+        views = part.answer(0, [partial], step.windows[0]).views()
         got = [(int(a.end), a.table["x"].to_pylist(), int(a.total)) for a in views]
         assert got == answers(whole, watermark)

@@ -15,10 +15,10 @@ import skyband as sb
 from skyband import registry
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
-from skyband.engine.clocks import NEVER
+from skyband.engine.clock import clock_for
 from skyband.engine.fold import Fold
 from skyband.engine.intake import Intake, refuse
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 from support import streams
 from support.sketch_cases import STREAMS, small
 from support.truth import truth
@@ -197,7 +197,7 @@ def apart(query: sb.HeavyHitters, batches: list[pa.Table], parts: int, shards: i
     for _ in range(shards):
         worker = make_synopsis(query)
         worker.bind("", schema)
-        folds.append(Fold(query, worker, groups, refuse, query.sources or ("",)))
+        folds.append(Fold([query], worker, groups, refuse, ("",)))
     table = pa.concat_tables(batches)
     rng = np.random.default_rng(table.num_rows)
     part_of = rng.integers(0, parts, table.num_rows)
@@ -206,18 +206,20 @@ def apart(query: sb.HeavyHitters, batches: list[pa.Table], parts: int, shards: i
         where = reader.shard("", taken.batch, shards)
         for shard, fold in enumerate(folds):
             mine = intake.take("", taken.batch.take(pa.array(np.flatnonzero(where == shard))))
-            placed = intake.place(mine, groups, NEVER)
+            clock = clock_for(query, [query], ("",))
+            placed = clock.place(mine, reader.axes[""], groups)
             if placed.rows is not None:
                 runs = reader.combine(reader.summarise(placed.rows))
                 fold.take(Runs.unpack(runs.pack())[0])
     panes = query.window.panes
     found = []
     for number in range(panes.last_window_ending_by(max(table["ts"].to_pylist())) + 2):
-        steps = [fold.seal(int(panes.end_of(number))) for fold in folds]
-        partials = [step.partial for step in steps if step is not None and step.partial is not None]
+        steps = [fold.begin(int(panes.end_of(number))) for fold in folds]
+        pieces = [f.folded(s)[0] for f, s in zip(folds, steps, strict=True) if s is not None]
+        partials = [piece for piece in pieces if piece is not None]
         if partials:
             windows = folds[0].windows(np.array([number]))
-            found.append(folds[0].answer(partials, windows).views()[0])
+            found.append(folds[0].answer(0, partials, windows).views()[0])
     return found
 
 

@@ -16,7 +16,7 @@ from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
 from skyband.engine.intake import Intake
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 from skyband.fused.ids import IdKeys
 from support import conformance, streams
 from support.fused_cases import ALL, COMBINES, EXACT, fused, scores, table

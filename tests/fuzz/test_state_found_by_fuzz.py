@@ -62,7 +62,7 @@ def test_fsp_remembers_what_panes_of_groups_with_great_numbers_lack() -> None:
 def test_fsp_restores_gaps_that_share_an_integer_with_their_group() -> None:
     """The form in which 0.1 saved them."""
     monitor = _great_panes()
-    model: Any = monitor.board.sessions[None].synopsis
+    model: Any = monitor.session.synopsis
     arrays = model.snapshot()
     group, stamp = arrays.pop("gap_group"), arrays.pop("gap_stamp")
     assert group.tolist() == [0, 1, 2]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skyband as sb
-from skyband.engine.clocks import windows_due
+from skyband.engine.clock import windows_due
 from skyband.window import Panes, parse_duration
 
 SECOND = 1_000_000

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 from support.skyline_cases import best
 
 PAIR = {"a": "min", "b": "max", "c": "min", "d": "max"}

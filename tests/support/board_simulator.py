@@ -10,16 +10,12 @@ import pyarrow as pa
 
 import skyband as sb
 from skyband.spark.answer_bytes import answers_from
-from skyband.spark.board_plan import BoardPlan, answer_rows, typed_rows
-from skyband.spark.board_stages import (
-    board_batch_finisher,
-    board_batch_folder,
-    board_finisher,
-    board_summariser,
-)
-from skyband.spark.keepers import BoardKeeper
-from skyband.spark.plan import SHIFT_MS
+from skyband.spark.board_rows import answer_rows, typed_rows
+from skyband.spark.keepers import BucketKeeper
+from skyband.spark.plan import SHIFT_MS, BoardPlan
 from skyband.spark.sessions import SESSIONS
+from skyband.spark.stages import batch_finisher, batch_folder, finisher
+from skyband.spark.summarise import summariser
 from support import spark_simulator
 
 Key = tuple[str, int, int]
@@ -50,7 +46,8 @@ class BoardJob:
     def restart(self, board: Mapping[str, sb.Query]) -> None:
         """Go on with another board, as after a restart from the checkpoint."""
         made = {
-            n: spark_simulator.plan_of(q, self.sources, **self.settings) for n, q in board.items()
+            n: spark_simulator.plan_of(q, self.sources, **self.settings).first
+            for n, q in board.items()
         }
         self.plan = BoardPlan(made)
         for name in board:
@@ -68,10 +65,10 @@ class BoardJob:
     def _batch(self, push: Mapping[str, pa.Table], found: dict[str, list[Any]]) -> None:
         frames: dict[Key, list[pd.DataFrame]] = {}
         for source, table in push.items():
-            for batch in board_summariser(self.plan, source)(iter(table.to_batches())):
+            for batch in summariser(self.plan, source)(iter(table.to_batches())):
                 ticks = batch.column("seen").cast(pa.int64()).to_pylist()
                 for row, seen in zip(batch.drop_columns(["seen"]).to_pylist(), ticks, strict=True):
-                    key = row["query"], row["bucket"], row["shard"]
+                    key = row["label"], row["bucket"], row["shard"]
                     frames.setdefault(key, []).append(pd.DataFrame([row]))
                     self.seen[source] = max(self.seen.get(source, 0), seen // 1000 - SHIFT_MS)
         given: list[pd.DataFrame] = []
@@ -82,11 +79,11 @@ class BoardJob:
             given += self._keeper(key).fire(key, self.watermark)
         self._told(given, found)
 
-    def _keeper(self, key: Key) -> BoardKeeper:
+    def _keeper(self, key: Key) -> BucketKeeper:
         if self.forgetful:
             SESSIONS.kept.clear()
         store = self.stores.setdefault(key, spark_simulator.Memory())
-        return BoardKeeper(self.plan, store, spark_simulator.Timers(self, key))  # type: ignore[arg-type]
+        return BucketKeeper(self.plan, store, spark_simulator.Timers(self, key))  # type: ignore[arg-type]
 
     def _told(self, given: list[pd.DataFrame], found: dict[str, list[Any]]) -> None:
         rows = [row for frame in given for row in frame.to_dict("records")]
@@ -108,7 +105,7 @@ class BoardJob:
         by_bucket: dict[tuple[str, int], list[dict[str, Any]]] = {}
         for row in rows:
             by_bucket.setdefault((row["query"], row["bucket"]), []).append(row)
-        finish = board_finisher(self.plan)
+        finish = finisher(self.plan)
         return [row for mine in by_bucket.values() for row in finish(_pieces(mine)).to_pylist()]
 
     def kept(self) -> dict[Key, dict[str, Any]]:
@@ -127,19 +124,19 @@ def _pieces(rows: list[dict[str, Any]]) -> pa.Table:
 def ranked_batch(board: Mapping[str, sb.Query], table: pa.Table, **settings: Any) -> dict[str, Any]:
     """What a batch DataFrame gives: the rows of each query."""
     plans = {
-        name: spark_simulator.plan_of(query, {"": table}, streaming=False, **settings)
+        name: spark_simulator.plan_of(query, {"": table}, streaming=False, **settings).first
         for name, query in board.items()
     }
     plan = BoardPlan(plans)
     packed: dict[Key, list[pa.RecordBatch]] = {}
-    for batch in board_summariser(plan, "")(iter(table.to_batches())):
-        for i, row in enumerate(batch.select(["query", "bucket", "shard"]).to_pylist()):
+    for batch in summariser(plan, "")(iter(table.to_batches())):
+        for i, row in enumerate(batch.select(["label", "bucket", "shard"]).to_pylist()):
             packed.setdefault(tuple(row.values()), []).append(batch.slice(i, 1))
-    fold = board_batch_folder(plan)
+    fold = batch_folder(plan)
     pieces = [fold(pa.Table.from_batches(rows)) for rows in packed.values()]
     batches = [batch for piece in pieces for batch in piece.to_batches()]
     found: dict[str, list[Any]] = {name: [] for name in board}
-    for given in board_batch_finisher(plan)(iter(batches)):
+    for given in batch_finisher(plan)(iter(batches)):
         for name in board:
             mine = pa.Table.from_batches([given]).filter(pa.compute.field("query") == name)
             for typed in typed_rows(plan.plans[name].output)(iter(mine.to_batches())):

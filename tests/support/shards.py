@@ -10,10 +10,10 @@ import pyarrow as pa
 import skyband as sb
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
-from skyband.engine.clocks import NEVER
+from skyband.engine.clock import clock_for
 from skyband.engine.fold import Fold
 from skyband.engine.intake import Intake, refuse
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 from support import conformance, results
 
 
@@ -32,13 +32,14 @@ def sharded(query: sb.Query, batches: list[Any], shards: int) -> list[results.Se
     for worker in workers:
         for source, schema in intake.bound.items():
             worker.bind(source, schema)
-        folds.append(Fold(query, worker, groups, refuse, query.sources or ("",)))
+        folds.append(Fold([query], worker, groups, refuse, query.sources or ("",)))
     for each in taken:
         where = reader.shard(each.source, each.batch, shards)
         for shard, fold in enumerate(folds):
             mine = np.flatnonzero(where == shard)
             part = intake.take(each.source, each.batch.take(pa.array(mine)))
-            placed = intake.place(part, groups, NEVER)
+            clock = clock_for(query, [query], query.sources or ("",))
+            placed = clock.place(part, reader.axes.get(each.source), groups)
             if placed.rows is not None:
                 runs, _ = Runs.unpack(reader.summarise(placed.rows).pack())
                 fold.take(runs)
@@ -46,9 +47,10 @@ def sharded(query: sb.Query, batches: list[Any], shards: int) -> list[results.Se
     panes = query.window.panes
     found = []
     for number in range(panes.last_window_ending_by(last) + 2):
-        steps = [fold.seal(int(panes.end_of(number))) for fold in folds]
-        partials = [step.partial for step in steps if step is not None and step.partial is not None]
+        steps = [fold.begin(int(panes.end_of(number))) for fold in folds]
+        parts = [f.folded(s)[0] for f, s in zip(folds, steps, strict=True) if s is not None]
+        partials = [part for part in parts if part is not None]
         if partials:
             windows = folds[0].windows(np.array([number]))
-            found.append(conformance._seen(folds[0].answer(partials, windows).views()[0]))
+            found.append(conformance._seen(folds[0].answer(0, partials, windows).views()[0]))
     return found

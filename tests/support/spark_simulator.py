@@ -15,13 +15,13 @@ import pyarrow as pa
 
 import skyband as sb
 from skyband.engine.intake import Intake
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 from skyband.spark.answer_bytes import answers_from
 from skyband.spark.finishing import finish
-from skyband.spark.plan import SHIFT_MS, Plan
+from skyband.spark.keepers import step
+from skyband.spark.plan import SHIFT_MS, BoardPlan, QueryPlan
 from skyband.spark.sessions import SESSIONS
 from skyband.spark.stages import batch_finisher, batch_folder
-from skyband.spark.steps import step
 from skyband.spark.summarise import COUNTS, PACKED, summariser
 
 
@@ -38,19 +38,19 @@ class Memory:
     def set_head(self, blob: bytes) -> None:
         self.blob = blob
 
-    def pane(self, pane: int) -> bytes | None:
-        return self.kept.get(pane)
+    def get(self, slot: int) -> bytes | None:
+        return self.kept.get(slot)
 
-    def set_pane(self, pane: int, blob: bytes) -> None:
-        self.kept[pane] = blob
+    def put(self, slot: int, blob: bytes) -> None:
+        self.kept[slot] = blob
 
-    def drop_pane(self, pane: int) -> None:
-        del self.kept[pane]
+    def drop(self, slot: int) -> None:
+        del self.kept[slot]
 
     def clear(self) -> None:
         self.blob, self.kept = None, {}
 
-    def panes(self) -> Iterable[tuple[int, bytes]]:
+    def slots(self) -> Iterable[tuple[int, bytes]]:
         return sorted(self.kept.items(), key=lambda item: -item[0])  # the order must not matter
 
 
@@ -80,18 +80,20 @@ def plan_of(
     changes: Any = False,
     streaming: bool = True,
     bounds: bool = False,
-) -> Plan:
+) -> BoardPlan:
     intake = Intake(query, make_synopsis(query))
     for name, table in sources.items():
         intake.bind(name, table.schema)
-    return Plan(query, dict(intake.bound), shards, on_bad, changes, streaming, bounds)
+    plan = QueryPlan(query, dict(intake.bound), shards, on_bad, changes, streaming, bounds)
+    return BoardPlan({"": plan}, alone=True)
 
 
 class Job:
     """A streaming job; ``push`` is one micro-batch."""
 
-    def __init__(self, plan: Plan, parts: int = 1, forgetful: bool = False) -> None:
+    def __init__(self, plan: BoardPlan, parts: int = 1, forgetful: bool = False) -> None:
         self.plan = plan
+        (self.label,) = plan.labels
         self.parts = parts
         self.forgetful = forgetful
         """Whether every step rebuilds its session from the store, as after a restart."""
@@ -106,7 +108,8 @@ class Job:
         """Run a batch with the watermark of the batches before it, then a batch without rows."""
         table = self._batch(push)
         if len(self.seen) == len(self.plan.schemas):
-            mark = min(self.seen.values()) - self.plan.window.lateness_ticks // self.plan.tick_ms
+            plan = self.plan.first
+            mark = min(self.seen.values()) - plan.window.lateness_ticks // plan.tick_ms
             self.watermark = max(self.watermark, mark)
         return pa.concat_tables([table, self._batch({})])
 
@@ -150,7 +153,9 @@ class Job:
         if self.forgetful:
             SESSIONS.kept.clear()
         store = self.stores.setdefault(key, Memory())
-        _, outcome = step(self.plan, store, Timers(self, key), self.watermark, blobs, fired)
+        timers = Timers(self, key)
+        _, outcomes = step(self.plan, self.label, store, timers, self.watermark, blobs, fired)
+        (outcome,) = outcomes.values()
         self.stats["rows_late"] += outcome.rows_late
         self.stats["rows_bad"] += outcome.rows_bad
         if len(outcome.windows):
@@ -159,15 +164,15 @@ class Job:
 
     def _finished(self, pieces: dict[int, list[Any]]) -> Iterator[pa.Table]:
         for number, mine in pieces.items():
-            if self.plan.shards == 1:
+            if self.plan.first.shards == 1:
                 yield from (answers_from(p, self.plan.output) for _, _, p in mine if p)
             else:
                 before = self.before.get(number)
-                table, self.before[number] = finish(self.plan, mine, before=before)
+                table, self.before[number] = finish(self.plan, "", mine, before=before)
                 yield table
 
 
-def run_batch(plan: Plan, sources: Mapping[str, pa.Table], parts: int = 1) -> pa.Table:
+def run_batch(plan: BoardPlan, sources: Mapping[str, pa.Table], parts: int = 1) -> pa.Table:
     """The result of the plan for batch DataFrames."""
     packed = [
         batch

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 import skyband as sb
 from skyband.contract.synopsis import Synopsis
-from skyband.engine.session import make_synopsis
+from skyband.engine.per_group import make_synopsis
 from skyband.topk import lasting
 
 ROWS = 6_000

@@ -62,7 +62,7 @@ def board(
         watch_board_live(answers, found.queries, pace)
     else:
         _show_last(answers, found.queries)
-    missing = left_out(session.sessions)
+    missing = left_out(session)
     if missing:
         say(missing, style="yellow")
 

@@ -87,15 +87,15 @@ def _told(address: str) -> None:
 
 def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) -> None:
     """Show the answers of a query over files or standard input, until it is interrupted."""
-    from skyband.embedded.monitor import new_session
-    from skyband.embedded.run import watch_with
+    from skyband.embedded.monitor import new_board
+    from skyband.embedded.run import watch_board
     from skyband.serve import run
     from skyband.serve.shown import Shown
 
     run.require_packages()
-    session = new_session(query, given["on_bad"].value)
+    board = new_board(query, given["on_bad"].value)
     read = [0]
-    answers = islice(watch_with(session, source, read.append), given["limit"])
+    answers = islice(watch_board(board, source, read.append), given["limit"])
     first = next(answers, None)  # the columns are known now
     if first is None:
         raise QueryError("there is no answer to serve: the source has too few rows")
@@ -104,7 +104,7 @@ def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) 
         try:
             for answer in chain([first], answers):
                 shown.show([answer])
-                shown.stats = {title: session.stats()}
+                shown.stats = {title: board.stats()}
                 shown.status.counted(next(iter(shown.status.rows)), read[-1])
                 del read[:-1]
                 time.sleep(given["pace"])
@@ -112,7 +112,9 @@ def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) 
         except SkybandError as problem:
             shown.status.stopped(f"the source stopped: {problem}")
 
-    run.serve_answers(title, query, session.bound, show, port=given["serve_port"], started=_told)
+    run.serve_answers(
+        title, query, board.session_of(None).bound, show, port=given["serve_port"], started=_told
+    )
 
 
 def serve_spark(title: str, query: Query, source: Any, given: Mapping[str, Any]) -> None:

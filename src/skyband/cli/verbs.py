@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skyband.answers.answer import Answer
     from skyband.cli.output import Writer
     from skyband.cli.pictures import Picture
-    from skyband.engine.session import Session
+    from skyband.engine.board import BoardSession
 
 __all__ = ["add_verb"]
 
@@ -130,27 +130,27 @@ def _readable(word: str) -> Any:
 
 def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
     from skyband.cli.output import writer
-    from skyband.embedded.monitor import new_session
-    from skyband.embedded.run import rank_with
+    from skyband.embedded.monitor import new_board
+    from skyband.embedded.run import rank_board
 
-    session = new_session(query, given["on_bad"].value, None, given["threads"])
+    board = new_board(query, given["on_bad"].value, None, given["threads"])
     began = time.perf_counter()
     narrowed = given["changes"] or given["alerts"] or given["limit"]
     if _flows(query, source, shape) and not narrowed:
         with writer(shape, given["output"]) as out:
-            _write_all(session, source, out, given["picture"])
-        _report(session, source, time.perf_counter() - began, out, given["output"])
+            _write_all(board, source, out, given["picture"])
+        _report(board, source, time.perf_counter() - began, out, given["output"])
         return
     with _progress(source) as progress:
         if narrowed:
-            table = _collected(session, source, progress, given)
+            table = _collected(board, source, progress, given)
         else:
-            table = rank_with(session, source, progress)
+            table = rank_board(board, source, progress)[None]
             given["picture"].take(table)
     took = time.perf_counter() - began
     with writer(shape, given["output"]) as out:
         out.write(table)
-    _report(session, source, took, out, given["output"])
+    _report(board, source, took, out, given["output"])
 
 
 def _flows(query: Query, source: Any, shape: Format) -> bool:
@@ -162,39 +162,39 @@ def _flows(query: Query, source: Any, shape: Format) -> bool:
     return isinstance(source, Stdin) and shape in (Format.json, Format.csv) and not mixed
 
 
-def _write_all(session: Session, source: Any, out: Writer, picture: Picture) -> None:
-    from skyband.embedded.run import tables_with
+def _write_all(board: BoardSession, source: Any, out: Writer, picture: Picture) -> None:
+    from skyband.embedded.run import tables_of
 
     with _progress(source) as progress:
-        for table in tables_with(session, source, progress):
+        for table in tables_of(board, source, progress):
             out.write(table)
             picture.take(table)
     if not out.rows:
-        out.write(session.schema.empty_table())
+        out.write(board.schema(None).empty_table())
 
 
 def _collected(
-    session: Session, source: Any, progress: Callable[[int], None], given: Mapping[str, Any]
+    board: BoardSession, source: Any, progress: Callable[[int], None], given: Mapping[str, Any]
 ) -> pa.Table:
     """The answers, or changes, up to the limit of windows."""
     import pyarrow as pa
 
     from skyband.answers.changes import changes_schema
-    from skyband.embedded.run import rank_with, watch_with
+    from skyband.embedded.run import rank_board, watch_board
 
     shown = given["changes"] or given["alerts"]
-    answers = islice(watch_with(session, source, progress, given["alerts"]), given["limit"])
+    answers = islice(watch_board(board, source, progress, given["alerts"]), given["limit"])
     tables = []
     for answer in answers:
         given["picture"].take(answer)
         tables.append(_changes(answer) if shown else answer.table)
     if tables:
         return pa.concat_tables([table.cast(tables[0].schema) for table in tables])
-    schema = rank_with(session, []).schema
+    schema = rank_board(board, [])[None].schema
     if shown:
         ends = [schema.field(name) for name in ("window_start", "window_end")]
         rows = given["alerts"] is not None
-        schema = pa.schema([*ends, *changes_schema(session.query, schema, rows)])
+        schema = pa.schema([*ends, *changes_schema(board.queries[None], schema, rows)])
     return schema.empty_table()
 
 
@@ -214,15 +214,15 @@ def _changes(answer: Answer) -> pa.Table:
 def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
     from skyband.cli.live import watch_live
     from skyband.cli.output import writer
-    from skyband.embedded.monitor import new_session
-    from skyband.embedded.run import watch_with
+    from skyband.embedded.monitor import new_board
+    from skyband.embedded.run import watch_board
 
     if shape is Format.parquet:
         raise QueryError(
             "--watch writes answers as they come, which Parquet does not allow; use --format json"
         )
-    session = new_session(query, given["on_bad"].value, None, given["threads"])
-    found = islice(watch_with(session, source, only=given["alerts"]), given["limit"])
+    board = new_board(query, given["on_bad"].value, None, given["threads"])
+    found = islice(watch_board(board, source, only=given["alerts"]), given["limit"])
     answers = _taken(found, given["picture"])
     shown = bool(given["changes"] or given["alerts"])
     began = time.perf_counter()
@@ -234,7 +234,7 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
             for answer in answers:
                 out.write(_changes(answer) if shown else answer.table)
         took = time.perf_counter() - began
-    _report(session, source, took)
+    _report(board, source, took)
 
 
 def _taken(answers: Iterable[Answer], picture: Picture) -> Iterator[Answer]:
@@ -314,7 +314,7 @@ def _rows_of(source: Any) -> int | None:
 
 
 def _report(
-    session: Session,
+    board: BoardSession,
     source: Any,
     took: float | None,
     out: Writer | None = None,
@@ -323,12 +323,12 @@ def _report(
     """Report how many rows were read and left out."""
     from skyband.embedded.left_out import left_out
 
-    stats = session.stats()
-    missing = left_out({None: session})
+    stats = board.stats()
+    missing = left_out(board)
     if missing:
         say(missing, style="yellow")
     if 0 < stats["rows_in"] == stats["rows_filtered"]:
-        say_unmatched(session.query.where, source)
+        say_unmatched(board.queries[None].where, source)
     if took is not None and (sys.stderr.isatty() or output is not None):
         windows = f"{stats['windows_out']:,} windows"
         where = f", {out.rows:,} rows to {output}" if out is not None and output is not None else ""

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from skyband.arrays import Array, Codes, Ints, Mask
 from skyband.contract.runs import Part, Runs
-from skyband.data.columns import from_numpy, take, to_numpy
+from skyband.data.columns import take, to_numpy
 
-__all__ = ["Faults", "HeldRows", "Refused", "Rows", "Windows", "shown"]
+__all__ = ["NO_WINDOWS", "Faults", "Refused", "Rows", "Windows", "shown"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,40 +88,6 @@ class Rows:
         return values if self.index is None else values[self.index]
 
 
-class HeldRows(Rows):
-    """One run of rows, most columns of which are arrays already; a batch is made if needed."""
-
-    def __init__(
-        self,
-        source: str,
-        make: Callable[[], pa.RecordBatch],
-        values: Mapping[str, Array],
-        kinds: Mapping[str, pa.DataType],
-        runs: tuple[Ints, Codes, Ints],
-        times: Ints | None,
-        arrival: Ints | None,
-    ) -> None:
-        pane, group, offsets = runs
-        self.__dict__.update(
-            source=source, pane=pane, group=group, offsets=offsets, index=None, times=times,
-            arrival=arrival, _make=make, _values=values, _kinds=kinds,
-        )  # fmt: skip
-
-    @cached_property
-    def batch(self) -> pa.RecordBatch:
-        return self.__dict__["_make"]()
-
-    def numpy(self, name: str) -> Array:
-        found: Array | None = self.__dict__["_values"].get(name)
-        return super().numpy(name) if found is None else found
-
-    def take(self, name: str, positions: Ints) -> pa.Array:
-        found: Array | None = self.__dict__["_values"].get(name)
-        if found is None:
-            return super().take(name, positions)
-        return from_numpy(found.take(positions), self.__dict__["_kinds"][name])
-
-
 @dataclass(frozen=True, eq=False)
 class Windows:
     """Windows to read, in order: the panes ``[first, end)`` of each.
@@ -144,6 +110,10 @@ class Windows:
         group = None if self.group is None else self.group[start:stop]
         cut = (self.number[start:stop], self.first[start:stop], self.end[start:stop])
         return Windows(*cut, self.ranks, group)
+
+
+_NONE = np.zeros(0, np.int64)
+NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 
 
 @dataclass

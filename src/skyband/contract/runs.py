@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,6 @@ from skyband.data.packing import pack, unpack
 
 __all__ = [
     "Column",
-    "PaneFeed",
     "Part",
     "Runs",
     "expand",
@@ -283,17 +282,3 @@ class Runs:
         header, arrays = unpack(blob)
         names: Any = header["extra"]
         return Runs.from_flat(header, arrays), {n: arrays[f"extra/{n}"] for n in names}
-
-
-class PaneFeed(Protocol):
-    """Sealed panes of several queries, between the cuts of all of them."""
-
-    def upto(self, time: int | Ints) -> Runs | None:
-        """Hand over the panes that begin before ``time``, stamped with that; each only once.
-
-        An array has a time for each group; groups that it does not have are not handed over.
-        """
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of what it holds."""

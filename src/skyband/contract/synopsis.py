@@ -33,7 +33,6 @@ from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.contract.checks import QuickTests, check_names
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Runs
-from skyband.contract.together import Together
 from skyband.data.arrow_store import check_keepable
 from skyband.data.flat_state import Parts, bytes_of, load, save
 from skyband.data.time_axis import TimeAxis
@@ -45,7 +44,7 @@ __all__ = ["Synopsis"]
 Q = TypeVar("Q", bound=Query)
 
 
-class Synopsis(Together, ABC, Generic[Q]):
+class Synopsis(ABC, Generic[Q]):
     """The state of one algorithm for one query; the table above lists what it must implement."""
 
     # Capabilities: what only some algorithms can do. Each class declares its own.
@@ -72,9 +71,9 @@ class Synopsis(Together, ABC, Generic[Q]):
     exact: bool = True
     """The answer always equals the query's definition."""
 
-    shares_summaries: bool = False
-    """Summaries over finer panes, made for a greater k, serve this query after ``combine``. Then
-    queries of a board that differ only in k and window share their summaries."""
+    many_readers: bool = False
+    """One instance answers several queries that differ only in k and in the size of their windows:
+    see ``serve`` and ``fold_readers``."""
 
     # State over sealed panes, from which ``snapshot``, ``restore`` and ``nbytes`` follow.
     saved_arrays: ClassVar[tuple[str, ...]] = ()
@@ -93,6 +92,12 @@ class Synopsis(Together, ABC, Generic[Q]):
         self.axes: dict[str, TimeAxis] = {}
         self.ready = False
         """Whether ``start`` was called, because the columns of all sources it needs are known."""
+
+    def serve(self, queries: Sequence[Q]) -> None:
+        """Answer these queries; this synopsis's own has their greatest k and longest window.
+
+        Called before all else, if there are several. Only if the class declares ``many_readers``.
+        """
 
     # Columns ----------------------------------------------------------------------------------
 
@@ -186,14 +191,6 @@ class Synopsis(Together, ABC, Generic[Q]):
     def summarise(self, rows: Rows) -> Runs:
         """Reduce each run of rows to what can still matter for an answer."""
 
-    def serve(self, queries: Sequence[Query], regular: bool) -> None:
-        """Summarise from now on for several queries that differ only in k and window.
-
-        ``regular`` means that panes are those of this query's window, which have all cuts of the
-        others. Otherwise they are of any length. Called only if the class declares
-        ``shares_summaries``.
-        """
-
     def foresee_late_rows(self) -> None:
         """Rows may turn out to be late after ``summarise``: compare none across panes from now on.
 
@@ -205,10 +202,6 @@ class Synopsis(Together, ABC, Generic[Q]):
 
         Called only where the first bad row ends the query, once per partition of a batch.
         """
-        return runs
-
-    def narrowed(self, runs: Runs) -> Runs:
-        """Summaries for this query's k, from those made for a greater k; by default, the same."""
         return runs
 
     @abstractmethod
@@ -240,6 +233,11 @@ class Synopsis(Together, ABC, Generic[Q]):
         anything, unless ``savepoint`` returns a copy of the state. ``final=True`` is passed only if
         the class declares ``finishes``; the result is then the same as that of ``finish``.
         """
+
+    def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
+        """As ``fold``, with the windows of each query that ``serve`` named."""
+        (own,) = windows
+        return [self.fold(panes, own)]
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         """The mergeable part of the answer over the live panes ``[first, end)``, with any stamps.
@@ -322,8 +320,7 @@ class Synopsis(Together, ABC, Generic[Q]):
         """The counts in ``stats`` that belong to no group, each as a view of one number.
 
         If each group has its own synopsis, ``summarise`` runs on one further synopsis, shared by
-        all groups, so what it counts must be added from there. So must what was counted while the
-        groups were part of a state that several queries kept.
+        all groups, so what it counts must be added from there.
         """
         return {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -24,10 +24,11 @@ _WORDS = {
 """Rows in no window come before a landmark, or between windows if ``slide`` exceeds ``size``."""
 
 
-def left_out(sessions: Mapping[str | None, Session], reasons: bool = True) -> str:
+def left_out(board: BoardSession, reasons: bool = True) -> str:
     """How many rows each query left out, and why the first of them; empty if there are none."""
     said = []
-    for name, session in sessions.items():
+    for name in board.queries:
+        session = board.session_of(name)
         counts = {count: session.rows[count] for count in _WORDS if session.rows[count]}
         parts = [_WORDS[c].format(f"{n:,}", "s" if n != 1 else "") for c, n in counts.items()]
         if parts and reasons and session.reason is not None:
@@ -38,9 +39,9 @@ def left_out(sessions: Mapping[str | None, Session], reasons: bool = True) -> st
 
 def warn_of_left_out(board: BoardSession) -> None:
     """Warn once, on behalf of the caller of ``rank``, if bad or late rows were left out."""
-    rows = [session.rows for session in board.sessions.values()]
+    rows = [session.rows for session in board.sessions]
     if any(each["rows_bad"] or each["rows_late"] for each in rows):
-        warnings.warn(left_out(board.sessions), SkybandWarning, stacklevel=3)
+        warnings.warn(left_out(board), SkybandWarning, stacklevel=3)
 
 
 def with_left_out(table: pa.Table, session: Session) -> pa.Table:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -13,39 +11,23 @@ import numpy as np
 from skyband.answers.answer import Answer, Answers
 from skyband.answers.position import Position
 from skyband.embedded.left_out import left_out
-from skyband.embedded.snapshots import Changed, restored, resumed, snapshot_of
+from skyband.embedded.snapshots import (
+    BoardDiff,
+    MakeSession,
+    restored,
+    resumed,
+    snapshot_of,
+)
 from skyband.engine.board import BoardSession
+from skyband.engine.readers import folds_of
 from skyband.engine.session import Session
 from skyband.engine.workers import Workers, thread_count
 from skyband.errors import QueryError
 from skyband.query import Query
-from skyband.query.base import check_query
 from skyband.query.board import Board, board_of
 from skyband.window import Duration, parse_duration
 
-__all__ = ["Monitor", "new_board", "new_session"]
-
-
-def new_session(
-    query: Query,
-    on_bad: str = "raise",
-    idle: Duration | float | None = None,
-    threads: int | None = None,
-    workers: Workers | None = None,
-    positions: bool = False,
-) -> Session:
-    """A session of a query, after checking the user's arguments.
-
-    ``positions`` says that the position of any id may be asked for, which can take more memory.
-    """
-    check_query(query, on_bad)
-    return Session(
-        query,
-        on_bad,
-        _seconds(idle),
-        workers=workers or Workers(thread_count(threads)),
-        positions=positions,
-    )
+__all__ = ["Monitor", "new_board"]
 
 
 def new_board(
@@ -54,18 +36,23 @@ def new_board(
     idle: Duration | float | None = None,
     threads: int | None = None,
     positions: bool = False,
-    apart: Collection[str | None] = (),
 ) -> BoardSession:
-    """Sessions of a query or a board, after checking the user's arguments."""
+    """Sessions of a query or a board, after checking the user's arguments.
+
+    ``positions`` says that the position of any id may be asked for, which can take more memory.
+    """
     queries = board_of(query, on_bad)
-    workers = Workers(thread_count(threads))
-    return BoardSession(
-        {
-            name: new_session(each, on_bad, idle, workers=workers, positions=positions)
-            for name, each in queries.items()
-        },
-        apart,
-    )
+    seconds = _seconds(idle)
+    # A source that falls silent does so at a moment of its own for each query.
+    folds = folds_of(queries) if seconds is None else [[name] for name in queries]
+    make = _session_maker(threads, positions)
+    made = [make({n: queries[n] for n in names}, on_bad=on_bad, idle=seconds) for names in folds]
+    return BoardSession(made, list(queries))
+
+
+def _session_maker(threads: int | None, positions: bool) -> MakeSession:
+    """What makes the sessions of a monitor, which share their threads."""
+    return partial(Session, workers=Workers(thread_count(threads)), positions=positions)
 
 
 class Monitor:
@@ -106,7 +93,7 @@ class Monitor:
     @property
     def session(self) -> Session:
         """The session of the only query."""
-        (session,) = self.board.sessions.values()
+        (session,) = self.board.sessions
         return session
 
     @property
@@ -119,7 +106,7 @@ class Monitor:
         named = [kind if name is None else f"{name} ({kind})" for name, kind in kinds.items()]
         stats = self.stats()
         counts = f"{stats['rows_in']:,} rows in, {stats['windows_out']:,} windows out"
-        missing = left_out(self.board.sessions, reasons=False)
+        missing = left_out(self.board, reasons=False)
         return f"<Monitor of {', '.join(named)}: {counts}{missing and '; '}{missing}>"
 
     def push(self, batch: Any) -> list[Answer]:
@@ -151,14 +138,11 @@ class Monitor:
             last = name if last is None else last
         else:
             asked = self._known(name)
-        session = self.board.sessions[asked]
-        window = session.query.window
+        window = self.board.queries[asked].window
         size = None if last is None else window.ticks(last, "last")
-        sized = window.panes.sized
-        if size is not None and sized and not 0 < size <= window.panes.size:
+        if size is not None and window.panes.sized and not 0 < size <= window.panes.size:
             raise QueryError(f"last must be positive and at most the window's size, not {last!r}")
-        with session.named():
-            return Answer(replace(session.peek(size), name=asked), 0)
+        return Answer(self.board.peek(asked, size), 0)
 
     def position(self, id: Any, group: Any = (), name: str | None = None) -> Position | None:
         """Where an id or item stands now: its rank, its score or count, and how many there are.
@@ -175,12 +159,11 @@ class Monitor:
         >>> monitor.position("bob")
         Position(rank=2, value=4, of=2)
         """
-        session = self.board.sessions[None if self.board.alone else self._known(name)]
-        return session.position(id, group)
+        return self.board.position(None if self.board.alone else self._known(name), id, group)
 
     def _known(self, name: object) -> str:
-        if not isinstance(name, str) or name not in self.board.sessions:
-            known = ", ".join(repr(each) for each in self.board.sessions)
+        if not isinstance(name, str) or name not in self.board.queries:
+            known = ", ".join(repr(each) for each in self.board.queries)
             raise QueryError(f"the board has no query {name!r}; name one of {known}")
         return name
 
@@ -203,25 +186,25 @@ class Monitor:
 
         A snapshot cannot hold functions. If the query's ``combine`` is a function, pass the same
         one as ``combine=``; for a board, a mapping from the names of such queries to their
-        functions. Snapshots of version 0.1 do not identify the function, so any is accepted for
-        them.
+        functions.
         """
         monitor = cls.__new__(cls)
-        monitor.board = restored(blob, partial(new_board, threads=threads, positions=True), given)
+        monitor.board = restored(blob, _session_maker(threads, positions=True), given)
         return monitor
 
     @classmethod
     def resume(
         cls, blob: bytes, query: Query | Board, on_bad: str = "raise"
-    ) -> tuple[Monitor, Changed]:
+    ) -> tuple[Monitor, BoardDiff]:
         """Continue from a snapshot with a board that has other queries; say what has changed.
 
         Queries that the snapshot has go on. One that is new begins with the first window that
         starts at or after the greatest time seen. Those that are no longer asked for are dropped.
         """
         monitor = cls.__new__(cls)
-        monitor.board, changed = resumed(blob, query, partial(new_board, on_bad=on_bad))
-        return monitor, changed
+        make = _session_maker(None, positions=False)
+        monitor.board, diff = resumed(blob, query, make, on_bad)
+        return monitor, diff
 
     def _check(self) -> None:
         """Assert every invariant; only tests call it."""

@@ -77,7 +77,7 @@ class Seen:
                     continue
                 try:
                     board = new_board(query, on_bad="skip", threads=1)
-                    board.push_each(board.by_query(batch))
+                    board.push(batch)
                     board.flush()
                 except Exception:  # noqa: BLE001, S110 - the query itself will raise it
                     pass

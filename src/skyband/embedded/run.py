@@ -28,7 +28,7 @@ from skyband.embedded.sources import (
 )
 from skyband.engine.board import BoardSession
 from skyband.engine.chunks import as_table
-from skyband.engine.session import ONLY, OutOfOrder, Session
+from skyband.engine.session import ONLY, OutOfOrder
 from skyband.errors import DataError
 from skyband.kernels.core.ahead import offered
 from skyband.query import Query
@@ -36,7 +36,7 @@ from skyband.query.board import Board
 from skyband.query.checks import one_of
 from skyband.window import CountWindow, Duration
 
-__all__ = ["rank", "rank_board", "rank_with", "tables_with", "watch", "watch_board", "watch_with"]
+__all__ = ["rank", "rank_board", "tables_of", "watch", "watch_board"]
 
 Progress = Callable[[int], None]
 Step = Callable[[], list[Answers]]
@@ -103,43 +103,38 @@ def rank(
     return tables[None] if board.alone else {str(name): table for name, table in tables.items()}
 
 
-def rank_with(session: Session, source: Any, progress: Progress | None = None) -> pa.Table:
-    """Like ``rank``, with a new session from the caller, who can then read its stats."""
-    return rank_board(BoardSession({None: session}), source, progress)[None]
-
-
 def rank_board(
     board: BoardSession, source: Any, progress: Progress | None = None
 ) -> dict[str | None, pa.Table]:
     """Like ``rank``, with a new board session from the caller."""
-    for session in board.sessions.values():
+    for session in board.sessions:
         session.late_is_sorted = _all_files(source)
     try:
-        found = _collected(source, board, progress)
+        tables = _collected(source, board, progress)
     except OutOfOrder:
         # Statistics could not tell. Nothing was returned yet, so sort the files and start again.
         board.restart()
-        for session in board.sessions.values():
+        for session in board.sessions:
             session.late_is_sorted = False
-        found = _collected(source, board, progress, late=True)
+        tables = _collected(source, board, progress, late=True)
     if is_table(source):
         board.find_reasons(as_table(source))
-    return {name: _table(board.sessions[name], tables) for name, tables in found.items()}
+    return {name: _table(board, name, pieces) for name, pieces in tables.items()}
 
 
 def _collected(
     source: Any, board: BoardSession, progress: Progress | None, late: bool = False
 ) -> dict[str | None, list[pa.Table]]:
-    found: dict[str | None, list[pa.Table]] = {name: [] for name in board.sessions}
+    tables: dict[str | None, list[pa.Table]] = {name: [] for name in board.queries}
     for answers in _run(source, board, progress, sorts=True, late=late):
         if len(answers.table):
-            found[answers.name].append(answers.table)
-    return found
+            tables[answers.name].append(answers.table)
+    return tables
 
 
-def _table(session: Session, tables: list[pa.Table]) -> pa.Table:
+def _table(board: BoardSession, name: str | None, tables: list[pa.Table]) -> pa.Table:
     """The answers of all pushes as one table, in the order of windows."""
-    query, schema = session.query, session.schema
+    query, schema = board.queries[name], board.schema(name)
     alike = [t.cast(schema) if t.schema != schema else t for t in tables]
     table = pa.concat_tables(alike) if alike else empty_table(schema)
     if isinstance(query.window, CountWindow) and query.groups:
@@ -149,14 +144,13 @@ def _table(session: Session, tables: list[pa.Table]) -> pa.Table:
             [table[name].combine_chunks() for name in names] + [to_arrow(np.arange(table.num_rows))]
         )
         table = table.take(to_arrow(order))
-    return with_left_out(table, session)
+    return with_left_out(table, board.session_of(name))
 
 
-def tables_with(
-    session: Session, source: Any, progress: Progress | None = None
+def tables_of(
+    board: BoardSession, source: Any, progress: Progress | None = None
 ) -> Iterator[pa.Table]:
-    """Like ``watch_with``, but all answers of a push in one table."""
-    board = BoardSession({None: session})
+    """Like ``watch_board``, but all answers of a push in one table."""
     return (answers.table for answers in _run(source, board, progress))
 
 
@@ -193,13 +187,6 @@ def watch(
     return Watch(board, watch_board(board, source, only=kinds))
 
 
-def watch_with(
-    session: Session, source: Any, progress: Progress | None = None, only: Kinds | None = None
-) -> Iterator[Answer]:
-    """Like ``watch``, with a new session from the caller."""
-    return watch_board(BoardSession({None: session}), source, progress, only)
-
-
 def watch_board(
     board: BoardSession, source: Any, progress: Progress | None = None, only: Kinds | None = None
 ) -> Iterator[Answer]:
@@ -222,7 +209,7 @@ def _run(
     board.check_sources(source if several else None)
     # Tables are sorted first, so nothing in them is late.
     in_order = all(is_table(each) for each in (source.values() if several else [source]))
-    for session in board.sessions.values():
+    for session in board.sessions:
         session.in_order, session.late_is_an_error = in_order, not in_order
     read = 0
     seen = Seen(board.queries)
@@ -233,14 +220,14 @@ def _run(
     for step in (_several if several else _single)(source, board, seen.noting(read_one)):
         try:
             with offered(seen):
-                found = step()
+                answers = step()
         except DataError:
             if is_table(source):
                 # The piece was cut from a table, which may have been sorted: check the whole table
                 # again, so that the error names its row numbers.
                 board.refuse_bad(as_table(source))
             raise
-        yield from found
+        yield from answers
         if progress is not None and board.rows_in > read:
             read = board.rows_in
             progress(read)
@@ -256,7 +243,7 @@ def _single(source: Any, board: BoardSession, read: Read) -> Iterator[Step]:
 def _several(sources: Mapping[str, Any], board: BoardSession, read: Read) -> Iterator[Step]:
     """Push batches, always from the source that is furthest behind; end exhausted sources."""
     streams = {name: read(source, name) for name, source in sources.items()}
-    named = [source for session in board.sessions.values() for source in session.query.sources]
+    named = [source for query in board.queries.values() for source in query.sources]
     ended = [name for name in dict.fromkeys(named) if name not in streams]
     while streams:
         name = board.in_turn(streams)[0]
@@ -303,14 +290,14 @@ def _batches(
 
 
 def _threads(board: BoardSession) -> int:
-    return next(iter(board.sessions.values())).workers.threads
+    return board.sessions[0].workers.threads
 
 
 def _needed(
     board: BoardSession, names: Iterable[str | None], source: str | None, schema: pa.Schema
 ) -> tuple[str, ...] | None:
     """The columns that some queries of a board need of a source; None for all of them."""
-    each = [board.sessions[name].needed(source or ONLY, schema) for name in names]
+    each = [board.session_of(name).needed(source or ONLY, schema) for name in names]
     known = [columns for columns in each if columns is not None]
     if len(known) < len(each):
         return None

@@ -1,4 +1,8 @@
-"""Snapshots of a monitor: bytes from which another process continues."""
+"""Snapshots of a monitor: bytes from which another process continues.
+
+header   version, rows read; of each fold the queries that read it, columns, row counts, clock
+arrays   of each fold, under its number: open panes, the state of the synopsis, last answers
+"""
 
 from __future__ import annotations
 
@@ -7,97 +11,99 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from skyband.contract.runs import Runs
 from skyband.data.packing import pack, prefixed, schema_from_array, schema_to_array, under, unpack
 from skyband.data.time_axis import window_value
 from skyband.engine.board import BoardSession
 from skyband.engine.session import Session
 from skyband.errors import EngineError
 from skyband.query import Query, from_spec
-from skyband.query.board import Board
-from skyband.window import CountWindow
+from skyband.query.board import Board, board_of
 
-__all__ = ["Changed", "restored", "resumed", "snapshot_of"]
+__all__ = ["BoardDiff", "MakeSession", "restored", "resumed", "snapshot_of"]
 
-SNAPSHOT_VERSION = 1
-BOARD_VERSION = 2
-"""The snapshot of a board: those of its queries, one after the other."""
+VERSION = 3
+_ALONE = ""
+"""Stands for the name of a query that has none."""
+MakeSession = Callable[..., Session]
+"""From queries by name, and the keywords on_bad, idle and served, to a session without rows."""
 
 
 def snapshot_of(board: BoardSession) -> bytes:
     """Everything that a board needs to continue."""
-    if board.alone:
-        return pack(*_parts(board.sessions[None]))
-    headers: dict[str, Any] = {}
+    folds: list[dict[str, Any]] = []
     arrays: dict[str, Any] = {}
-    for i, (name, session) in enumerate(board.sessions.items()):
-        headers[str(name)], own = _parts(session)
+    for i, session in enumerate(board.sessions):
+        header, own = _saved(session)
+        folds.append(header)
         arrays |= prefixed(f"{i}/", own)
-    header: dict[str, Any] = {"snapshot": BOARD_VERSION, "rows_in": board.rows_in, "board": headers}
-    for i, (names, runs) in enumerate(board.kept_together()):
-        told, own = runs.flat()
-        header.setdefault("together", []).append({"queries": names, "panes": told})
-        arrays |= prefixed(f"together{i}/", own)
-    return pack(header, arrays)
+    names = [name or _ALONE for name in board.queries]
+    return pack(
+        {"snapshot": VERSION, "rows_in": board.rows_in, "names": names, "folds": folds}, arrays
+    )
 
 
-def _restore_together(
-    board: BoardSession, header: Mapping[str, Any], arrays: Mapping[str, Any]
-) -> None:
-    """What queries keep together is saved beside the state of each, which is complete, too."""
-    for i, each in enumerate(header.get("together", ())):
-        runs = Runs.from_flat(each["panes"], under(arrays, f"together{i}/"))
-        board.keep_together(each["queries"], runs)
-
-
-def _parts(session: Session) -> tuple[dict[str, Any], dict[str, Any]]:
+def _saved(session: Session) -> tuple[dict[str, Any], dict[str, Any]]:
     state, arrays = session.snapshot()
-    bound = session.bound
+    queries = {name or _ALONE: query for name, query in session.queries.items()}
+    one = session.query in queries.values()
     header: dict[str, Any] = {
-        "snapshot": SNAPSHOT_VERSION,
-        "query": session.query.spec(),
-        "fingerprint": session.query.fingerprint,
+        "queries": {name: query.spec() for name, query in queries.items()},
+        "fingerprints": {name: query.fingerprint for name, query in queries.items()},
+        "served": None if one and len(queries) == 1 else session.query.spec(),
         "on_bad": session.on_bad,
         "idle": session.idle,
-        "sources": list(bound),
+        "sources": list(session.bound),
         **state,
     }
-    schemas = {f"schema{i}": schema_to_array(schema) for i, schema in enumerate(bound.values())}
+    bound = enumerate(session.bound.values())
+    schemas = {f"schema{i}": schema_to_array(schema) for i, schema in bound}
     return header, schemas | {f"fold/{name}": value for name, value in arrays.items()}
 
 
-def restored(
-    blob: bytes, make: Callable[..., BoardSession], given: Mapping[str, Any]
-) -> BoardSession:
-    """The board of a snapshot. ``make`` is ``new_board``; ``given`` holds the user's functions."""
+def _opened(blob: bytes) -> tuple[Any, Mapping[str, Any]]:
     header: Any
     header, arrays = unpack(blob)
-    if header.get("snapshot") not in (SNAPSHOT_VERSION, BOARD_VERSION):
+    if header.get("snapshot") != VERSION:
         raise EngineError(
-            f"the snapshot has version {header.get('snapshot')}, but this Skyband reads versions "
-            f"{SNAPSHOT_VERSION} and {BOARD_VERSION}; restore it with the Skyband version that "
-            "wrote it"
+            f"the snapshot has version {header.get('snapshot')}, but this Skyband reads version "
+            f"{VERSION}; restore it with the Skyband version that wrote it"
         )
-    if header["snapshot"] == SNAPSHOT_VERSION:
-        board = make(from_spec(header["query"], **given), header["on_bad"], header["idle"])
-        _restore(board.sessions[None], header, arrays)
-        board.rows_in = header["rows"]["rows_in"]
-        return board
-    own = _given_to(list(header["board"]), given)
-    queries = {
-        name: from_spec(each["query"], **own[name]) for name, each in header["board"].items()
-    }
-    first = next(iter(header["board"].values()))
-    apart = [name for name, each in header["board"].items() if "joins" in each]
-    board = make(queries, first["on_bad"], first["idle"], apart=apart)
-    for i, (name, each) in enumerate(header["board"].items()):
-        _restore(board.sessions[name], each, under(arrays, f"{i}/"))
-    _restore_together(board, header, arrays)
+    return header, arrays
+
+
+def _session(
+    fold: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    queries: Mapping[str, Query],
+    make: MakeSession,
+    **settings: Any,
+) -> Session:
+    """The session of a saved fold."""
+    named = {name or None: queries[name] for name in fold["queries"]}
+    served = None if fold["served"] is None else from_spec(fold["served"])
+    given = {"on_bad": fold["on_bad"], "idle": fold["idle"], "served": served} | settings
+    session = make(named, **given)
+    for i, source in enumerate(fold["sources"]):
+        session.bind(source, schema_from_array(arrays[f"schema{i}"]))
+    session.restore(fold, under(arrays, "fold/"))
+    return session
+
+
+def restored(blob: bytes, make: MakeSession, given: Mapping[str, Any]) -> BoardSession:
+    """The board of a snapshot; ``given`` holds the user's functions."""
+    header, arrays = _opened(blob)
+    names = header["names"]
+    functions = {_ALONE: given} if names == [_ALONE] else _given_to(names, given)
+    sessions = []
+    for i, fold in enumerate(header["folds"]):
+        queries = {n: from_spec(spec, **functions[n]) for n, spec in fold["queries"].items()}
+        sessions.append(_session(fold, under(arrays, f"{i}/"), queries, make))
+    board = BoardSession(sessions, [name or None for name in names])
     board.rows_in = header["rows_in"]
     return board
 
 
-class Changed(NamedTuple):
+class BoardDiff(NamedTuple):
     """How a board differs from its snapshot."""
 
     added: dict[str, Any]
@@ -106,55 +112,53 @@ class Changed(NamedTuple):
 
 
 def resumed(
-    blob: bytes, query: Query | Board, make: Callable[..., BoardSession]
-) -> tuple[BoardSession, Changed]:
+    blob: bytes, query: Query | Board, make: MakeSession, on_bad: str
+) -> tuple[BoardSession, BoardDiff]:
     """The board of a snapshot with other queries: some may be new, and some gone."""
-    header: Any
-    header, arrays = unpack(blob)
-    if not isinstance(query, Mapping) or header.get("snapshot") != BOARD_VERSION:
-        if isinstance(query, Mapping) != (header.get("snapshot") == BOARD_VERSION):
-            raise EngineError(
-                "the state belongs to a single [query] and the job has [queries.NAME], or the "
-                "other way round; give the job a new checkpoint"
-            )
-        return restored(blob, lambda each, _, idle: make(each, idle=idle), {}), Changed({}, [])
-    told = header["board"]
-    kept = {name for name in query if name in told}
-    for name in kept:
-        if told[name]["fingerprint"] != query[name].fingerprint:
-            raise EngineError(
-                f"query {name!r} changed since the state was written; give the changed query "
-                "another name, or the job a new checkpoint"
-            )
-    added = [name for name in query if name not in kept]
-    apart = [*added, *(name for name in kept if "joins" in told[name])]
-    board = make(query, idle=next(iter(told.values()))["idle"], apart=apart)
-    for i, (name, each) in enumerate(told.items()):
-        if name in kept:
-            _restore(board.sessions[name], each, under(arrays, f"{i}/"))
-    _restore_together(board, header, arrays)
+    header, arrays = _opened(blob)
+    alone = header["names"] == [_ALONE]
+    if isinstance(query, Mapping) == alone:
+        raise EngineError(
+            "the state belongs to a single [query] and the job has [queries.NAME], or the "
+            "other way round; give the job a new checkpoint"
+        )
+    wanted = {name or _ALONE: each for name, each in board_of(query, on_bad).items()}
+    sessions = []
+    for i, fold in enumerate(header["folds"]):
+        queries = {n: wanted.get(n) or from_spec(spec) for n, spec in fold["queries"].items()}
+        for name in fold["queries"].keys() & wanted.keys():
+            if fold["fingerprints"][name] != wanted[name].fingerprint:
+                raise EngineError(
+                    f"{f'query {name!r}' if name else 'the query'} changed since the state was "
+                    "written; give the changed query another name, or the job a new checkpoint"
+                )
+        gone = [name or None for name in queries if name not in wanted]
+        if len(gone) < len(queries):
+            own = under(arrays, f"{i}/")
+            sessions.append(_session(fold, own, queries, make, on_bad=on_bad))
+            sessions[-1].remove(gone)
+    known = [name for fold in header["folds"] for name in fold["queries"]]
+    idle = header["folds"][0]["idle"]
+    running, first_starts = BoardSession(sessions), {}
+    for name in [name for name in wanted if name not in known]:
+        added = make({name: wanted[name]}, on_bad=on_bad, idle=idle)
+        first_starts[name] = _edge(added, running.join(added))
+        sessions.append(added)
+    board = BoardSession(sessions, [name or None for name in wanted])
     board.rows_in = header["rows_in"]
-    firsts = {name: _edge(board.sessions[name], board.join(name)) for name in added}
-    return board, Changed(firsts, [name for name in told if name not in kept])
+    return board, BoardDiff(first_starts, [name for name in known if name not in wanted])
 
 
 def _edge(session: Session, tick: int | None) -> Any:
     """The start of a window as people write it: a number, or a moment in UTC."""
-    window = session.query.window
-    if tick is None or isinstance(window, CountWindow) or window.integer:
+    if tick is None or session.query.window.integer:
         return tick
     return window_value(tick, pa.timestamp("us", "UTC"))
 
 
-def _restore(session: Session, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    for i, source in enumerate(header["sources"]):
-        session.bind(source, schema_from_array(arrays[f"schema{i}"]))
-    session.restore(header, under(arrays, "fold/"))
-
-
 def _given_to(names: list[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What was given to each query of a board: every argument maps names to values."""
-    found: dict[str, dict[str, Any]] = {name: {} for name in names}
+    by_query: dict[str, dict[str, Any]] = {name: {} for name in names}
     for argument, values in given.items():
         wrong = set(values) - set(names) if isinstance(values, Mapping) else {None}
         if wrong:
@@ -163,5 +167,5 @@ def _given_to(names: list[str], given: Mapping[str, Any]) -> dict[str, dict[str,
                 f"{argument}={{{names[0]!r}: ...}}; the queries are {', '.join(names)}"
             )
         for name, value in values.items():
-            found[name][argument] = value
-    return found
+            by_query[name][argument] = value
+    return by_query

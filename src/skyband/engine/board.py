@@ -1,8 +1,8 @@
-"""A board session: one session per query, which read the same batches and change together."""
+"""A board: sessions that read the same batches and change together, and the queries they answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -11,72 +11,66 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
-from skyband.contract.runs import Runs
+from skyband.answers.position import Position
 from skyband.data.memo import one_batch
 from skyband.engine.chunks import as_table, chunks_of
-from skyband.engine.clocks import TimeClock
-from skyband.engine.moves import Move, make_moves
-from skyband.engine.session import ONLY, Session
-from skyband.engine.sharing import Family, families
-from skyband.engine.small_pushes import SmallPushes
-from skyband.engine.time_limits import RowLimits
-from skyband.engine.unions import Union
+from skyband.engine.clock import TimeClock
+from skyband.engine.peek import peek, position
+from skyband.engine.row_limits import RowLimits
+from skyband.engine.session import ONLY, Name, Session
+from skyband.engine.transaction import Transaction, commit
 from skyband.errors import SchemaError
 from skyband.query.base import Query
 from skyband.window import CountWindow
 
 __all__ = ["BoardSession"]
 
-Name = str | None
-Moves = Iterable[tuple[Name, Move | None]]
+Plan = Iterable[tuple[Session, Transaction | None]]
 
 
 class BoardSession:
-    """Sessions by name. A query that stands alone is a board of one, under the name None.
+    """Sessions, one for each fold. A query that stands alone is a board of one.
 
     An error in one session leaves all of them unchanged.
     """
 
-    def __init__(self, sessions: Mapping[Name, Session], apart: Collection[Name] = ()) -> None:
-        """``apart`` are queries that share with no other, as they joined a running board."""
-        self.sessions = dict(sessions)
-        for name, session in self.sessions.items():
-            session.name = name
-        together = {name: query for name, query in self.queries.items() if name not in apart}
-        self._families = {
-            names[0]: Family([self.sessions[name] for name in names])
-            for names in families(together)
-        }
-        """Queries that share their summaries, under the name of the first."""
-        self._leader = {
-            session.name: first
-            for first, each in self._families.items()
-            for session in each.sessions
-        }
+    def __init__(self, sessions: Sequence[Session], names: Sequence[Name] = ()) -> None:
+        """``names`` are all queries in the order of the board; by default, session by session."""
+        self.sessions = list(sessions)
+        self._owner = {name: session for session in self.sessions for name in session.queries}
+        self._names: list[Name] = list(names or self._owner)
         self.rows_in = 0
         """Rows read; each once, however many queries read it."""
 
     @property
     def alone(self) -> bool:
         """Whether this is one query without a name."""
-        return None in self.sessions
+        return None in self._owner
 
     @property
     def queries(self) -> dict[Name, Query]:
         """The queries by name."""
-        return {name: session.query for name, session in self.sessions.items()}
+        return {name: self._owner[name].queries[name] for name in self._names}
+
+    def session_of(self, name: Name) -> Session:
+        """The session that answers a query."""
+        return self._owner[name]
+
+    def schema(self, name: Name) -> pa.Schema:
+        """Columns of a query's answers."""
+        return self._owner[name].schema(name)
 
     # Sources -----------------------------------------------------------------------------------
 
     def check_sources(self, names: Iterable[str] | None, whole: bool = True) -> None:
         """Raise SchemaError if the queries cannot read these sources; None is a single source."""
         given = None if names is None else list(names)
-        for session in self.sessions.values():
+        for session in self.sessions:
             with session.named():
                 session.query.check_sources(self._own(session, given), whole)
         if given is None or self.alone:
             return
-        read = {source for session in self.sessions.values() for source in session.query.sources}
+        read = {source for session in self.sessions for source in session.query.sources}
         for name in given:
             if name not in read:
                 known = ", ".join(sorted(read))
@@ -88,23 +82,24 @@ class BoardSession:
             return given
         return [name for name in given if name in session.query.sources]
 
-    def by_query(self, data: Any) -> dict[Name, Any]:
-        """The part of a batch, or of a mapping from source to batch, that each query reads."""
+    def _by_session(self, data: Any) -> list[Any]:
+        """The part of a batch, or of a mapping from source to batch, that each session reads."""
         if not isinstance(data, Mapping):
-            return dict.fromkeys(self.sessions, data)
+            return [data] * len(self.sessions)
         self.check_sources(data, whole=False)
-        found: dict[Name, Any] = {}
-        for name, session in self.sessions.items():
+        parts: list[Any] = []
+        for session in self.sessions:
             own = self._own(session, list(data))
-            if own or self.alone:
-                found[name] = {source: data[source] for source in own or ()}
-        return found
+            parts.append({source: data[source] for source in own or ()})
+            if not own and not self.alone:
+                parts[-1] = None
+        return parts
 
     def in_turn(self, sources: Iterable[str]) -> list[str]:
         """The sources in the order to read them: those without a time yet, then the least time."""
         seen: dict[str, int] = {}
-        for session in self.sessions.values():
-            for source, time in ({} if session.fold is None else session.fold.time.seen).items():
+        for session in self.sessions:
+            for source, time in ({} if session.fold is None else session.fold.clock.seen).items():
                 if time is not None:
                     seen[source] = max(time, seen.get(source, time))
         return sorted(sources, key=lambda name: (name in seen, seen.get(name, 0)))
@@ -113,106 +108,76 @@ class BoardSession:
 
     def push(self, data: Any) -> list[Answers]:
         """Take a batch, or a mapping from source to batch; return the answers, query by query."""
-        ready = all(family.ready for family in self._families.values())
-        short = [session.small for session in self.sessions.values()] if ready else []
-        if short and all(short) and not isinstance(data, Mapping):
+        buffers = [session.buffer for session in self.sessions]
+        if all(buffers) and not isinstance(data, Mapping):
             if not isinstance(data, (pa.Table, pa.RecordBatch)):
                 data = as_table(data)
-            found = self._push_small(data, [each for each in short if each is not None])
-            if found is not None:
-                return found
-        return self.push_each(self.by_query(data))
-
-    def _push_small(
-        self, data: pa.Table | pa.RecordBatch, short: list[SmallPushes]
-    ) -> list[Answers] | None:
-        """Push a few rows the short way; None if a query cannot take it."""
-        rows = 0
-        for each in short:
-            rows = each.fits(data)
-            if not rows:
-                return None
-        ending = [each for each in short if each.ends()]
-        answers = None
-        if not ending:
-            for each in short:
-                each.keep(rows)
-        elif self.alone:
-            answers = ending[0].end(rows)
-        else:
-            return None
-        self.rows_in += rows
-        return [answers] if answers is not None and len(answers) else []
+            if all(each is not None and each.fits(data) for each in buffers):
+                for each in buffers:
+                    if each is not None:
+                        each.keep(data.num_rows)
+                self.rows_in += data.num_rows
+                return []
+        return self._push(self._by_session(data))
 
     def push_each(self, batches: Mapping[Name, Any]) -> list[Answers]:
         """Like ``push``, with a batch for each query, which must all hold the same rows."""
+        given = [next((batches[n] for n in s.queries if n in batches), None) for s in self.sessions]
+        return self._push(given)
+
+    def _push(self, parts: Sequence[Any]) -> list[Answers]:
         tables = _Tables(self.needed if len(self.sessions) > 1 else None)
-        given = {name: tables.of(data) for name, data in batches.items()}
+        given = [None if part is None else tables.of(part) for part in parts]
         with one_batch() if len(self.sessions) > 1 else nullcontext():
-            found = self._moved(partial(self._pushing, given))
+            answers = self._carry_out(partial(self._pushing, given))
         self.rows_in += sum(tables.rows.values())
-        return found
+        return answers
 
     def needed(self, source: str, schema: pa.Schema) -> set[str]:
         """The columns that the queries need of a source; all if one of them finds some missing."""
-        readers = [s for s in self.sessions.values() if source in (s.query.sources or (ONLY,))]
+        readers = [s for s in self.sessions if source in (s.query.sources or (ONLY,))]
         each = [session.needed(source, schema) for session in readers]
         return {name for names in each for name in (schema.names if names is None else names)}
 
-    def _pushing(self, given: Mapping[Name, Any]) -> Moves:
-        """Read the batch of each query; those of a family that have the same one read it once."""
-        for name, data in given.items():
-            first = self._leader.get(name)
-            if first is None or isinstance(data, Mapping) or not self._same(first, given):
-                if first is not None:
-                    self._families[first].part()
-                with self.sessions[name].named():
-                    yield name, self.sessions[name].pushing(data)
-            elif name == first:
-                family = self._families[first]
-                for session, move in zip(family.sessions, family.pushing(data), strict=True):
-                    yield session.name, move
-
-    def _same(self, first: Name, given: Mapping[Name, Any]) -> bool:
-        """Whether all queries of a family were given the same batch."""
-        names = [session.name for session in self._families[first].sessions]
-        return all(given.get(name) is given.get(first) for name in names)
+    def _pushing(self, given: Sequence[Any]) -> Plan:
+        for session, data in zip(self.sessions, given, strict=True):
+            if data is not None:
+                with session.named():
+                    yield session, session.pushing(data)
 
     def end(self, source: str) -> list[Answers]:
         """One of several sources is exhausted, so it no longer holds the watermark back."""
-        waiting = self._waiting(source)
-        return self._moved(lambda: ((name, s.ending(source)) for name, s in waiting.items()))
+        held = self._held_by(source)
+        return self._carry_out(lambda: ((session, session.ending(source)) for session in held))
 
     def awaits(self, source: str) -> bool:
         """Whether a source still holds back a watermark."""
-        return bool(self._waiting(source))
+        return bool(self._held_by(source))
 
-    def _waiting(self, source: str) -> dict[Name, Session]:
-        return {
-            name: session
-            for name, session in self.sessions.items()
+    def _held_by(self, source: str) -> list[Session]:
+        return [
+            session
+            for session in self.sessions
             if session.fold is not None
-            and source in session.fold.time.seen
-            and source not in session.fold.time.ignored
-        }
+            and source in session.fold.clock.seen
+            and source not in session.fold.clock.ignored
+        ]
 
     def flush(self) -> list[Answers]:
         """End the stream: answer all windows up to the first window end after the last row."""
-        for family in self._families.values():
-            family.settle()
-        return self._moved(lambda: ((name, s.flushing()) for name, s in self.sessions.items()))
+        return self._carry_out(lambda: ((each, each.flushing()) for each in self.sessions))
 
     def limit(self, limits: Mapping[str, RowLimits], clock: float) -> None:
         """What a job takes of the rows that are pushed next; see ``Intake.limit``.
 
-        Queries that share their summaries must have the same limits.
+        The readers of a fold must have the same limits.
         """
         for name, each in limits.items():
-            self.sessions[None if self.alone else name].intake.limit(each, clock)
+            self._owner[None if self.alone else name].intake.limit(each, clock)
 
     def refuse_bad(self, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows; row numbers are those of the table."""
-        for session in self.sessions.values():
+        for session in self.sessions:
             if session.on_bad == "raise":
                 with session.named():
                     if not session.bound:  # because the first batch was refused
@@ -221,45 +186,58 @@ class BoardSession:
 
     def find_reasons(self, table: pa.Table) -> None:
         """Say why the first row was left out by its row number in the whole table of all rows."""
-        for session in self.sessions.values():
+        for session in self.sessions:
             faults = session.intake.faults(ONLY, table) if session.rows["rows_bad"] else None
             session.reason = session.reason if faults is None else faults.reasons[0]
 
-    def _moved(self, plan: Callable[[], Moves]) -> list[Answers]:
-        """Make the moves of a plan, all or none; return the answers in the order of the board."""
-        new = [(each, dict(each.bound)) for each in self.sessions.values() if each.fold is None]
+    def _carry_out(self, plan: Callable[[], Plan]) -> list[Answers]:
+        """Make all changes of a plan, or none; the answers in the order of the board."""
+        new = [(each, dict(each.bound)) for each in self.sessions if each.fold is None]
         try:
-            planned = dict(plan())
-            moves = {n: planned[n] for n in self.sessions if planned.get(n) is not None}
-            found = make_moves([move for move in moves.values() if move is not None])
+            planned = [(session, each) for session, each in plan() if each is not None]
+            committed = commit([each for _, each in planned])
         except BaseException:
             for session, known in new:
                 session.reset(known)
             raise
-        pairs = zip(moves, found, strict=True)
-        return [
-            answers if name is None else replace(answers, name=name)
-            for name, answers in pairs
-            if answers is not None and len(answers)
-        ]
+        answers: dict[Name, Answers] = {}
+        for (session, _), of_readers in zip(planned, committed, strict=True):
+            for name, each in zip(session.queries, of_readers, strict=False):
+                if each is not None and len(each):
+                    answers[name] = each if name is None else replace(each, name=name)
+        return [answers[name] for name in self._names if name in answers]
 
-    def join(self, name: Name) -> int | None:
-        """Let a query that has read nothing join those that run already.
+    # Between windows ---------------------------------------------------------------------------
+
+    def peek(self, name: Name, last: int | None) -> Answers:
+        """What a query answers as of now, over sealed panes; over the last ``last`` ticks only."""
+        session = self._owner[name]
+        with session.named():
+            return replace(peek(session.fold, session.place_of(name), last), name=name)
+
+    def position(self, name: Name, id_: Any, group: Any) -> Position | None:
+        """Where an id stands as of now, over sealed panes; None if it is not live."""
+        session = self._owner[name]
+        return position(session.fold, session.place_of(name), id_, group)
+
+    # Queries that come and go ------------------------------------------------------------------
+
+    def join(self, session: Session) -> int | None:
+        """Let a session that has read nothing join those that run already.
 
         It begins with the first window that starts at or after the greatest time that they have
         seen in the same column; the start of that window is returned. None if there is no such
         time: it then begins with the next rows.
         """
-        session = self.sessions[name]
         session.joined = True
         query = session.query
         if isinstance(query.window, CountWindow):
             return None
         seen = [
             time
-            for other in self.sessions.values()
-            if other.fold is not None and not other.fold.counting
-            for source, time in other.fold.time.seen.items()
+            for other in self.sessions
+            if other.fold is not None
+            for source, time in other.fold.clock.seen.items()
             if time is not None
             and source in (query.sources or (ONLY,))
             and other.query.time_of(source or None) == query.time_of(source or None)
@@ -272,54 +250,24 @@ class BoardSession:
 
     def restart(self) -> None:
         """Forget all rows and columns, to read the sources again from their beginning."""
-        for session in self.sessions.values():
+        for session in self.sessions:
             session.restart()
-        for first, family in self._families.items():  # its queries may have parted
-            self._families[first] = Family(family.sessions)
         self.rows_in = 0
 
     # State -------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
         """The counts of each query under its name, and what they have in common."""
-        each = {name: session.stats() for name, session in self.sessions.items()}
+        each = {name: self._owner[name].stats(name) for name in self._names}
         if self.alone:
             return dict(each[None])
-        for union in self._unions:
-            each[union.names[0]]["state_bytes"] += union.nbytes
         added = ("windows_out", "retained", "state_bytes")
         common = {name: sum(stats[name] for stats in each.values()) for name in added}
         return {"rows_in": self.rows_in, **common, **{str(n): stats for n, stats in each.items()}}
 
-    @property
-    def _unions(self) -> list[Union]:
-        return [union for each in self._families.values() for union in each.unions]
-
-    def partings(self) -> tuple[int, int]:
-        """How often queries that keep one state parted, and how often they came together again."""
-        found = self._unions
-        return sum(union.parted for union in found), sum(union.joined for union in found)
-
-    def kept_together(self) -> list[tuple[list[str], Runs]]:
-        """What queries keep together whose state takes a feed, and their names, for a snapshot."""
-        return [
-            ([str(name) for name in union.names], found[union.places[0]])
-            for each in self._families.values()
-            if (found := each.kept_together())
-            for union in each.fed
-            if union.places[0] in found
-        ]
-
-    def keep_together(self, names: Collection[str], runs: Runs) -> None:
-        """Let queries go on with what they kept together, if those that are left still do."""
-        for each in self._families.values():
-            for union in each.fed:
-                if set(union.names) <= set(names):
-                    each.saved[union.places[0]] = runs
-
     def check(self) -> None:
         """Assert every invariant; only tests call it."""
-        for session in self.sessions.values():
+        for session in self.sessions:
             session.check()
 
 

@@ -6,15 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skyband import registry
-from skyband.engine.who_shares import (
-    can_unite,
-    cuts_of,
-    families,
-    finest,
-    model_of,
-    sharing_key,
-    unions,
-)
+from skyband.engine.readers import fold_key, folds_of, model_of
 from skyband.query.base import Query
 from skyband.query.board import Board, board_of
 from skyband.window import CountWindow
@@ -88,52 +80,14 @@ def _text(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _state_of(name: Any, queries: Mapping[Any, Query], family: list[Any]) -> str:
-    """With which queries of its family one keeps its state, for algorithms that can do that."""
-    query = queries[name]
-    state = model_of(query).state_name
-    union = next((names for names in unions(queries, family) if name in names), None)
-    if union is not None:
-        others = ", ".join(each for each in union if each != name)
-        whole = ", if weights are whole numbers" if getattr(query, "weight", None) else ""
-        mixed = len({cuts_of(queries[each]) for each in union}) > 1
-        cut = ", cut wherever a window of any of them begins or ends" if mixed else ""
-        return f"; keeps one {state} with {others}{cut}{whole}"
-    own = state.split()[-1]
-    if can_unite(query):
-        late = "" if isinstance(query.window, CountWindow) else "the same lateness and "
-        return f"; keeps its own {own}: no other has {late}panes that fit"
-    if state == "state":
-        return f"; keeps its own state, as each query by {registry.choose(query)} does"
-    model, counts = model_of(query), isinstance(query.window, CountWindow)
-    if query.groups and not (model.unites_counts if counts else model.unites_groups):
-        over = " over a count window" if counts else ""
-        return f"; keeps its own {own}, as each query with groups{over} does"
-    return f"; keeps its own {own}, as its window has {_odd(query)}"
-
-
-def _odd(query: Query) -> str:
-    return "gaps between its slides" if query.window.panes.gaps else "a single pane"
-
-
 def sharing_of(name: Any, queries: Mapping[Any, Query]) -> str:
-    """With which queries of a board one shares its pass over the rows, or why it does not."""
-    names = next((names for names in families(queries) if name in names), None)
-    if names is not None:
+    """With which queries of a board one shares its state, or why it does not."""
+    names = next(names for names in folds_of(queries) if name in names)
+    if len(names) > 1:
         others = ", ".join(each for each in names if each != name)
-        base = finest([queries[each].window.panes for each in names])
-        panes = (
-            f"the panes of {names[base]}"
-            if base is not None
-            else "panes cut wherever a window of any of them begins or ends"
-        )
-        most = max(getattr(queries[each], "k", 0) for each in names)
-        greatest = f", for k {most}" if most else ""
-        told = f"shares one pass over the rows with {others}: {panes}{greatest}"
-        return told + _state_of(name, queries, names)
-    if sharing_key(queries[name]) is not None:
-        return "reads by itself: no other query differs from it only in k and window"
-    if not model_of(queries[name]).shares_summaries:
-        algorithm = registry.choose(queries[name])
-        return f"reads by itself: {algorithm} does not share its summaries"
-    return "reads by itself: this kind of window does not share"
+        return f"shares one state with {others}, which differ only in k and in size"
+    if fold_key(queries[name]) is not None:
+        return "keeps its own state: no other query differs from it only in k and in window size"
+    if not model_of(queries[name]).many_readers:
+        return f"keeps its own state, as each query by {registry.choose(queries[name])} does"
+    return "keeps its own state: this kind of window does not share"

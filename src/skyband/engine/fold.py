@@ -1,14 +1,17 @@
 """The fold over panes: summaries in, answers out. Both engines use it.
 
-take(summaries)  ─►  open panes  ─►  begin(watermark)  ─►  combine, admit  ─►  folded  ─►  answered
+take(summaries)  ─►  open panes  ─►  begin(target)  ─►  combine, admit  ─►  folded  ─►  answered
                                           │
                                           └─ clock: which windows are due
+
+A fold has readers: queries that differ only in k and in the size of their windows (``readers.py``).
+They have one clock, one set of open panes and one synopsis. A query alone is a fold of one reader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,31 +21,32 @@ import pyarrow as pa
 from skyband.answers.answer import Answers
 from skyband.answers.later import Later
 from skyband.answers.tables import Shape, answer_schema, answers_of
-from skyband.arrays import Ints
+from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Faults, Windows
-from skyband.contract.runs import Runs, run_starts
+from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
 from skyband.data.ipc import table_from, table_to_array
 from skyband.data.packing import under
-from skyband.engine.clocks import CountClock, TimeClock
-from skyband.engine.groups import LiveGroups
+from skyband.engine.clock import clock_for
 from skyband.engine.open_panes import OpenPanes
-from skyband.engine.window_totals import last_windows, totals_for
-from skyband.panes import SidePanes
+from skyband.engine.per_group import make_synopsis
+from skyband.panes import Panes
 from skyband.query.base import Query
-from skyband.window import CountWindow
 
-__all__ = ["Fold", "Step"]
+__all__ = ["Fold", "Reader", "Step"]
 
 _NONE = np.zeros(0, np.int64)
+_NEVER = np.iinfo(np.int64).min
+_FEW_GROUPS = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
     """The effect of one move of the clock: the panes it seals and the windows it ends."""
 
-    windows: Windows
+    windows: Sequence[Windows]
+    """Those of each reader."""
     sealed: Runs | None
     """Sealed panes; None if not even an empty summary is known."""
     ahead: Runs | None = None
@@ -51,59 +55,104 @@ class Step:
     """Sealed panes after ``admit`` removed bad rows; None if it removed none."""
     faults: Faults | None = None
     """The rows that ``admit`` removed."""
-    partial: Runs | None = None
-    """After ``seal``: this fold's part of the windows' answers, before ``finish``."""
+
+
+@dataclass(eq=False)
+class Reader:
+    """A query that reads its windows from a fold."""
+
+    query: Query
+    synopsis: Synopsis[Any]
+    """What finishes its answers: that of the fold, or one of its own that holds no state."""
+    shape: Shape
+    windows_out: int = 0
+    last: dict[int, pa.Table | Later] = field(default_factory=dict)
+    """The last table of each group (key 0 if all groups share windows)."""
+
+    @property
+    def panes(self) -> Panes:
+        return self.query.window.panes
+
+    @property
+    def last_tables(self) -> dict[int, pa.Table]:
+        """The last table of each group, built."""
+        self.last = {
+            group: table.table if isinstance(table, Later) else table
+            for group, table in self.last.items()
+        }
+        return self.last
+
+
+class LiveGroups:
+    """The newest pane of each group; a group without rows in any future window is forgotten."""
+
+    def __init__(self, table: GroupTable) -> None:
+        self.table = table
+        self.newest: Ints = np.zeros(0, np.int64)
+        """The newest pane with rows, by group code."""
+        self.known = _FEW_GROUPS
+        """The number of groups after the last look for expired ones."""
+
+    def saw(self, runs: Runs) -> None:
+        """Note the panes in which groups have rows."""
+        bound = self.table.bound
+        if bound > len(self.newest):
+            grown = np.full(max(bound, 2 * len(self.newest)), _NEVER)
+            grown[: len(self.newest)] = self.newest
+            self.newest = grown
+        if self.table.names:
+            np.maximum.at(self.newest, runs.group, runs.stamp)
+
+    def expired(self, first: int) -> Codes | None:
+        """Groups without rows since pane ``first``.
+
+        None if the number of groups has not doubled since the last look.
+        """
+        if not self.table.names or len(self.table) < 2 * self.known:
+            return None
+        live = self.table.live
+        return live[self.newest[live] < first].astype(np.int32)
+
+    def release(self, gone: Codes) -> None:
+        """Free the codes of these groups."""
+        if len(gone):
+            self.table.release(gone)
+            self.newest[gone] = _NEVER
+        self.known = max(_FEW_GROUPS, len(self.table))
 
 
 class Fold:
-    """Open panes, the clock and the synopsis of one query."""
+    """Open panes, a clock and a synopsis, and the queries that read from it."""
 
     def __init__(
         self,
-        query: Query,
+        queries: Sequence[Query],
         synopsis: Synopsis[Any],
         groups: GroupTable,
         judge: Callable[[Faults], None],
         sources: Sequence[str],
+        idle: float | None = None,
     ) -> None:
-        self.query = query
+        """The synopsis serves all queries; see ``readers.widest``."""
+        self.query = synopsis.query
         self.judge = judge
         """Called with the rows that ``admit`` found bad; raises unless they are to be skipped."""
-        self.panes = query.window.panes
         self.synopsis = synopsis
         self.groups = groups
-        self.shape = Shape(query, synopsis, groups)
-        self.live = LiveGroups(groups, synopsis.forget)
-        self.counting = isinstance(query.window, CountWindow)
-        self.time = TimeClock(self.panes, getattr(query.window, "lateness_ticks", 0), sources)
-        self.count = CountClock(self.panes)
+        self.panes = self.query.window.panes
+        self.clock = clock_for(self.query, queries, sources, idle)
+        self.live = LiveGroups(groups)
         self.open = OpenPanes(synopsis.combine)
-        self.totals = totals_for(self.panes, self.counting)
-        self._before: dict[int, pa.Table | Later] = {}
-        self.windows_out = 0
-        self.short: Ints = np.zeros(0, np.int64)
-        """By group: a snapshot of version 0.1 may lack data from before this pane."""
+        self.totals = self.clock.totals()
+        self.readers = [self._reader(query, alone=len(queries) == 1) for query in queries]
 
-    @property
-    def before(self) -> dict[int, pa.Table]:
-        """The last table of each group (key 0 if all groups share windows)."""
-        self._before = {
-            group: made.table if isinstance(made, Later) else made
-            for group, made in self._before.items()
-        }
-        return self._before
-
-    @before.setter
-    def before(self, tables: dict[int, pa.Table]) -> None:
-        self._before = dict(tables)
-
-    def share_groups(self, first: Fold) -> None:
-        """Have one table of groups with another fold, whose codes are the same."""
-        if self.groups is first.groups:
-            return
-        self.live.join(first.live)
-        self.groups = self.live.table
-        self.shape = Shape(self.query, self.synopsis, self.groups)
+    def _reader(self, query: Query, alone: bool) -> Reader:
+        synopsis = self.synopsis
+        if not alone:
+            synopsis = make_synopsis(query)
+            for source, schema in self.synopsis.schemas.items():
+                synopsis.bind(source, schema)
+        return Reader(query, synopsis, Shape(query, synopsis, self.groups))
 
     # Taking ------------------------------------------------------------------------------------
 
@@ -123,13 +172,13 @@ class Fold:
         those of a state that outlives its panes.
         """
         if clock is not None:
-            self.time.restore(clock)
+            self.clock.restore(clock)
         if parts:
             state = Runs.concat(parts)
             self.open.take(state.slice(0, 0))
             self.live.saw(state)
             self.synopsis.resume(state)
-        upto = self.time.sealed
+        upto = self.clock.sealed
         sealed = [runs for runs in panes if len(runs) and runs.stamp[0] < upto]
         for runs in panes:
             if not len(runs) or runs.stamp[0] >= upto:
@@ -140,106 +189,75 @@ class Fold:
             self.live.saw(runs)
             self.totals.add(runs)
             self.totals.take(runs, self.open, self.synopsis.check_weight)
-            self.synopsis.fold(runs, self.windows(_NONE))
+            self.synopsis.fold_readers(runs, [self.windows(_NONE)] * len(self.readers))
 
     # Sealing -----------------------------------------------------------------------------------
 
-    def begin(self, watermark: int) -> Step | None:
-        """Seal the panes that end by the watermark; ``folded`` and ``answered`` do the rest."""
-        return self._time_step(watermark, apart=not self.synopsis.admits)
+    def begin(self, target: Any = None, elsewhere: Ints = _NONE) -> Step | None:
+        """Seal the panes that are complete once the clock gets there; ``folded`` does the rest.
 
-    def begin_counts(self, groups: Ints, before: Ints) -> Step | None:
-        """Seal the panes that these groups have filled since their counts were ``before``."""
-        upto = self.panes.pane_of(self.count.counts)
-        if not self.groups.names and self.open.least >= int(upto[0]):
-            slide, now = self.panes.slide, int(self.count.counts[0])
-            if not len(before) or int(before[0]) // slide == now // slide:
-                return None
-        _, whole, rest = self.open.split(lambda runs: runs.stamp < upto[runs.group])
-        sealed, _ = self._admitted(whole)
-        self.open.keep(rest)
-        numbers, owners = self.count.due(groups, before)
-        if sealed is None and not len(numbers):
-            return None
-        self.totals.add(sealed)
-        ranks = self.groups.ranks
-        order = np.lexsort((ranks[owners], numbers))
-        numbers, owners = numbers[order], owners[order]
-        windows = Windows(
-            numbers,
-            np.maximum(self.panes.first_pane(numbers), 0),
-            self.panes.end_pane(numbers),
-            ranks,
-            owners.astype(np.int32) if self.groups.names else None,
-        )
-        return Step(windows, self.open.blank if sealed is None else sealed)
-
-    def folded(self, step: Step | None) -> Runs | None:
-        """Fold the sealed panes of a step; return the finished rows of the windows that it ends."""
-        final = self.synopsis.finishes
-        found = None if step is None else self._fold(step, final)
-        return found if final or found is None else self.synopsis.finish([found])
-
-    def _fold(self, step: Step, final: bool = False) -> Runs | None:
-        if step.ahead is not None:
-            self.synopsis.fold(step.ahead, self.windows(_NONE))
-        if step.sealed is None:
-            return None
-        return self.synopsis.fold(step.sealed, step.windows, final)
-
-    def answered(self, step: Step | None, finished: Runs | None) -> Answers | None:
-        """The answers of the windows that a step ends, from what ``folded`` returned."""
-        if step is None or not len(step.windows):
-            return None
-        return self._finished(finished, step.windows)
-
-    def seal(self, watermark: int, elsewhere: Ints = _NONE) -> Step | None:
-        """Like ``begin``, but return this fold's part of the answers, in ``Step.partial``.
-
-        ``elsewhere`` are panes that have rows in other folds, if that decides what is answered.
+        Without a target, the clock goes as far as the rows it has observed. ``elsewhere`` are panes
+        that have rows in other folds, if that decides what is answered.
         """
-        step = self._time_step(watermark, elsewhere=elsewhere)
-        return None if step is None else self.partly(step)
-
-    def partly(self, step: Step) -> Step:
-        """A step with this fold's part of the answers."""
-        return replace(step, partial=self._fold(step))
-
-    def _time_step(
-        self, watermark: int, apart: bool = False, elsewhere: Ints = _NONE
-    ) -> Step | None:
-        upto = int(self.panes.pane_of(watermark))
-        if self.open.least >= upto and not len(elsewhere) and self.time.waits(watermark):
-            self.time.watermark = watermark
-            return None  # most small pushes end here
-        ahead, sealed, rest = self.open.split(lambda runs: runs.stamp < upto, apart)
-        admitted, faults = self._admitted(sealed)
-        both = [runs for runs in (ahead, admitted) if runs is not None]
-        filled = np.concatenate([_NONE, *(r.stamp[run_starts(r.stamp)] for r in both)])
-        if len(elsewhere):
-            filled = np.union1d(filled, elsewhere[elsewhere < upto])
-        lasts = None
-        if isinstance(self.panes, SidePanes):
-            lasts = np.concatenate([_NONE, *(last_windows(self.panes, runs) for runs in both)])
-        numbers = self.time.advance(watermark, filled, lasts)
-        self.open.keep(rest)
-        if admitted is None and not len(numbers):
+        target = self.clock.target() if target is None else target
+        if target is None:
             return None
-        windows = self.windows(numbers)
-        if ahead is not None and admitted is not None and (windows.end <= ahead.stamp[-1]).any():
-            admitted = Runs.concat([ahead, admitted])
-            ahead = None
+        if not len(elsewhere) and not self.clock.passes(target, self.open.least):
+            self.clock.settle(target)
+            return None  # most small pushes end here
+        apart = not self.synopsis.admits and not self.clock.own_windows
+        ahead, whole, rest = self.open.split(self.clock.seals(target), apart)
+        admitted, faults = self._admitted(whole)
+        sealed = [runs for runs in (ahead, admitted) if runs is not None]
+        due = self.clock.advance(target, sealed, elsewhere)
+        self.open.keep(rest)
+        if admitted is None and not any(len(each.number) for each in due):
+            return None
+        ranks = self.groups.ranks
+        windows = [
+            self.clock.windows(each, reader.panes, ranks)
+            for each, reader in zip(due, self.readers, strict=True)
+        ]
+        first = None if ahead is None else int(ahead.stamp[-1])
+        if first is not None and any((each.end <= first).any() for each in windows):
+            ahead, admitted = None, Runs.concat(sealed)
         for runs in (ahead, admitted):
             self.totals.add(runs)
-        mended = None if admitted is sealed or sealed is None else admitted
+        mended = None if faults is None else admitted
         # If there is no blank either, this fold was restored after its last pane had expired.
         folded = self.open.blank if admitted is None else admitted
         return Step(windows, folded, ahead, mended, faults)
 
-    def windows(self, numbers: Ints) -> Windows:
+    def folded(self, step: Step) -> list[Runs | None]:
+        """Fold the sealed panes of a step; this fold's part of the answers of each reader."""
+        if step.ahead is not None:
+            nothing = [self.windows(_NONE)] * len(self.readers)
+            self.synopsis.fold_readers(step.ahead, nothing)
+        if step.sealed is None:
+            return [None] * len(self.readers)
+        return self.synopsis.fold_readers(step.sealed, step.windows)
+
+    def finished(self, step: Step) -> list[Runs | None]:
+        """As ``folded``, with finished rows."""
+        return [
+            None if part is None else reader.synopsis.finish([part])
+            for reader, part in zip(self.readers, self.folded(step), strict=True)
+        ]
+
+    def answered(self, step: Step, finished: Sequence[Runs | None]) -> list[Answers | None]:
+        """The answers of the windows that a step ends, from what ``finished`` returned."""
+        answers: list[Answers | None] = []
+        for reader, windows, runs in zip(self.readers, step.windows, finished, strict=True):
+            answers.append(self._answers(reader, runs, windows) if len(windows) else None)
+        self.forget(step.windows)
+        return answers
+
+    def windows(self, numbers: Ints, reader: int = 0) -> Windows:
         """The time windows with these numbers."""
-        first, end = self.panes.first_pane(numbers), self.panes.end_pane(numbers)
-        return Windows(numbers, first, end, self.groups.ranks)
+        panes = self.readers[reader].panes
+        return Windows(
+            numbers, panes.first_pane(numbers), panes.end_pane(numbers), self.groups.ranks
+        )
 
     def _admitted(self, sealed: Runs | None) -> tuple[Runs | None, Faults | None]:
         if sealed is None or not self.synopsis.admits:
@@ -251,99 +269,106 @@ class Fold:
 
     # Answers -----------------------------------------------------------------------------------
 
-    def answer(self, partials: Sequence[Runs], windows: Windows) -> Answers:
+    def answer(self, reader: int, partials: Sequence[Runs], windows: Windows) -> Answers:
         """Answers of at least one window from the partials of all shards, with our group codes."""
-        return self._finished(self.synopsis.finish(partials) if partials else None, windows)
+        own = self.readers[reader]
+        return self._answers(own, own.synopsis.finish(partials) if partials else None, windows)
 
-    def _finished(self, finished: Runs | None, windows: Windows) -> Answers:
-        runs = None if finished is None else finished.ordered(windows.ranks)
-        ends, starts = self.panes.end_of(windows.number), self.panes.start_of(windows.number)
-        edges = (np.maximum(starts, 0) if self.counting else starts), ends
+    def _answers(self, reader: Reader, finished: Runs | None, windows: Windows) -> Answers:
+        runs, panes = None if finished is None else finished.ordered(windows.ranks), reader.panes
+        edges = panes.start_of(windows.number), panes.end_of(windows.number)
         totals = self.totals.of(windows)
         later = self.open.waiting is not None  # small pushes, of whose answers few may be read
-        answers = answers_of(self.shape, runs, windows, edges, totals, self._before, later)
-        self._before = self._before | answers.last() if self.counting else answers.last()
-        self.windows_out += len(answers)
-        self.forget(windows)
+        answers = answers_of(reader.shape, runs, windows, edges, totals, reader.last, later)
+        reader.last = reader.last | answers.last() if self.clock.own_windows else answers.last()
+        reader.windows_out += len(answers)
         return answers
 
-    def peeks_from(self, groups: npt.NDArray[np.int32]) -> Ints:
-        """The first pane of each group that ``peek`` can still read."""
-        found = np.zeros(len(groups), np.int64)
-        known = groups < len(self.short)
-        found[known] = self.short[groups[known]]
-        return found
-
-    def schema(self) -> pa.Schema:
-        """Columns of an answer."""
-        return answer_schema(self.shape)
-
-    def forget(self, windows: Windows) -> None:
-        """Drop what only these windows needed.
+    def forget(self, windows: Sequence[Windows]) -> None:
+        """Drop what only these windows of all readers needed.
 
         Groups without live rows are freed if the groups have doubled since the last time.
         """
-        self.totals.expire(windows, self.count.counts)
-        if self.counting:
+        some = [own for own in windows if len(own)]
+        if not some:
+            return
+        number = np.array([max(int(own.number[-1]) for own in some)])
+        edges = self.panes.first_pane(number), self.panes.end_pane(number)
+        group = None if some[0].group is None else some[0].group[-1:]
+        last = Windows(number, *edges, some[0].ranks, group)
+        self.totals.expire(last)
+        if self.clock.own_windows:
             return  # groups of a count window are never forgotten
-        gone = self.live.expired(int(windows.first[-1]))
+        gone = self.live.expired(int(last.first[0]))
         if gone is not None:
+            if len(gone):
+                self.synopsis.forget(gone)
             self.live.release(gone)
+
+    def schema(self, reader: int = 0) -> pa.Schema:
+        """Columns of a reader's answers."""
+        return answer_schema(self.readers[reader].shape)
 
     # State -------------------------------------------------------------------------------------
 
     def mark(self) -> tuple[Any, ...]:
-        """The state that a failed push must restore."""
-        counts, newest = self.count.counts.copy(), self.live.newest.copy()
-        kept = self.open.mark(), self.time.copied(), counts, newest, self.totals.copied()
-        return *kept, self.synopsis.savepoint()
+        """The state that a failed push must restore; the synopsis's own comes last."""
+        clock, totals = self.clock.copied(), self.totals.copied()
+        return self.open.mark(), clock, self.live.newest.copy(), totals, self.synopsis.savepoint()
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Go back to the state that ``mark`` returned."""
-        pieces, self.time, self.count.counts, self.live.newest, self.totals, state = mark
+        pieces, self.clock, self.live.newest, self.totals, state = mark
         self.open.rewind(pieces)
         if state is not None:
             self.synopsis.restore(state)
 
     def stats(self) -> dict[str, int | float]:
-        """Windows answered, the synopsis's own counts, and the size of the whole state."""
-        held = (
-            self.open.nbytes + self.live.nbytes + self.totals.nbytes
-        )  # first: rows may wait there
+        """The synopsis's own counts, and the size of the whole state."""
+        held = self.open.nbytes  # first: rows may wait there
+        held += self.live.newest.nbytes + self.groups.nbytes + self.totals.nbytes
         own = self.synopsis.stats() if self.synopsis.ready else {"retained": 0, "state_bytes": 0}
-        return {"windows_out": self.windows_out, **own, "state_bytes": own["state_bytes"] + held}
+        return {**own, "state_bytes": own["state_bytes"] + held}
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Plain values and flat arrays."""
         headers, arrays = self.open.flat()
         arrays |= {f"synopsis/{n}": a for n, a in self.synopsis.snapshot().items()}
         arrays |= {f"groups/{n}": a for n, a in self.groups.state().items()}
-        arrays |= {"counts": self.count.counts, "newest": self.live.newest}
+        arrays |= {"newest": self.live.newest}
         arrays |= {"total_keys": self.totals.keys, "totals": self.totals.weights}
-        arrays["short"] = self.short
-        for i, table in enumerate(self.before.values()):
-            arrays[f"before{i}"] = table_to_array(table)
+        readers = []
+        for i, reader in enumerate(self.readers):
+            tables = reader.last_tables
+            readers.append({"windows_out": reader.windows_out, "last": list(tables)})
+            for j, table in enumerate(tables.values()):
+                arrays[f"last{i}/{j}"] = table_to_array(table)
         header: dict[str, Any] = {
-            "clock": self.time.state(),
-            "windows_out": self.windows_out,
+            "clock": self.clock.state(),
             "known_groups": self.live.known,
             "open": headers,
-            "before": list(self.before),
+            "readers": readers,
         }
         return header, arrays
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore a snapshot of the same query, bound to the same columns."""
+        """Restore a snapshot of the same queries, bound to the same columns."""
         self.synopsis.restore(under(arrays, "synopsis/"))
         if self.groups.names:
             self.groups.restore(under(arrays, "groups/"))
-        self.count.counts = arrays["counts"].copy()
         self.live.newest = arrays["newest"].copy()
-        if self.counting and self.groups.names:
-            self.short = arrays.get("short", self.panes.pane_of(self.count.counts))
-        self.time.restore(header["clock"])
-        self.windows_out = header["windows_out"]
+        self.clock.restore(header["clock"])
         self.live.known = header["known_groups"]
         self.open.restore(header["open"], arrays)
         self.totals.restore(arrays["total_keys"], arrays["totals"], self.open)
-        self.before = {g: table_from(arrays[f"before{i}"]) for i, g in enumerate(header["before"])}
+        for i, (reader, saved) in enumerate(zip(self.readers, header["readers"], strict=True)):
+            reader.windows_out = saved["windows_out"]
+            tables = (table_from(arrays[f"last{i}/{j}"]) for j in range(len(saved["last"])))
+            reader.last = dict(zip(saved["last"], tables, strict=True))
+
+    def without(self, gone: Sequence[int]) -> None:
+        """Drop some readers; the others go on with the same synopsis."""
+        kept = [i for i in range(len(self.readers)) if i not in gone]
+        self.readers = [self.readers[i] for i in kept]
+        self.clock.keep_readers(kept)
+        self.synopsis.serve([reader.query for reader in self.readers])

@@ -1,9 +1,13 @@
-"""Intake: turns a batch of any kind into good rows, arranged in runs of one (pane, group) each."""
+"""Intake: turns a batch of any kind into good rows.
+
+columns of the source ──► rows that ``where`` wants ──► "price * volume" ──► validate ──► good rows
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,21 +17,100 @@ from skyband.contract.checks import QuickTests, check_names
 from skyband.contract.checks import faults as faults_of
 from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import is_bare, output_type, to_arrow, to_numpy
-from skyband.data.group_table import GroupTable
+from skyband.data.columns import is_bare, output_type, to_numpy
+from skyband.data.computed import Computed
 from skyband.data.memo import once, sharing
-from skyband.engine.asked import Asked, Rows, check_somewhere
+from skyband.data.row_filter import RowFilter
 from skyband.engine.chunks import as_table, chunks_of, one_batch_of
-from skyband.engine.clocks import NEVER, CountClock
-from skyband.engine.placement import Placed, codes_of
-from skyband.engine.taken import Taken, place_rows
-from skyband.engine.time_limits import RowLimits, TimeLimits, ValueTest
-from skyband.errors import DataError, SchemaError
+from skyband.engine.placement import ReadBatch
+from skyband.engine.row_limits import RowLimits, TimeLimits, ValueTest
+from skyband.errors import DataError, QueryError, SchemaError
 from skyband.kernels.core.scan import is_sorted
 from skyband.query.base import Query
+from skyband.query.expressions import Call, columns_of, parse
 from skyband.window import CountWindow
 
-__all__ = ["Intake", "refuse"]
+__all__ = ["Intake", "SourceFilter", "refuse"]
+
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
+_LONG = 100
+"""Letters of an expression that a message shows."""
+
+
+class SourceFilter:
+    """The filter and the computed columns of one source."""
+
+    def __init__(self, query: Query, source: str, schema: pa.Schema) -> None:
+        """Raises SchemaError for columns that are missing or cannot be used as asked."""
+        # With several sources, each one is filtered by the columns that it has.
+        wanted = [name for name in query.where if not source or name in schema.names]
+        if wanted:
+            check_names(source, schema, wanted)
+        self.filtering = tuple(wanted)
+        self.filter = RowFilter({name: query.where[name] for name in wanted}, schema)
+        self.computed = _computed(query, schema)
+
+    def wide(self, schema: pa.Schema) -> pa.Schema:
+        """The source's columns and the computed ones."""
+        return pa.schema([*schema, *(pa.field(each.text, each.type) for each in self.computed)])
+
+    def inputs(self, needed: Iterable[str]) -> tuple[str, ...]:
+        """The columns of the source to read, if these columns of ``wide`` are needed."""
+        made = {each.text: each.columns for each in self.computed}
+        names = [name for name in needed if name not in made]
+        names += [name for columns in made.values() for name in columns]
+        return tuple(dict.fromkeys((*names, *self.filtering)))
+
+    def judged(self, rows: pa.RecordBatch, needed: Iterable[str]) -> pa.RecordBatch:
+        """The rows without columns that only the filter reads."""
+        made = {each.text for each in self.computed}
+        names = {name for each in self.computed for name in each.columns} | set(needed) - made
+        return rows.select([name for name in rows.schema.names if name in names])
+
+    def widened(self, rows: Rows) -> Rows:
+        """The rows with the computed columns."""
+        for each in self.computed:
+            rows = rows.append_column(each.text, each.of(rows.column))
+        return rows
+
+
+def check_somewhere(
+    query: Query, source: str, known: Mapping[str, pa.Schema], absent: Collection[str]
+) -> None:
+    """Raise SchemaError if no source has a column of ``where``; ``absent`` ones send nothing."""
+    if set(query.sources) - set(known) - set(absent) - {source}:
+        return  # a source that is still to come may have the column
+    there = dict.fromkeys(name for schema in known.values() for name in schema.names)
+    for name in query.where:
+        if name not in there:
+            raise SchemaError(
+                f"where: no source has a column {name!r}; their columns are: {', '.join(there)}"
+            )
+
+
+def _computed(query: Query, schema: pa.Schema) -> list[Computed]:
+    """The columns to compute: texts of the query that name no column."""
+    found = []
+    for text in dict.fromkeys(query.expressions):
+        if text in schema.names:
+            continue
+        try:
+            node = parse(text)
+        except QueryError as problem:
+            if query.needs_mapping:
+                continue  # the other source may have a column of this name
+            there = ", ".join(schema.names) or "none"
+            shown = text if len(text) <= _LONG else f"{text[:_LONG]}..."
+            raise SchemaError(
+                f"column {shown!r} is missing, and it is no expression either: {problem}; the "
+                f"columns are: {there}"
+            ) from None
+        columns = columns_of(node)
+        elsewhere = query.needs_mapping and set(columns) - set(schema.names)
+        if isinstance(node, Call) and columns and not elsewhere:
+            found.append(Computed(text, node, schema))
+        # Otherwise, the algorithm that needs the column says that it is missing.
+    return found
 
 
 class Intake:
@@ -35,13 +118,12 @@ class Intake:
 
     def __init__(self, query: Query, synopsis: Synopsis[Any]) -> None:
         self.query = query
-        self.panes = query.window.panes
         self.synopsis = synopsis
         self.bound: dict[str, pa.Schema] = {}
         self._last: dict[str, pa.Schema] = {}
         """The last schema of each source that was found to match."""
         self._tests: dict[str, QuickTests | None] = {}
-        self.asked: dict[str, Asked] = {}
+        self.filters: dict[str, SourceFilter] = {}
         """The filter and the computed columns of each bound source."""
         self.absent: set[str] = set()
         """Sources that will send nothing at all."""
@@ -64,9 +146,8 @@ class Intake:
         if limits.ahead is None or isinstance(window, CountWindow) or window.integer:
             return
         assert self.limits is not None
-        self.limits = replace(
-            self.limits, latest=int(clock * 1e6) + limits.ahead, ahead=limits.told
-        )
+        latest = int(clock * 1e6) + limits.ahead
+        self.limits = replace(self.limits, latest=latest, ahead=limits.told)
 
     def unfit(self, source: str, batch: pa.RecordBatch | pa.Table) -> Faults | None:
         """The rows with values that the job's sinks cannot hold."""
@@ -74,14 +155,8 @@ class Intake:
             return None
         shown = set(self.synopsis.shown(source, batch.schema))
         names = [name for name in batch.schema.names if name in shown]
-        return faults_of(
-            batch,
-            [
-                (name, told, test(batch.column(name)))
-                for name in names
-                for told, test in self.values
-            ],
-        )
+        tests = [(n, why, test(batch.column(n))) for n in names for why, test in self.values]
+        return faults_of(batch, tests)
 
     def bind(self, source: str, schema: pa.Schema) -> None:
         """Check the columns of a source. Later batches must match its first schema."""
@@ -96,11 +171,11 @@ class Intake:
                 if schema.get_field_index(name) < 0:
                     there = ", ".join(schema.names)
                     raise SchemaError(f"by column {name!r} is missing; the columns are: {there}")
-            asked = self._asked(source, schema)
-            needed = self.synopsis.bind(source, asked.wide(schema))
-            names = asked.inputs(needed.names)
+            source_filter = self._filter_of(source, schema)
+            needed = self.synopsis.bind(source, source_filter.wide(schema))
+            names = source_filter.inputs(needed.names)
             self.bound[source] = pa.schema([schema.field(name) for name in names])
-            self.asked[source] = asked
+            self.filters[source] = source_filter
             self._tests[source] = self._quick_tests(source)
             return
         for field in self.bound[source]:
@@ -125,11 +200,11 @@ class Intake:
         bare = tests is not None and all(is_bare(kinds.field(name).type) for name in tests)
         return tests if bare else None
 
-    def _asked(self, source: str, schema: pa.Schema) -> Asked:
+    def _filter_of(self, source: str, schema: pa.Schema) -> SourceFilter:
         if source:
             known = {**self.bound, source: schema}
             check_somewhere(self.query, source, known, self.absent)
-        return Asked(self.query, source, schema)
+        return SourceFilter(self.query, source, schema)
 
     def end(self, source: str) -> None:
         """A source sends nothing more; raises SchemaError if no source has a ``where`` column."""
@@ -139,9 +214,9 @@ class Intake:
 
     def needed(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
         """The columns of a source that the query needs, whether they are there or not."""
-        asked = self._asked(source, schema)
-        names = self.synopsis.columns(source, asked.wide(schema))
-        return (*self.query.groups, *asked.inputs(names))
+        source_filter = self._filter_of(source, schema)
+        names = self.synopsis.columns(source, source_filter.wide(schema))
+        return (*self.query.groups, *source_filter.inputs(names))
 
     def _says_nothing(self, source: str, table: pa.Table) -> bool:
         """Whether a batch has no rows and lacks types, so that only its names can be checked.
@@ -157,7 +232,7 @@ class Intake:
         self.untyped[source] = table.schema
         return True
 
-    def read(self, source: str, table: pa.Table, in_order: bool) -> list[Taken]:
+    def read(self, source: str, table: pa.Table, in_order: bool) -> list[ReadBatch]:
         """Like ``take``, chunk by chunk; empty if the batch has no rows and its columns no types.
 
         Large chunks are not joined, since that would copy them, but cut; see ``chunks_of``.
@@ -168,7 +243,7 @@ class Intake:
         chunks = chunks_of(table.select(self.bound[source].names), self.synopsis.long_chunks)
         return [self._judged(source, batch, in_order) for batch in chunks]
 
-    def take(self, source: str, data: Any, in_order: bool = False) -> Taken:
+    def take(self, source: str, data: Any, in_order: bool = False) -> ReadBatch:
         """The good rows of a batch, and its bad rows, which are not counted or refused yet.
 
         ``in_order`` means that times are known to ascend.
@@ -178,28 +253,27 @@ class Intake:
         batch = one_batch_of(table.select(self.bound[source].names))
         return self._judged(source, batch, in_order)
 
-    def _judged(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> Taken:
+    def _judged(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> ReadBatch:
         """The good rows and their times, the bad rows, and the greatest time of the batch.
 
         The greatest time moves the source's mark, so it includes every row whose time can be read,
         even bad rows.
         """
-        if self.asked[source].filtering and batch.num_rows:
+        if self.filters[source].filtering and batch.num_rows:
             return self._filtered(source, batch, sorted_before)
         return self._checked(source, self.widened(source, batch), sorted_before)
 
     def widened(self, source: str, rows: Rows) -> Rows:
         """Rows of a bound source with the columns that are computed from them."""
-        return self.asked[source].widened(rows)
+        return self.filters[source].widened(rows)
 
-    def _filtered(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> Taken:
+    def _filtered(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> ReadBatch:
         """Like ``_judged``, without the rows that do not count.
 
         These are no part of the stream, bad or not, but they move the source's mark. A time that
         cannot be read makes a row bad in any case.
         """
-        kept = self.asked[source].filter.mask(batch)
-        least: int | None = None
+        kept = self.filters[source].filter.mask(batch)
         greatest: int | None = None
         axis = self.synopsis.axes.get(source)
         if axis is not None:
@@ -209,24 +283,24 @@ class Intake:
                 readable = readable & (ticks >= self.limits.least)
                 readable &= ticks <= self.limits.greatest
             if readable.any():
-                least, greatest = int(ticks[readable].min()), int(ticks[readable].max())
+                greatest = int(ticks[readable].max())
             kept |= ~readable
         rows = np.flatnonzero(kept)
         needed = self.synopsis.schemas[source].names
-        counting = self.asked[source].judged(batch, needed)
+        counting = self.filters[source].judged(batch, needed)
         counting = counting if len(rows) == len(kept) else counting.filter(pa.array(kept))
         counting = self.widened(source, counting).select(needed)
-        taken = self._checked(source, counting, sorted_before)
-        faults = taken.faults
+        read = self._checked(source, counting, sorted_before)
+        faults = read.faults
         if faults is not None and len(rows) < len(kept):
             batch = self.widened(source, batch)
             faults = faults_of(batch, [(n, why, _spread(m, kept)) for n, why, m in faults.tests])
         if self.limits is None:
-            least = greatest = None
+            greatest = None
         counts: dict[str, Any] = {"rows_in": len(kept), "filtered": len(kept) - len(rows)}
-        return replace(taken, faults=faults, least=least, greatest=greatest, **counts)
+        return replace(read, faults=faults, greatest=greatest, **counts)
 
-    def _checked(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> Taken:
+    def _checked(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> ReadBatch:
         rows_in = batch.num_rows
         faults = None
         if rows_in and not self._all_good(source, batch):
@@ -236,7 +310,7 @@ class Intake:
             faults = unfit if faults is None else faults.joined(unfit)
         axis = self.synopsis.axes.get(source)
         if axis is None or self.limits is None or not rows_in:
-            return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)
+            return ReadBatch(source, _without(batch, faults), None, rows_in, faults, None, False)
         column = batch.column(axis.name)
         ticks, timed = axis.ticks_of(column)
         in_order = timed is None and (
@@ -244,25 +318,25 @@ class Intake:
         )
         known = ticks if timed is None else ticks[timed]
         if not len(known):
-            return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)
+            return ReadBatch(source, _without(batch, faults), None, rows_in, faults, None, False)
         ends = (known[0], known[-1]) if in_order else (known.min(), known.max())
         greatest = int(ends[1])
-        outside_limits = not self.limits.holds(*ends)
-        if outside_limits:
+        if not self.limits.holds(*ends):
             timed = np.ones(len(ticks), np.bool_) if timed is None else timed
             outside = self.limits.faults(axis.name, batch, ticks, timed)
             assert outside is not None
             faults = outside if faults is None else faults.joined(outside)
             inside = ticks[timed & ~outside.mask]
             if not len(inside):
-                return Taken(source, _without(batch, faults), None, rows_in, faults, None, False)
+                return ReadBatch(
+                    source, _without(batch, faults), None, rows_in, faults, None, False
+                )
             greatest = int(inside.max())
         if faults is not None:
             ticks, batch = ticks[~faults.mask], _without(batch, faults)
             in_order = in_order or is_sorted(ticks)
         left = ticks if len(ticks) else None
-        told: dict[str, Any] = {"least": int(ends[0]), "outside": outside_limits}
-        return Taken(source, batch, left, rows_in, faults, greatest, in_order, **told)
+        return ReadBatch(source, batch, left, rows_in, faults, greatest, in_order)
 
     def _all_good(self, source: str, batch: pa.RecordBatch) -> bool:
         """Whether quick passes without masks show that there are no bad rows.
@@ -287,30 +361,6 @@ class Intake:
         """The bad rows of a table, by their row numbers in it."""
         batch = one_batch_of(table.select(self.bound[source].names))
         return self._judged(source, batch, sorted_before=False).faults
-
-    def place(self, taken: Taken, groups: GroupTable, sealed: int) -> Placed:
-        """Rows of a time window by pane and group, without late and unused rows."""
-        axis, since = self.synopsis.axes.get(taken.source), self.panes.since
-        if since is None or taken.ticks is None or not bool((taken.ticks < since).any()):
-            return place_rows(taken, axis, self.panes.of(taken.source), groups, sealed)
-        # Rows before the landmark of a landmark window are not used.
-        kept = np.flatnonzero(taken.ticks >= since)
-        ticks = taken.ticks[kept] if len(kept) else None
-        rest = replace(taken, batch=taken.batch.take(to_arrow(kept)), ticks=ticks)
-        placed = place_rows(rest, axis, self.panes, groups, sealed)
-        return replace(placed, unused=placed.unused + len(taken.ticks) - len(kept))
-
-    def place_counted(self, taken: Taken, groups: GroupTable, clock: CountClock) -> Placed:
-        """Rows of count windows by pane and group; the clock counts them."""
-        batch = taken.batch
-        if not batch.num_rows:
-            return Placed(None)
-        if groups.names:
-            taken = replace(taken, counted=clock.number(codes_of(batch, groups), groups.bound))
-            return place_rows(taken, None, self.panes, groups, NEVER)
-        taken = replace(taken, arrival=int(clock.counts[0]))
-        clock.counts[0] += batch.num_rows
-        return place_rows(taken, None, self.panes, groups, NEVER)
 
 
 def _spread(mask: Mask, kept: Mask) -> Mask:

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from skyband.arrays import Ints, Mask
 from skyband.contract.runs import Runs
-from skyband.contract.synopsis import Synopsis
 from skyband.data.packing import under
 
-__all__ = ["Combined", "OpenPanes"]
+__all__ = ["OpenPanes"]
 
 _MOST_PIECES = 64
 _FEW_ROWS = 100_000
@@ -22,7 +21,7 @@ _MOST_STRETCHES = 64
 _BEYOND = int(np.iinfo(np.int64).max)
 
 
-class Unsettled(Protocol):
+class WaitingRows(Protocol):
     """Rows that belong to open panes and are not summarised yet."""
 
     rows: int
@@ -31,28 +30,6 @@ class Unsettled(Protocol):
     def settle(self) -> None: ...
     def mark(self) -> tuple[Any, ...]: ...
     def rewind(self, mark: tuple[Any, ...]) -> None: ...
-
-
-class Combined:
-    """What several queries combine from the same pieces, which is then done once.
-
-    Pieces are recognised by where their stamps are in memory; they are kept until ``clear``, so
-    that no others can be in the same place.
-    """
-
-    def __init__(self) -> None:
-        self._made: dict[Any, tuple[Sequence[Runs], Runs]] = {}
-
-    def clear(self) -> None:
-        """Forget all; called before the next batch."""
-        self._made = {}
-
-    def once(self, pieces: Sequence[Runs], combine: Callable[[Sequence[Runs]], Runs]) -> Runs:
-        """The pieces combined, now or earlier."""
-        key = tuple((each.stamp.ctypes.data, len(each)) for each in pieces)
-        if key not in self._made:
-            self._made[key] = pieces, combine(pieces)
-        return self._made[key][1]
 
 
 class OpenPanes:
@@ -69,28 +46,10 @@ class OpenPanes:
         self._added: int | None = None
         self.blank: Runs | None = None
         """A summary without panes, kept for its columns; None until the first summary."""
-        self.waiting: Unsettled | None = None
+        self.waiting: WaitingRows | None = None
         """Rows that are summarised as soon as the pieces are read."""
-        self.fed: Callable[[Any], None] | None = None
-        """Called with the rows that waited, as read by the intake, when they are summarised."""
-        self.together: Combined | None = None
-        """Shared with queries that combine the same summaries in the same way, if there are any."""
-        self._own: tuple[Callable[[Runs], Runs], Callable[[Runs], Runs]] | None = None
-        """How the query itself combines and narrows summaries, while they are for a greater k."""
         self._settled = 0
         """The number of rows after the pieces were last combined."""
-
-    def share(self, together: Combined, widest: Synopsis[Any], own: Synopsis[Any]) -> None:
-        """Combine summaries once for several queries, as the one with the greatest k does."""
-        self.together, self._combine = together, widest.combine
-        self._own = own.combine, own.narrowed
-
-    def part(self) -> None:
-        """Share nothing from now on."""
-        self.together = self.fed = None
-        if self._own is not None:
-            (self._combine, narrowed), self._own = self._own, None
-            self.pieces = [narrowed(each) for each in self.pieces]
 
     @property
     def pieces(self) -> list[Runs]:
@@ -217,11 +176,6 @@ class OpenPanes:
 
     def _combined(self, many: Sequence[Runs]) -> Runs:
         """Merge pieces into one summary per (pane, group)."""
-        if self.together is not None:
-            return self.together.once(many, self._merged)
-        return self._merged(many)
-
-    def _merged(self, many: Sequence[Runs]) -> Runs:
         runs = Runs.concat(many).ordered()
         repeats = np.flatnonzero(runs.repeats)
         if not len(repeats):
@@ -234,12 +188,12 @@ class OpenPanes:
         if len(cuts) > _MOST_STRETCHES:
             cuts = [0, int(repeats[0]) - 1, int(repeats[-1]) + 1, len(runs)]
         stretches = [runs.slice(*ends) for ends in pairwise(cuts) if ends[0] < ends[1]]
-        of_shared = [bool(each.repeats.any()) for each in stretches]
-        together = list(compress(stretches, of_shared))
-        if 2 * sum(map(_rows, together)) > _rows(runs):
+        repeating = [bool(each.repeats.any()) for each in stretches]
+        parts = list(compress(stretches, repeating))
+        if 2 * sum(map(_rows, parts)) > _rows(runs):
             return self._combine(runs)
-        combined, at = self._combine(Runs.concat(together)), 0
-        for i in np.flatnonzero(of_shared):
+        combined, at = self._combine(Runs.concat(parts)), 0
+        for i in np.flatnonzero(repeating):
             size = len(stretches[i]) - int(stretches[i].repeats.sum())
             stretches[i] = combined.slice(at, at + size)
             at += size
@@ -256,9 +210,9 @@ class OpenPanes:
         headers: list[Any] = []
         arrays: dict[str, npt.NDArray[Any]] = {}
         for i, runs in enumerate([*self.pieces, *([] if self.blank is None else [self.blank])]):
-            header, found = (runs if self._own is None else self._own[1](runs)).flat()
+            header, columns = runs.flat()
             headers.append(header)
-            arrays |= {f"open{i}/{name}": array for name, array in found.items()}
+            arrays |= {f"open{i}/{name}": array for name, array in columns.items()}
         return headers, arrays
 
     def restore(self, headers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:

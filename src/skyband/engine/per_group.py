@@ -12,23 +12,20 @@ import pyarrow as pa
 from skyband import registry
 from skyband.arrays import Codes, Ints
 from skyband.contract.checks import QuickTests
-from skyband.contract.one_state import OneState, Reader
 from skyband.contract.rows import Faults, Refused, Rows, Windows
-from skyband.contract.runs import PaneFeed, Runs
+from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
-from skyband.contract.uniting import NO_WINDOWS, Uniting
 from skyband.data.packing import under
 from skyband.query.base import Query
 
 __all__ = ["PerGroup", "make_synopsis"]
 
 
-class PerGroup(Uniting[Any]):
+class PerGroup(Synopsis[Any]):
     """Runs an algorithm that handles one group on many groups, with one instance per group.
 
     An instance is created with the first rows of its group. Methods that read no state are
-    delegated to ``model``, an instance that never takes a row. There are no instances while
-    queries of a board keep one state that holds all groups (``one``).
+    delegated to ``model``, an instance that never takes a row.
     """
 
     many_groups = True
@@ -39,8 +36,6 @@ class PerGroup(Uniting[Any]):
         self.members: dict[int, Synopsis[Any]] = {}
         self.filled: dict[int, Ints] = {}
         """The panes in which each group has rows, as far back as windows reach."""
-        self._saved: Runs | None = None
-        """The panes of a snapshot that are in no instance yet."""
         self.query = self.model.query
         self.schemas = self.model.schemas
         self.axes = self.model.axes
@@ -78,9 +73,6 @@ class PerGroup(Uniting[Any]):
     def foresee_late_rows(self) -> None:
         self.model.foresee_late_rows()
 
-    def narrowed(self, runs: Runs) -> Runs:
-        return self.model.narrowed(runs)
-
     def combine(self, runs: Runs) -> Runs:
         return self.model.combine(runs)
 
@@ -110,9 +102,6 @@ class PerGroup(Uniting[Any]):
         return Runs.concat(kept).ordered(), found
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        if self.one is not None:
-            return self.one.peek(self.place, first, end, group)
-        self._enter()
         asked = sorted(self.members) if group is None else [group]
         found = [
             _as_group(self.members[each].partial(first, end), each)
@@ -127,9 +116,6 @@ class PerGroup(Uniting[Any]):
         return {name: array.copy() for name, array in self.snapshot().items()}
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
-        if self.one is not None:
-            return self.one.fold(self.place, panes, windows)
-        self._enter()
         fresh = dict(self._split(panes))
         empty = panes.slice(0, 0)
         found = []
@@ -146,62 +132,23 @@ class PerGroup(Uniting[Any]):
                 self.filled[group] = self.filled[group][self.filled[group] >= asked.first[-1]]
         return Runs.concat(found).ordered(windows.ranks) if found else None
 
-    # One state for several queries ------------------------------------------------------------
-
-    def one_state(self, readers: Sequence[Reader], feed: PaneFeed) -> OneState:
-        assert isinstance(self.model, Uniting)
-        if self._saved is None:
-            self._tally(self.stats())
-        return self.model.one_state(readers, feed)  # it goes on counting from there
-
-    def start(self) -> None:
-        self.members, self.filled, self._saved = {}, {}, None
-
-    def _tally(self, done: Mapping[str, int | float]) -> None:
-        """Let the counts of these stats belong to no group."""
-        for name, count in self.model.tallies().items():
-            count[:] = done[name]
-
-    def _enter(self) -> None:
-        """Take the panes of a snapshot: only now, as queries may keep one state before that."""
-        if self._saved is not None:
-            saved, self._saved = self._saved, None
-            done = self.stats()
-            self.fold(saved, NO_WINDOWS)
-            again = self.stats()
-            for name, count in self.model.tallies().items():
-                count[:] -= int(again[name] - done[name])  # these operations were counted before
-
     # State ------------------------------------------------------------------------------------
 
     def forget(self, groups: Codes) -> None:
-        if self.one is not None:
-            self.one.forget(groups)
-        self._enter()
         for group in groups.tolist():
             self.members.pop(group, None)
             self.filled.pop(group, None)
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        saved = self._saved
-        if self.one is not None:
-            self._tally(self.stats())
-            saved = self.own_panes()
         arrays = {"groups": np.array(sorted(self.members), np.int64)}
         arrays |= {f"tally/{name}": count.copy() for name, count in self.model.tallies().items()}
-        if saved is not None:
-            # All groups at once: an instance for each, only to be saved, would take too long.
-            arrays["panes"] = np.frombuffer(saved.pack(), np.uint8)
         for group, member in sorted(self.members.items()):
             arrays[f"{group}/filled"] = self.filled[group]
             arrays |= {f"{group}/state/{n}": value for n, value in member.snapshot().items()}
         return arrays
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.one = None
-        self.start()
-        if "panes" in arrays:
-            self._saved, _ = Runs.unpack(arrays["panes"].tobytes())
+        self.members, self.filled = {}, {}
         split: dict[str, dict[str, npt.NDArray[Any]]] = {}
         for name, value in arrays.items():
             group, _, rest = name.partition("/")
@@ -214,9 +161,6 @@ class PerGroup(Uniting[Any]):
             self._member(group).restore(under(mine, "state/"))
 
     def stats(self) -> dict[str, int | float]:
-        if self.one is not None:
-            return self.one.share(self.place)
-        self._enter()
         total = dict.fromkeys(self.model.stats(), 0.0 * 0)
         for member in self.members.values():
             for name, value in member.stats().items():
@@ -226,9 +170,6 @@ class PerGroup(Uniting[Any]):
         return {name: int(v) if float(v).is_integer() else v for name, v in total.items()}
 
     def _check(self) -> None:
-        if self.one is not None:
-            self.one._check()
-        self._enter()
         assert set(self.members) == set(self.filled)
         for member in self.members.values():
             member._check()
@@ -275,10 +216,15 @@ def _covers(filled: Ints, first: int, end: int) -> bool:
     return bool(np.searchsorted(filled, end) > np.searchsorted(filled, first))
 
 
-def make_synopsis(query: Query) -> Synopsis[Any]:
-    """The synopsis of a query; one that handles many groups if the query has groups."""
+def make_synopsis(query: Query, readers: Sequence[Query] = ()) -> Synopsis[Any]:
+    """The synopsis of a query; one that handles many groups if the query has groups.
+
+    ``readers`` are the queries that it answers, if those are several: see ``readers.widest``.
+    """
     cls = registry.load(query.kind, registry.choose(query))
     if query.groups and not cls.many_groups:
         return PerGroup(lambda: cls(query))
     synopsis: Synopsis[Any] = cls(query)
+    if len(readers) > 1:
+        synopsis.serve(readers)
     return synopsis

@@ -7,33 +7,46 @@ moved only within a pane, if there are groups. Other rows are sorted by pane and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Codes, Ints, Mask
-from skyband.contract.rows import Rows
+from skyband.arrays import Codes, Ints
+from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import expand
 from skyband.data.columns import to_arrow
 from skyband.data.group_table import GroupTable
+from skyband.data.time_axis import TimeAxis
 from skyband.kernels.core.arrange import counting_order, split_by_code
 from skyband.kernels.core.scan import is_sorted
+from skyband.panes import Panes
 
-__all__ = [
-    "Arrivals",
-    "Ascending",
-    "Cutting",
-    "InOrder",
-    "Placed",
-    "codes_of",
-    "place",
-    "place_in_order",
-]
+__all__ = ["Arrivals", "Placement", "ReadBatch", "codes_of", "place", "place_rows"]
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class ReadBatch:
+    """The good rows of a batch, before they are placed in panes and groups.
+
+    Reading them changes no state.
+    """
+
+    source: str
+    batch: pa.RecordBatch
+    ticks: Ints | None
+    rows_in: int
+    faults: Faults | None
+    greatest: int | None
+    """The greatest time that can be read, of bad rows and of rows left out, too."""
+    in_order: bool
+    """Whether times never decrease."""
+    filtered: int = 0
+    """Rows that ``where`` leaves out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
     """Rows with their panes, and counts of the rows left out."""
 
     rows: Rows | None
@@ -41,14 +54,6 @@ class Placed:
     unused: int = 0
     earliest_late: int = 0
     """The least time among the late rows."""
-
-
-class Cutting(Protocol):
-    """Numbered panes: those of a window, or panes that several windows share."""
-
-    def pane_of(self, position: Any) -> Any: ...
-    def pane_start(self, pane: Any) -> Any: ...
-    def used(self, pane: Ints) -> Mask: ...
 
 
 class InOrder(Protocol):
@@ -99,15 +104,45 @@ class Arrivals:
         return np.arange(self.first, self.first + self.rows)
 
 
-def place_in_order(
+def place_rows(
+    read: ReadBatch, axis: TimeAxis | None, panes: Panes, groups: GroupTable, sealed: int
+) -> Placement:
+    """Rows by their times; panes before ``sealed`` are late."""
+    if read.ticks is None or axis is None:
+        return Placement(None)
+    times = axis.native(read.batch.column(axis.name))
+    positions = Ascending(read.ticks) if read.in_order else read.ticks
+    return place(read.source, read.batch, positions, times, panes, groups, None, sealed)
+
+
+def place(
+    source: str,
+    batch: pa.RecordBatch,
+    positions: InOrder | Ints,
+    times: Ints | None,
+    panes: Panes,
+    groups: GroupTable,
+    codes: Codes | None,
+    sealed: int,
+) -> Placement:
+    """Rows by their positions, at least one; ``codes`` are their groups, if they are known.
+
+    If they are, positions are arrivals in the group.
+    """
+    if isinstance(positions, np.ndarray):
+        return _sorted(source, batch, positions, times, panes, groups, codes, sealed)
+    return _stretched(source, batch, positions, times, panes, groups, sealed)
+
+
+def _stretched(
     source: str,
     batch: pa.RecordBatch,
     positions: InOrder,
     times: Ints | None,
-    panes: Cutting,
+    panes: Panes,
     groups: GroupTable,
     sealed: int,
-) -> Placed:
+) -> Placement:
     """Place rows that are in order: each pane is a stretch of the batch."""
     pane, starts, lengths = _stretches(positions, panes)
     used = panes.used(pane)
@@ -117,7 +152,7 @@ def place_in_order(
     keep = used & ~late
     pane, starts, lengths = pane[keep], starts[keep], lengths[keep]
     if not len(pane):
-        return Placed(None, *counts, earliest)
+        return Placement(None, *counts, earliest)
     whole = int(lengths.sum())
     first = int(starts[0])
     arrival = None
@@ -136,12 +171,11 @@ def place_in_order(
         codes = codes_of(batch, groups)
         index, within, group, offsets = split_by_code(offsets, codes, groups.bound)
         pane = pane[within]
-    return Placed(
-        Rows(source, batch, pane, group, offsets, index, times, arrival), *counts, earliest
-    )
+    rows = Rows(source, batch, pane, group, offsets, index, times, arrival)
+    return Placement(rows, *counts, earliest)
 
 
-def _stretches(positions: InOrder, panes: Cutting) -> tuple[Ints, Ints, Ints]:
+def _stretches(positions: InOrder, panes: Panes) -> tuple[Ints, Ints, Ints]:
     """The panes that have rows, ascending; where each begins in the batch; how many rows it has."""
     low, high = int(panes.pane_of(positions.at(0))), int(panes.pane_of(positions.at(-1)))
     if low == high:
@@ -160,17 +194,17 @@ def _stretches(positions: InOrder, panes: Cutting) -> tuple[Ints, Ints, Ints]:
     return (pane, starts, lengths) if some.all() else (pane[some], starts[some], lengths[some])
 
 
-def place(
+def _sorted(
     source: str,
     batch: pa.RecordBatch,
     positions: Ints,
     times: Ints | None,
-    panes: Cutting,
+    panes: Panes,
     groups: GroupTable,
     codes: Codes | None,
     sealed: int,
-) -> Placed:
-    """Place rows in any order by sorting them. ``codes`` are the rows' group codes, if known."""
+) -> Placement:
+    """Place rows in any order by sorting them."""
     pane = panes.pane_of(positions)
     used = panes.used(pane)
     late = used & (pane < sealed)
@@ -183,7 +217,7 @@ def place(
         times = None if times is None else times[kept]
         codes = None if codes is None else codes[kept]
     if not batch.num_rows:
-        return Placed(None, *counts, earliest)
+        return Placement(None, *counts, earliest)
     counted = codes is not None
     if codes is None:
         codes = codes_of(batch, groups)
@@ -192,7 +226,7 @@ def place(
     offsets = np.append(starts, len(pane))
     arrival = positions[first] if counted else None
     runs = pane[first], codes[first], offsets, index, times, arrival
-    return Placed(Rows(source, batch, *runs), *counts, earliest)
+    return Placement(Rows(source, batch, *runs), *counts, earliest)
 
 
 def codes_of(batch: pa.RecordBatch, groups: GroupTable) -> Codes:

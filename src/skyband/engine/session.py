@@ -1,8 +1,4 @@
-"""A session runs one query. Monitor, ``rank``, ``watch`` and Spark's buckets are built on it.
-
-In the embedded engine a ``Session`` takes batches and returns answers. On Spark, rows are
-summarised elsewhere, so a ``SummarySession`` takes summaries and is given the watermark.
-"""
+"""A session reads batches for one fold, and answers the queries that are its readers."""
 
 from __future__ import annotations
 
@@ -11,57 +7,54 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from skyband.answers.answer import Answers
-from skyband.answers.position import Position
 from skyband.contract.rows import Faults
 from skyband.data.group_table import GroupTable
 from skyband.engine.chunks import as_table
-from skyband.engine.clocks import NEVER
+from skyband.engine.clock import TimeClock
 from skyband.engine.fold import Fold, Step
 from skyband.engine.intake import Intake, refuse
-from skyband.engine.moves import Move, make_moves
-from skyband.engine.peek import peek
 from skyband.engine.per_group import make_synopsis
-from skyband.engine.position import position
-from skyband.engine.silence import Silence
-from skyband.engine.small_pushes import SmallPushes, small_pushes
-from skyband.engine.summary import (
-    OutOfOrder,
-    Summarise,
-    Summary,
-    columns_of_answers,
-    lateness_for,
-    summarised,
-    too_late,
-)
-from skyband.engine.taken import Taken
+from skyband.engine.placement import Placement, ReadBatch
+from skyband.engine.readers import widest
+from skyband.engine.row_buffer import RowBuffer, row_buffer_for
+from skyband.engine.transaction import Transaction
 from skyband.engine.workers import Workers
-from skyband.errors import EngineError, SchemaError, SkybandError
+from skyband.errors import DataError, SchemaError, SkybandError
 from skyband.query.base import Query
+from skyband.window import duration_text
 
-__all__ = ["ONLY", "OutOfOrder", "Session", "Summarise", "Summary", "make_synopsis"]
+__all__ = ["ONLY", "OutOfOrder", "Session"]
 
 ONLY = ""
 """The name of the source if there is only one."""
 COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered")
+Name = str | None
+
+
+class OutOfOrder(Exception):  # noqa: N818  no error: the reader sorts the source and starts again
+    """A row came too late in a source that can be sorted."""
 
 
 class Session:
-    """Reads batches, keeps open panes and state, and answers. An error leaves it unchanged."""
+    """Reads batches, keeps a fold, and answers. An error leaves it unchanged."""
 
     def __init__(
         self,
-        query: Query,
+        queries: Mapping[Name, Query],
         on_bad: str = "raise",
         idle: float | None = None,
-        intake: Intake | None = None,
         workers: Workers | None = None,
         positions: bool = False,
+        served: Query | None = None,
     ) -> None:
-        self.query = query
+        """``queries`` are the readers of one fold; a query that stands alone has the name None.
+
+        ``served`` is what the fold serves, if it has had more readers.
+        """
+        self.queries = dict(queries)
+        self.query = widest(list(queries.values())) if served is None else served
         self.workers = Workers() if workers is None else workers
         self.on_bad = on_bad
         self.idle = idle
@@ -72,146 +65,107 @@ class Session:
         self.in_order = False
         """Whether all batches are known to be in order of time."""
         self.positions = positions
-        self._use(intake or Intake(query, make_synopsis(query)))
         self.fold: Fold | None = None
         """None until the columns of a source are known."""
         self.several: bool | None = None
         """Whether batches come as a mapping of sources; None until the first push."""
-        self.name: str | None = None
-        """The query's name on a board."""
         self.joined = False
-        """Whether this query was added to a board that was already running."""
+        """Whether these queries were added to a board that was already running."""
         self.joins: int | None = None
         """The greatest time that others had seen, if this session joins a running stream."""
         self.rows = dict.fromkeys(COUNTS, 0)
         self.reason: str | None = None
         """Why the first bad or late row was left out."""
-        self._silence = Silence(idle)
-        self._small: tuple[SmallPushes | None] | None = None
+        self._use_new_intake()
+
+    def _use_new_intake(self) -> None:
+        self.synopsis = make_synopsis(self.query, list(self.queries.values()))
+        self.intake = Intake(self.query, self.synopsis)
+        self._buffer: tuple[RowBuffer | None] | None = None
+        if self.positions:
+            self.synopsis.track_positions()
+
+    def place_of(self, name: Name) -> int:
+        """Which of the fold's readers a query is."""
+        return list(self.queries).index(name)
 
     # Rows --------------------------------------------------------------------------------------
 
-    def push(self, data: Any) -> Answers | None:
-        """Take a batch, or a mapping from source to batch; return the answers that are due."""
-        move = self.pushing(data)
-        return None if move is None else make_moves([move])[0]
-
-    def pushing(self, data: Any) -> Move | None:
-        """Read a batch as ``push`` does; rows are taken when the move is made."""
-        taken = self.reading(self.by_source(data))
-        self.refuse(taken)
-        begin = partial(self.taking, taken, self._summaries)
-        return Move(self, self.start(), begin) if taken else None
+    def pushing(self, data: Any) -> Transaction | None:
+        """Read a batch, or a mapping from source to batch; rows are taken by the transaction."""
+        batches = self.read(self.by_source(data))
+        for each in batches:
+            if each.faults is not None and self.on_bad == "raise":
+                refuse(each.faults)
+        return Transaction(self, self.start(), partial(self._take, batches)) if batches else None
 
     @property
-    def small(self) -> SmallPushes | None:
-        """The short way for pushes of a few rows; None if there is none, or not yet."""
-        if self._small is None and self.fold is not None:
-            self._small = (small_pushes(self),)
-        return None if self._small is None else self._small[0]
+    def buffer(self) -> RowBuffer | None:
+        """Where the rows of small pushes wait; None if they cannot, or not yet."""
+        if self._buffer is None and self.fold is not None:
+            self._buffer = (row_buffer_for(self),)
+        return None if self._buffer is None else self._buffer[0]
 
-    def reading(self, batches: Mapping[str, Any]) -> list[Taken]:
+    def read(self, batches: Mapping[str, Any]) -> list[ReadBatch]:
         """The good and bad rows of batches, by source and chunk; none where a batch says nothing.
 
         If a batch of several chunks has bad rows, they are refused here, by their row numbers.
         """
-        found: list[Taken] = []
+        pieces: list[ReadBatch] = []
         for source, batch in batches.items():
             table = as_table(batch)
             chunks = self.intake.read(source, table, self.in_order)
             if len(chunks) > 1 and self.on_bad == "raise" and any(c.faults for c in chunks):
                 self.intake.refuse_bad(source, table)
-            found += chunks
-        return found
+            pieces += chunks
+        return pieces
 
-    def refuse(self, taken: list[Taken]) -> None:
-        """Raise DataError for bad rows, unless they are to be skipped."""
-        for each in taken:
-            if each.faults is not None and self.on_bad == "raise":
-                refuse(each.faults)
-
-    def ending(self, source: str) -> Move | None:
-        """The move when one of several sources is exhausted and no longer holds the watermark."""
+    def ending(self, source: str) -> Transaction | None:
+        """One of several sources is exhausted, so it no longer holds the watermark back."""
         self.intake.end(source)
-        return None if self.fold is None else Move(self, self.fold, partial(_ended, source))
+        return None if self.fold is None else Transaction(self, self.fold, partial(_end, source))
 
-    def flushing(self) -> Move | None:
-        """The move that answers all windows up to the first window end after the last row."""
-        if self.fold is None or self.fold.counting:
+    def flushing(self) -> Transaction | None:
+        """The stream ends: answer all windows up to the first window end after the last row."""
+        last = None if self.fold is None else self.fold.clock.final()
+        if self.fold is None or last is None:
             return None
-        watermark = self.fold.time.final()
-        if watermark is None:
-            return None
-        return Move(self, self.fold, lambda fold: fold.begin(watermark))
+        return Transaction(self, self.fold, lambda fold: fold.begin(last))
 
-    def peek(self, last: int | None) -> Answers:
-        """The answer as of now, over sealed panes; only over the last ``last`` ticks if given."""
-        if self.fold is None:
-            raise EngineError("there is nothing to see yet: no batch has been pushed")
-        return peek(self.fold, last)
-
-    def position(self, id_: Any, group: Any) -> Position | None:
-        """Where an id stands as of now, over sealed panes; None if it is not live."""
-        if self.fold is None:
-            raise EngineError("there is nothing to see yet: no batch has been pushed")
-        return position(self.fold, id_, group)
-
-    def taking(self, taken: list[Taken], summarise: Summarise, fold: Fold) -> Step | None:
-        """Take the rows that were read; ``summarise`` turns them into summaries of open panes."""
-        for each in taken:
+    def _take(self, batches: Sequence[ReadBatch], fold: Fold) -> Step | None:
+        """Place and summarise rows that were read, and advance the clock."""
+        clock = fold.clock
+        placements = []
+        for each in batches:
             self.rows["rows_in"] += each.rows_in
             self.rows["rows_filtered"] += each.filtered
             if each.faults is not None:
                 self._judge(each.faults)
-        if fold.counting:
-            return self._count(fold, taken, summarise)
-        return self._clock(fold, taken, summarise)
+            axis = self.synopsis.axes.get(each.source)
+            placements.append(clock.place(each, axis, fold.groups))
+        placed = [each.rows for each in placements if each.rows is not None]
+        map_ = self.workers.map if self.synopsis.parallel else Workers().map
+        summaries = map_(self.synopsis.summarise, placed)
+        for each, placement in zip(batches, placements, strict=True):
+            self.rows["rows_unused"] += placement.unused
+            if placement.late and clock.waiting:
+                self.rows["rows_unused"] += placement.late  # from before its first window
+            elif placement.late:
+                self._note_late(fold, placement, each.source)
+            clock.observe(each)
+        for runs in summaries:
+            fold.take(runs)
+        return fold.begin()
 
-    def _count(self, fold: Fold, taken: list[Taken], summarise: Summarise) -> Step | None:
-        known = fold.count.counts.copy()
-        self._take(fold, summarise(taken, fold, NEVER))
-        before = np.zeros_like(fold.count.counts)
-        before[: len(known)] = known
-        groups = np.flatnonzero(before != fold.count.counts)
-        return fold.begin_counts(groups, before[groups])
-
-    def _summaries(self, taken: Sequence[Taken], fold: Fold, sealed: int) -> list[Summary]:
-        if fold.counting:
-            placed = [self.intake.place_counted(each, fold.groups, fold.count) for each in taken]
-        else:
-            placed = [self.intake.place(each, fold.groups, sealed) for each in taken]
-        return summarised(self.synopsis, placed, self.workers)
-
-    def _take(self, fold: Fold, summaries: Sequence[Summary]) -> None:
-        for each in summaries:
-            self.rows["rows_unused"] += each.unused
-            if each.runs is not None:
-                fold.take(each.runs)
-
-    def _clock(self, fold: Fold, taken: list[Taken], summarise: Summarise) -> Step | None:
-        found = summarise(taken, fold, fold.time.sealed)
-        for each, summary in zip(taken, found, strict=True):
-            if summary.late and fold.time.waiting:
-                self.rows["rows_unused"] += summary.late  # from before its first window
-            elif summary.late:
-                self._late(fold, summary.late, summary.earliest_late, each.source)
-            if each.greatest is not None:
-                fold.time.observe(each.source, each.greatest)
-                self._silence.heard(each.source)
-        self._take(fold, found)
-        self._silence.ignore_idle(fold.time)
-        watermark = fold.time.mark()
-        return None if watermark is None else fold.begin(watermark)
-
-    def _late(self, fold: Fold, count: int, earliest: int, source: str) -> None:
-        self.rows["rows_late"] += count
+    def _note_late(self, fold: Fold, placement: Placement, source: str) -> None:
+        self.rows["rows_late"] += placement.late
         if self.late_is_sorted:
             raise OutOfOrder
+        lateness = _lateness_for(self.query, fold, placement.earliest_late)
         if self.late_is_an_error and self.on_bad != "skip":
-            raise too_late(count, lateness_for(self.query, fold, earliest), source)
+            raise _too_late(placement.late, lateness, source)
         if self.reason is None:
-            needed = lateness_for(self.query, fold, earliest)
-            self.reason = f"late, but a window with {needed} would take it"
+            self.reason = f"late, but a window with {lateness} would take it"
 
     def _judge(self, faults: Faults) -> None:
         if self.on_bad == "raise":
@@ -220,7 +174,7 @@ class Session:
         self.reason = self.reason or faults.reasons[0]
 
     def by_source(self, data: Any) -> dict[str, Any]:
-        """The batches by source; raises SchemaError if the query cannot read them."""
+        """The batches by source; raises SchemaError if the queries cannot read them."""
         several = isinstance(data, Mapping)
         self.query.check_sources(data if several else None, whole=False)
         if self.several is not None and several != self.several:
@@ -242,14 +196,22 @@ class Session:
         """The needed columns of each source whose columns are known."""
         return self.intake.bound
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns of the answers; those whose types are not known yet have type null.
+    def schema(self, name: Name) -> pa.Schema:
+        """Columns of a query's answers; those whose types are not known yet have type null.
 
         For a source without any batch, they are the columns that the query names.
         """
-        complete = not self.query.needs_mapping or not set(self.query.sources) - set(self.bound)
-        return columns_of_answers(self.query, self.fold, complete, self.intake.untyped.values())
+        query = self.queries[name]
+        complete = not query.needs_mapping or not set(query.sources) - set(self.bound)
+        if self.fold is not None and complete:
+            return self.fold.schema(self.place_of(name))
+        known = {} if self.fold is None else {f.name: f.type for f in self.fold.schema()}
+        known["rank"] = pa.int32()
+        if query.window.integer:
+            known |= {"window_start": pa.int64(), "window_end": pa.int64()}
+        untyped = [column for schema in self.intake.untyped.values() for column in schema.names]
+        names = query.answer_names(untyped)
+        return pa.schema([(column, known.get(column, pa.null())) for column in names])
 
     def needed(self, source: str, schema: pa.Schema) -> tuple[str, ...] | None:
         """The columns to read of a file with this schema; None for all of them.
@@ -273,41 +235,41 @@ class Session:
         """Raise DataError if a table has bad rows; row numbers are those of the table."""
         self.intake.refuse_bad(ONLY, table)
 
-    def start(self, sources: Sequence[str] = ()) -> Fold:
-        """The fold, made at the first call, when columns are known.
-
-        ``sources`` hold the watermark back; by default, all that the query reads.
-        """
+    def start(self) -> Fold:
+        """The fold, made at the first call, when columns are known."""
         if self.fold is None:
-            sources = sources or (self.query.sources if self.several else (ONLY,))
-            schema = next(iter(self.intake.bound.values()))
-            groups = GroupTable(self.query.groups, schema)
-            self.fold = Fold(self.query, self.synopsis, groups, self._judge, sources)
-            if self.joins is not None:
-                self.fold.time.join(self.joins)
+            sources = self.query.sources if self.several else (ONLY,)
+            groups = GroupTable(self.query.groups, next(iter(self.intake.bound.values())))
+            readers = list(self.queries.values())
+            self.fold = Fold(readers, self.synopsis, groups, self._judge, sources, self.idle)
+            if self.joins is not None and isinstance(self.fold.clock, TimeClock):
+                self.fold.clock.join(self.joins)
         return self.fold
 
     def reset(self, known: Mapping[str, pa.Schema] | None = None) -> None:
         """Forget all columns but the known ones; only for a session that has taken no rows."""
-        self._use(Intake(self.query, make_synopsis(self.query)))
-        self.fold, self.several, self._small = None, self.several if known else None, None
+        self._use_new_intake()
+        self.fold, self.several = None, self.several if known else None
         for source, schema in (known or {}).items():
             self.bind(source, schema)
 
-    def _use(self, intake: Intake) -> None:
-        self.intake, self.synopsis = intake, intake.synopsis
-        if self.positions:
-            self.synopsis.track_positions()
+    def remove(self, names: Sequence[Name]) -> None:
+        """Go on without some of the queries."""
+        gone = [self.place_of(name) for name in names]
+        if self.fold is not None:
+            self.fold.without(gone)
+        self.queries = {name: q for name, q in self.queries.items() if name not in names}
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Begin the messages of errors with the query's name, if it has one."""
+        """Begin the messages of errors with the name of the first query, if it has one."""
         try:
             yield
         except SkybandError as error:
-            if self.name is None:
+            name = next(iter(self.queries))
+            if name is None:
                 raise
-            raise type(error)(f"query {self.name!r}: {error}") from error
+            raise type(error)(f"query {name!r}: {error}") from error
 
     # State -------------------------------------------------------------------------------------
 
@@ -316,10 +278,20 @@ class Session:
         if self.synopsis.ready:
             self.synopsis._check()
 
-    def stats(self) -> dict[str, int | float]:
-        """Rows read and left out, windows answered, state size and operation counts."""
+    def stats(self, name: Name) -> dict[str, int | float]:
+        """Rows read and left out, windows answered, state size and operation counts.
+
+        The readers of a fold share its size: their shares add up to the whole.
+        """
         empty: dict[str, int | float] = {"windows_out": 0, "retained": 0, "state_bytes": 0}
-        return {**self.rows, **(empty if self.fold is None else self.fold.stats())}
+        if self.fold is None:
+            return {**self.rows, **empty}
+        place, many = self.place_of(name), len(self.queries)
+        stats = {"windows_out": self.fold.readers[place].windows_out, **self.fold.stats()}
+        for shared in ("retained", "state_bytes"):
+            share, rest = divmod(stats[shared], many)
+            stats[shared] = share + (0 if place else rest)  # the first also has what is left over
+        return {**self.rows, **stats}
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The row counts and the fold, as plain values and flat arrays."""
@@ -340,7 +312,26 @@ class Session:
             self.start().restore(header["fold"], arrays)
 
 
-def _ended(source: str, fold: Fold) -> Step | None:
-    fold.time.ignored.add(source)
-    watermark = fold.time.mark()
-    return None if watermark is None else fold.begin(watermark)
+def _end(source: str, fold: Fold) -> Step | None:
+    fold.clock.ignored.add(source)
+    return fold.begin()
+
+
+def _lateness_for(query: Query, fold: Fold, earliest: int) -> str:
+    """What a window needs to take a late row of this time: ``lateness='90 s'``."""
+    window, clock = query.window, fold.clock
+    assert isinstance(clock, TimeClock)
+    assert clock.watermark is not None
+    needed = clock.watermark + window.lateness_ticks - earliest
+    return f"lateness={needed}" if window.integer else f"lateness='{duration_text(needed)}'"
+
+
+def _too_late(count: int, lateness: str, source: str) -> DataError:
+    """The error for late rows, which names the lateness that would take them."""
+    where = f" of source {source!r}" if source else ""
+    return DataError(
+        f"{count:,} row{'s' if count != 1 else ''}{where} came too late: the source is out of "
+        f"order, and their panes were already sealed. A window with {lateness} would take "
+        "them; on_bad='skip' counts them and goes on; rank sorts a table or the files of a folder "
+        "or glob, but no iterable"
+    )

@@ -8,22 +8,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Saved
 from skyband.contract.rows import Rows, Windows
-from skyband.contract.runs import PaneFeed, Part, Runs, pick
+from skyband.contract.runs import Part, Runs, pick
 from skyband.data.keys import hash_columns
 from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
-from skyband.frequency.recut_counts import RecutView, share_recut
-from skyband.frequency.shared_counts import share
-from skyband.frequency.shared_groups import GroupView, share_groups
-from skyband.frequency.shared_tapes import TapeView, share_tapes
 from skyband.frequency.tumbling import Tumbling
-from skyband.frequency.window_counts import SharedCounts, WindowCounts
+from skyband.frequency.window_counts import WindowCounts
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.frequency.counting import count_runs
-from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Exact"]
 
@@ -36,8 +30,7 @@ class Exact(FrequencySynopsis):
     one entry per distinct item of each live pane. Guarantee: counts are the true counts; errors are
     0. Floating-point weights are only added, never subtracted, so a huge weight leaves no rounding
     error behind when it expires. Windows of one pane, and integer counts of groups, use other
-    states: see docs/decisions/0011. Queries of a board that differ only in k, window and slide keep
-    one set of pane counts.
+    states: see docs/decisions/0011.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
@@ -49,10 +42,6 @@ class Exact(FrequencySynopsis):
     many_groups = True
     shortens = True
     positions = True
-    shares_summaries = True
-    state_name = "set of pane counts"
-    unites_groups = True
-    unites_counts = True
     saved_parts = (("", "counts"),)
     counts: WindowCounts
 
@@ -87,61 +76,6 @@ class Exact(FrequencySynopsis):
 
     # State ------------------------------------------------------------------------------------
 
-    @classmethod
-    def unites(cls, query: HeavyHitters) -> bool:
-        return not query.groups and _can_share(query)
-
-    def unite(self, others: Sequence[Exact]) -> None:
-        members, states = [self, *others], []
-        for each in members:
-            if type(each.counts) is not PaneSums or each.dtype.kind != "i":
-                return
-            states.append(each.counts)
-        for each, view in zip(members, share(states), strict=False):
-            each.counts = view
-
-    @classmethod
-    def recuts(cls, query: HeavyHitters) -> bool:
-        return (bool(query.groups) or not query.keep) and _can_share(query)
-
-    def recut(self, others: Sequence[Exact], feed: PaneFeed, sealed: Sequence[Any]) -> bool:
-        members = [self, *others]
-        kind = GroupedCounts if self.query.groups else PaneSums
-        kind = OwnWindows if self.own_windows else kind
-        if not all(type(each.counts) is kind and each.dtype.kind == "i" for each in members):
-            return False
-        states: list[Any] = [each.counts for each in members]
-        panes = [each.query.window.panes for each in members]
-        views: Sequence[RecutView | GroupView | TapeView]
-        if self.own_windows:
-            views = share_tapes(states, panes, feed, sealed, self._combine)
-        elif self.query.groups:
-            views = share_groups(states, panes, feed, sealed, self._combine)
-        else:
-            views = share_recut(states, panes, feed, sealed)
-        for each, view in zip(members, views, strict=True):
-            each.counts = view
-        return True
-
-    def expect(self, round_: object, windows: Windows) -> None:
-        if isinstance(self.counts, GroupView | TapeView):
-            self.counts.expect(round_, windows)
-
-    def kept_together(self) -> Runs | None:
-        counts = self.counts
-        if isinstance(counts, RecutView | GroupView | TapeView):
-            return counts.lists.panes()
-        return None
-
-    def part(self) -> None:
-        if "counts" in vars(self):  # not there before the first rows
-            self.counts = self.counts.alone()
-
-    def restore(self, arrays: Saved) -> None:
-        if isinstance(self.counts, SharedCounts):
-            self.start()
-        super().restore(arrays)
-
     def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         return self.counts.fold(panes, windows)
 
@@ -170,9 +104,3 @@ class Exact(FrequencySynopsis):
 
     def _check(self) -> None:
         self.counts._check()
-
-
-def _can_share(query: HeavyHitters) -> bool:
-    """Whether a state for several queries can hold the windows of this one."""
-    panes = query.window.panes
-    return panes.per_window > 1 and not panes.gaps

@@ -14,7 +14,7 @@ from skyband.data.keys import KeyIndex
 from skyband.data.packing import prefixed, under
 from skyband.frequency.items import ItemColumns, order_keys
 
-__all__ = ["CodedCounts", "SharedCounts", "WindowCounts"]
+__all__ = ["CodedCounts", "WindowCounts"]
 
 _NONE = np.zeros(0, np.int64)
 
@@ -50,10 +50,6 @@ class WindowCounts(ABC):
     def totals(self, first: int, end: int, group: int) -> Part:
         """The counts of all items of a group over the live panes ``[first, end)``, in any order."""
 
-    def alone(self) -> WindowCounts:
-        """A state that shares nothing with other queries: by default, this one."""
-        return self
-
     @abstractmethod
     def state(self) -> State:
         """Flat arrays for a snapshot."""
@@ -75,17 +71,6 @@ class WindowCounts(ABC):
             "removals": self.removals,
             "updates": self.updates,
         }
-
-
-class SharedCounts(WindowCounts):
-    """What one query reads from a state that it keeps with others."""
-
-    @abstractmethod
-    def alone(self) -> WindowCounts: ...
-
-    def restore(self, arrays: Saved) -> None:
-        """Never called: a query that is restored has a state of its own until it unites again."""
-        raise NotImplementedError
 
 
 class CodedCounts(WindowCounts):

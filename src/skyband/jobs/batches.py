@@ -25,7 +25,7 @@ from skyband.jobs.rows import Sink, written
 from skyband.spark.answer_bytes import answers_from
 from skyband.spark.letters import refuse
 from skyband.spark.metrics import log
-from skyband.spark.plan import Plan
+from skyband.spark.plan import QueryPlan
 from skyband.spark.ranking import spark_schema
 from skyband.spark.stages import GIVEN_DDL, unpacker
 
@@ -86,7 +86,7 @@ class Target:
 class Follower(Protocol):
     """Someone who is shown the answers of a running job."""
 
-    def started(self, plans: Mapping[str, Plan]) -> None:
+    def started(self, plans: Mapping[str, QueryPlan]) -> None:
         """The job is about to start; called again if it has to be started once more."""
 
     def wrote(self, query: str, table: pa.Table) -> None:
@@ -138,18 +138,17 @@ class Writer:
 
     def _evaluated(self, given: Any) -> list[SparkRows]:
         """Evaluate the batch, once: the rows of each target, those that are small fetched."""
-        named = ["query"] if "query" in given.columns else []
         chosen = []
         for column in dict.fromkeys(target.column for target in self.targets):
             length = F.length(column)
             chosen += [length.alias(f"{column}_bytes")]
             chosen += [F.when(length <= _SMALL, F.col(column)).alias(column)]
-        packed = given.select(*named, *chosen).collect()
+        packed = given.select("query", *chosen).collect()
         return [self._rows(given, target, packed) for target in self.targets]
 
     def _rows(self, given: Any, target: Target, packed: Sequence[Any]) -> SparkRows:
         """The rows of one target."""
-        if "query" in given.columns and target.query is not None:
+        if target.query is not None:
             packed = [row for row in packed if row["query"] == target.query]
         sizes = [row[f"{target.column}_bytes"] or 0 for row in packed]
         blobs = [bytes(row[target.column]) for row in packed if row[target.column] is not None]
@@ -159,7 +158,7 @@ class Writer:
 
     def _of(self, given: Any, target: Target) -> Any:
         """The rows of a batch that belong to a target."""
-        if "query" not in given.columns or target.query is None:
+        if target.query is None:
             return given
         return given.where(_is_of(target.query))
 
@@ -178,7 +177,7 @@ class Writer:
             log.warning("batch %d is without %r: %s", batch, row["file"], row["reason"])
         if all(target.column != "letters" for target in self.targets):
             return given
-        more = [(None, table_to_bytes(letters))]
+        more = [(None, None, table_to_bytes(letters))]
         gone = given.sparkSession.createDataFrame(more, GIVEN_DDL)
         return given.unionByName(gone, allowMissingColumns=True)
 

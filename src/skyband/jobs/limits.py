@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from skyband.arrays import Mask
 from skyband.contract.checks import null_mask
 from skyband.data.columns import output_type, plain, spans, to_numpy
-from skyband.engine.time_limits import RowLimits, ValueTest
-from skyband.engine.who_shares import sharing_key
+from skyband.engine.readers import fold_key
+from skyband.engine.row_limits import RowLimits, ValueTest
 from skyband.jobs.job import Job
 from skyband.jobs.rows import Sink
 from skyband.window import parse_duration
@@ -37,7 +37,7 @@ def row_limits(job: Job, sinks: Mapping[str, Sink[Any]]) -> dict[str, RowLimits]
     Queries that share their summaries must agree on which rows are bad, so what the sink of one of
     them cannot hold is bad for the others, too.
     """
-    keys = {name: sharing_key(query) or name for name, query in job.queries.items()}
+    keys = {name: fold_key(query) or name for name, query in job.queries.items()}
     refused: dict[str, dict[str, ValueTest]] = {key: {} for key in keys.values()}
     for name, sink in sinks.items():
         refused[keys[name]] |= {told: (told, test) for told, test in sink.refuses}

@@ -92,7 +92,7 @@ def _check_there(job: Job, table: str, source: Section) -> None:
 
 
 def _check_algorithm(query: Query) -> None:
-    from skyband.engine.session import make_synopsis
+    from skyband.engine.per_group import make_synopsis
 
     make_synopsis(query)
 
@@ -100,7 +100,7 @@ def _check_algorithm(query: Query) -> None:
 def _check_columns(job: Job, query: Query) -> None:
     """Raise SchemaError if a query cannot read the columns that its sources are known to have."""
     from skyband.engine.intake import Intake
-    from skyband.engine.session import make_synopsis
+    from skyband.engine.per_group import make_synopsis
 
     for name, source in job.sources.items():
         schema = _columns(job, name, source)
@@ -141,11 +141,10 @@ def _check_writable(where: str, sink: Section) -> None:
 
 def _spark_checks(job: Job) -> list[Check]:
     """Checks that raise QueryError for what only a local job can do."""
-    found: list[Check] = [
+    return [
         (f"sources.{name}" if name else "source", partial(_check_spark_source, name, source))
         for name, source in job.sources.items()
     ]
-    return [*found, ("", partial(_check_spark_board, job))]
 
 
 def _check_spark_source(name: str, source: Section) -> None:
@@ -154,12 +153,6 @@ def _check_spark_source(name: str, source: Section) -> None:
         raise QueryError(f"{where} of kind 'http' is for local jobs: use engine = 'local'")
     if read_by_workers(source) and source["schema"]:
         _check_schema(where, source)
-
-
-def _check_spark_board(job: Job) -> None:
-    some = any(job.changes_of(name) for name in job.queries)
-    if len(job.queries) > 1 and (job.shards or 1) > 1 and some:
-        raise QueryError("changes of several queries need shards = 1")
 
 
 def _check_schema(where: str, source: Section) -> None:

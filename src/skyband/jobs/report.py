@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.embedded.snapshots import Changed
+from skyband.embedded.snapshots import BoardDiff
 
 __all__ = ["Report", "Tell", "changed_lines", "figures", "newest_window", "report_line"]
 
@@ -100,7 +100,7 @@ def _size(value: float) -> str:
     return f"{value:,.3g} GB"
 
 
-def changed_lines(changed: Changed) -> list[str]:
+def changed_lines(changed: BoardDiff) -> list[str]:
     """What is said about queries that were added to a running board, or removed."""
     lines = []
     for name, start in changed.added.items():

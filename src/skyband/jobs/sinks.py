@@ -57,8 +57,8 @@ def make_sink(
 ) -> Sink[Any]:
     """The sink that a job describes; ``form`` is the file format if the job gives none.
 
-    A window is known by its end and these columns of ``groups``. Files of dead letters are for their
-    user only: they hold rows as they came.
+    A window is known by its end and these columns of ``groups``. Files of dead letters are for
+    their user only: they hold rows as they came.
     """
     if section.kind == "postgres":
         writer = query if query == job else f"{job}/{query}"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from skyband.answers.changes import asked_changes
-from skyband.embedded.snapshots import Changed
-from skyband.engine.time_limits import RowLimits
+from skyband.embedded.snapshots import BoardDiff
+from skyband.engine.row_limits import RowLimits
 from skyband.errors import EngineError
 from skyband.jobs.batches import Follower, Target, Writer
 from skyband.jobs.first_batch import sharded
@@ -20,17 +20,15 @@ from skyband.jobs.listed import Listed
 from skyband.jobs.reading import read_source
 from skyband.jobs.report import changed_lines
 from skyband.jobs.sinks import make_sink, sink_of
-from skyband.spark.board_plan import BoardPlan
-from skyband.spark.boards import board_plan_of, given_board
-from skyband.spark.checkpoint import Claim, recorded_identity
+from skyband.spark.checkpoint import Claim
 from skyband.spark.closing import next_watermark, read_closing
 from skyband.spark.damage import check_logs
 from skyband.spark.file_source import Files
 from skyband.spark.letters import LETTERS
 from skyband.spark.metrics import Progress, serve
-from skyband.spark.plan import Plan
+from skyband.spark.plan import BoardPlan, QueryPlan
 from skyband.spark.promises import PROMISE
-from skyband.spark.ranking import given, plan_of
+from skyband.spark.ranking import packed_answers, plan_of
 from skyband.spark.requirements import advise_partitions, check_session, error_of, first_line
 
 __all__ = ["Metrics", "Running", "promising", "start"]
@@ -69,7 +67,7 @@ class Running:
     query: Any
     writer: Writer
     metrics: Metrics | None
-    plan: Plan | BoardPlan
+    plan: BoardPlan
 
     def problem(self, found: Exception) -> str:
         """The error that stopped it."""
@@ -113,8 +111,8 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
         dead.open(claim.run)
     for sink in sinks.values():
         sink.open(claim.run)
-    plans = plan.plans if isinstance(plan, BoardPlan) else dict.fromkeys(sinks, plan)
-    targets = [Target(sinks[name], "payload", plans[name].output, name) for name in sinks]
+    outputs = {name: each.output for name, each in plan.plans.items()}
+    targets = [Target(sinks[name], "payload", outputs[name], name) for name in sinks]
     if dead is not None:
         targets.append(Target(dead, "letters", LETTERS))
     writer = Writer(targets, claim.confirm, read.listed().gone, job.on_bad, follower)
@@ -122,11 +120,10 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
     try:
         claim.prepare()
         if follower is not None:
-            follower.started(plans)
+            follower.started(plan.plans)
             plan = promising(plan)
-            shown = plan.plans if isinstance(plan, BoardPlan) else dict.fromkeys(sinks, plan)
-            writer.promised = {name: each.output for name, each in shown.items()}
-        query = _started(job, read.given(plan), writer)
+            writer.promised = {name: each.output for name, each in plan.plans.items()}
+        query = _started(job, packed_answers(read.frames, plan, read.carried), writer)
     except Exception as problem:
         if metrics is not None:
             metrics.close()
@@ -136,25 +133,23 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
     return Running(query, writer, metrics, plan)
 
 
-def _changed(job: Job, plan: Plan | BoardPlan, known: list[str] | None) -> Changed:
+def _changed(job: Job, plan: BoardPlan, known: list[str] | None) -> BoardDiff:
     """Which queries were added since the job last ran, and where they begin; and which are gone."""
-    if known is None or isinstance(plan, Plan):
-        return Changed({}, [])
+    if known is None:
+        return BoardDiff({}, [])
     added = [name for name in plan.plans if name not in known]
     seen = next_watermark(job.checkpoint) if added else None
     starts = {name: plan.plans[name].first_start(seen) for name in added}
-    return Changed(starts, [name for name in known if name not in plan.plans])
+    return BoardDiff(starts, [name for name in known if name not in plan.plans])
 
 
-def promising(plan: Plan | BoardPlan) -> Plan | BoardPlan:
+def promising(plan: BoardPlan) -> BoardPlan:
     """The same plan, whose rows carry their guarantees, unless they have columns named so."""
-    if isinstance(plan, BoardPlan):
-        plans = {n: replace(p, bounds=_free(p)) for n, p in plan.plans.items()}
-        return replace(plan, plans=plans)
-    return replace(plan, bounds=_free(plan))
+    plans = {n: replace(each, bounds=_free(each)) for n, each in plan.plans.items()}
+    return replace(plan, plans=plans)
 
 
-def _free(plan: Plan) -> bool:
+def _free(plan: QueryPlan) -> bool:
     return not set(PROMISE.names) & set(plan.output.names)
 
 
@@ -171,29 +166,19 @@ class _Read:
         self.frames = {name: frame for name, (frame, _) in read.items()}
         self.carried = {name: beside for name, (_, beside) in read.items()}
 
-    def plan(self) -> Plan | BoardPlan:
-        """The plan of the only query, or of all of them."""
+    def plan(self) -> BoardPlan:
+        """The plan of all queries."""
         job = self.job
         frames = {n: frame.drop(*self.carried[n].hidden) for n, frame in self.frames.items()}
-        if len(job.queries) == 1:
-            ((name, query),) = job.queries.items()
-            plan = plan_of(frames, query, job.shards, job.on_bad, job.changes_of(name))
-            return replace(plan, letters=self.letters, limits=self.limits[name])
         shown = frames.get("", frames)
-        board, _ = board_plan_of(shown, job.queries, shards=job.shards, on_bad=job.on_bad)
-        asked = {name: asked_changes("changes", job.changes_of(name)) for name in job.queries}
+        settings = {"shards": job.shards, "on_bad": job.on_bad}
+        board, _ = plan_of(shown, job.queries, job.alone, **settings)
+        changes = {name: asked_changes("changes", job.changes_of(name)) for name in job.queries}
         plans = {
-            n: replace(p, changes=asked[n], letters=self.letters, limits=self.limits[n])
+            n: replace(p, changes=changes[n], letters=self.letters, limits=self.limits[n])
             for n, p in board.plans.items()
         }
-        board = BoardPlan(plans, read_closing(job.checkpoint))
-        return board.keyed_as(recorded_identity(job.checkpoint, self.session))
-
-    def given(self, plan: Plan | BoardPlan) -> Any:
-        """The packed answers of all queries."""
-        if isinstance(plan, BoardPlan):
-            return given_board(self.frames, plan, self.carried)
-        return given(self.frames, plan, self.carried)
+        return replace(board, plans=plans, closing=read_closing(job.checkpoint))
 
     def listed(self) -> Listed:
         """The files that each source of files has found."""

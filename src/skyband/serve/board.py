@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answer
 from skyband.embedded.monitor import Monitor
-from skyband.embedded.snapshots import Changed
+from skyband.embedded.snapshots import BoardDiff
 from skyband.engine.intake import Intake
-from skyband.engine.session import ONLY, make_synopsis
-from skyband.engine.time_limits import RowLimits
+from skyband.engine.per_group import make_synopsis
+from skyband.engine.row_limits import RowLimits
+from skyband.engine.session import ONLY
 from skyband.errors import EngineError
 from skyband.query import Query
 from skyband.serve.bodies import Unreadable, read_body
@@ -112,10 +113,10 @@ class Board:
         """Everything that is needed to continue."""
         return self._monitor.snapshot()
 
-    def resume(self, blob: bytes) -> Changed:
+    def resume(self, blob: bytes) -> BoardDiff:
         """Continue from a snapshot, and say which queries are new since, and which are gone."""
         self._monitor, changed = Monitor.resume(blob, self.queries, self.on_bad)
-        for session in self._monitor.board.sessions.values():
+        for session in self._monitor.board.sessions:
             for source, schema in self.schemas.items():  # columns may have changed
                 if source in session.bound:
                     with session.named():

@@ -32,7 +32,7 @@ from skyband.query import Query
 from skyband.serve.board import Schemas
 from skyband.serve.shown import Shown
 from skyband.serve.status import ReportedStatus
-from skyband.spark.plan import Plan
+from skyband.spark.plan import QueryPlan
 from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import require_packages
 
@@ -176,7 +176,7 @@ class _Following:
         self.known = threading.Event()
         """Set once there is something to show, or a failure."""
 
-    def started(self, plans: Mapping[str, Plan]) -> None:
+    def started(self, plans: Mapping[str, QueryPlan]) -> None:
         if self.shown is None:
             schemas: dict[str, dict[str, pa.Field]] = {}
             for plan in plans.values():

@@ -23,7 +23,7 @@ from typing import Any
 
 from skyband.answers.answer import Answer
 from skyband.data.ipc import table_to_bytes
-from skyband.engine.time_limits import RowLimits
+from skyband.engine.row_limits import RowLimits
 from skyband.errors import DataError, EngineError, SkybandError
 from skyband.jobs.report import changed_lines
 from skyband.query import Query

@@ -28,7 +28,6 @@ class SkylineSynopsis(DominanceSynopsis[Skyline]):
     """
 
     shortens = True
-    shares_summaries = True
 
     def __init__(self, query: Skyline) -> None:
         super().__init__(query, dict(query.prefer))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from skyband.arrays import Ints, State
-from skyband.contract.one_state import Reader
+from skyband.arrays import Ints
 from skyband.contract.rows import Windows
-from skyband.contract.runs import PaneFeed, Runs
-from skyband.contract.uniting import Uniting
+from skyband.contract.runs import Runs
 from skyband.query.skyline import Skyline
-from skyband.skyline.counted_graph import CountedGraph
 from skyband.skyline.graph import OPERATIONS, DominanceGraph
-from skyband.skyline.one_graph import OneGraph
 from skyband.skyline.rows import row_store
 from skyband.skyline.single import SkylineSynopsis
-from skyband.window import CountWindow
 
 __all__ = ["StabSky"]
 
@@ -25,7 +20,7 @@ _SPARE = 1024
 """Up to this many slots may be unused before a store is compacted."""
 
 
-class StabSky(Uniting[Skyline], SkylineSynopsis):
+class StabSky(SkylineSynopsis):
     """The rows that can still be in an answer, each with the window starts for which it is.
 
     A row is redundant once it is dominated by a row that expires as late or later. Every other row
@@ -40,8 +35,7 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
 
     Lin et al., as in the paper's section IV.A and Algorithm 1, by panes instead of rows. Intervals
     are kept in one flat array that is scanned, not in an interval tree: see
-    docs/decisions/0014-stabsky-by-panes.md. Queries of a board that differ only in window and slide
-    keep one graph: see one_graph.py.
+    docs/decisions/0014-stabsky-by-panes.md.
 
     >>> import pyarrow as pa, skyband as sb
     >>> rows = pa.table({"price": [3, 2, 4, 1], "volume": [5, 1, 9, 1]})
@@ -53,10 +47,6 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
     [1, 4]
     """
 
-    state_name = "dominance graph"
-    unites_groups = True
-    unites_counts = True
-    one: OneGraph | None = None
     saved_parts = (("graph/", "graph"), ("rows/", "store"))
 
     def __init__(self, query: Skyline) -> None:
@@ -67,16 +57,7 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
         self.graph = DominanceGraph(self.shown_prefer.dimensions)
         self.store = row_store(self.output())
 
-    def one_state(self, readers: Sequence[Reader], feed: PaneFeed) -> OneGraph:
-        graph, store = DominanceGraph(self.shown_prefer.dimensions), row_store(self.output())
-        graph.counts = self.graph.counts.copy()
-        counted = self.query.groups and isinstance(self.query.window, CountWindow)
-        kind = CountedGraph if counted else OneGraph
-        return kind(readers, feed, graph, store, self.points_of)
-
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
-        if self.one is not None:
-            return self.one.fold(self.place, panes, windows)
         slots, offsets = self._fold(panes, windows.first, windows.end)
         store = self.store
         found = self.answer(store, slots, offsets, windows.number) if len(windows) else None
@@ -92,26 +73,13 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
         return self.graph.fold(points, segment, slots, part.offsets, panes.stamp, first, end)
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        if self.one is not None:
-            return self.one.peek(self.place, first, end)
         slots = self.graph.read(first)
         offsets = np.array([0, len(slots)])
         return self.answer(self.store, slots, offsets, np.zeros(1, np.int64))
 
     # State ------------------------------------------------------------------------------------
 
-    def alone(self) -> StabSky:
-        own = super().alone()
-        assert self.one is not None
-        own.graph.counts = self.one.counts.copy()
-        return own
-
-    def snapshot(self) -> State:
-        return super().snapshot() if self.one is None else self.alone().snapshot()
-
     def stats(self) -> dict[str, int | float]:
-        if self.one is not None:
-            return self.one.share(self.place)
         size = {"retained": len(self.graph), "state_bytes": self.nbytes}
         return size | self.graph.stats()
 
@@ -119,8 +87,6 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
         return {name: self.graph.counts[i : i + 1] for i, name in enumerate(OPERATIONS)}
 
     def _check(self) -> None:
-        if self.one is not None:
-            self.one._check()
         self.graph._check()
         assert (np.diff(self.graph.slot) > 0).all()
         rows = self.store.gather(self.graph.slot)

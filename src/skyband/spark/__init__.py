@@ -48,13 +48,9 @@ def rank(
     ``split`` gives each query's rows their own columns.
     """
     require_packages()
-    settings = {"shards": shards, "on_bad": on_bad, "changes": changes, "bounds": bounds}
-    if isinstance(query, Mapping):
-        from skyband.spark.boards import ranked_board
-
-        return ranked_board(df_or_mapping, query, **settings)
     from skyband.spark.ranking import ranked
 
+    settings = {"shards": shards, "on_bad": on_bad, "changes": changes, "bounds": bounds}
     return ranked(df_or_mapping, query, **settings)
 
 
@@ -65,7 +61,7 @@ def split(batch: Any, board: Board) -> dict[str, Any]:
     Persist a batch before you use several of the DataFrames, or Spark computes it for each.
     """
     require_packages()
-    from skyband.spark.boards import split_board
+    from skyband.spark.ranking import split_board
 
     return split_board(batch, board)
 

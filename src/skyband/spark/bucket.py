@@ -1,69 +1,71 @@
-"""The state of one bucket and shard: a map of panes, a small head, and a session built from them.
+"""The state of the queries with one label, in one bucket and shard: a head, and summaries of panes.
 
-    head            what was answered so far, which panes exist, counts, the query's identity, the
-                    greatest time of the rows that were sent to this key
-    pane -> bytes   the summary of that pane, with the keys of its groups
-    piece -> bytes  what later batches added to a pane that is still open
-    part -> bytes   a part of the state, if it outlives its panes (windows without a size)
+    head            of each fold, how far it has come, which panes it has and in which slots they
+                    are; of each query its counts and its last answer; what the state belongs to
+    slot -> bytes   the summary of a pane, what a later batch added to a pane that is still open,
+                    or a part of a state that outlives its panes; with the keys of the groups
 
 A batch writes the head and what it adds to panes, never again what earlier batches wrote: the
-pieces of a pane are joined when it is sealed, or when there are many. The session is not stored:
-it is rebuilt from the panes when windows are due. A process may reuse a session that it built
-earlier, if nothing has been written since: ``head["token"]`` changes with every write, and sessions
-are cached under it.
+pieces of a pane are joined when it is sealed, or when there are many. Folds are not stored: they
+are rebuilt from the panes when windows are due. A process may reuse folds that it built earlier, if
+nothing has been written since: ``head["token"]`` changes with every write, and folds are cached
+under it.
+
+Usually there is one fold. Which queries read it is decided when the key is first used; a query that
+is added later has a fold of its own.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, State
 from skyband.contract.rows import Faults
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
-from skyband.data.ipc import table_from, table_to_bytes
+from skyband.data.ipc import table_from, table_to_array
+from skyband.data.keys import hash_columns
 from skyband.data.packing import pack, unpack
-from skyband.engine.clocks import TimeClock
-from skyband.engine.summary_session import SummarySession
+from skyband.engine.clock import TimeClock
+from skyband.engine.fold import Fold, Step
+from skyband.engine.readers import widest
+from skyband.errors import EngineError
 from skyband.spark.answer_bytes import answers_to_bytes
 from skyband.spark.finishing import answers_table
 from skyband.spark.letters import late_letters
 from skyband.spark.parcels import pack_runs, slices, unpack_runs
-from skyband.spark.plan import Plan
+from skyband.spark.plan import STATE_VERSION, BoardPlan
 from skyband.spark.sessions import SESSIONS
 
-__all__ = ["Bucket", "Outcome", "Store"]
+__all__ = ["Bucket", "Outcome", "Store", "pane_table"]
 
 _MARKED = 8 * 4096
 """Bits in one of Spark's bitmaps."""
-_FIRST_PART = -(1 << 40)
-"""The key of the first part of the state among the panes; the others come before it."""
-_FIRST_PIECE = -(1 << 50)
-"""The key of the first piece of a pane; the others come before it."""
 _MOST_PIECES = 32
 """Pieces of a pane that are joined before it is sealed, so that none grows without bound."""
+_NEVER = int(np.iinfo(np.int64).min)
 
 
 class Store(Protocol):
-    """Where a bucket's head and panes are kept."""
+    """Where a bucket's head and summaries are kept."""
 
     def head(self) -> bytes | None: ...
     def set_head(self, blob: bytes) -> None: ...
-    def pane(self, pane: int) -> bytes | None: ...
-    def set_pane(self, pane: int, blob: bytes) -> None: ...
-    def drop_pane(self, pane: int) -> None: ...
-    def panes(self) -> Iterable[tuple[int, bytes]]: ...
+    def get(self, slot: int) -> bytes | None: ...
+    def put(self, slot: int, blob: bytes) -> None: ...
+    def drop(self, slot: int) -> None: ...
+    def slots(self) -> Iterable[tuple[int, bytes]]: ...
 
 
 @dataclass
 class Outcome:
-    """The result of a step: the windows answered, their rows, and counts."""
+    """The result of a step for one query: the windows answered, their rows, and counts."""
 
     windows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     payload: bytes | None = None
@@ -85,255 +87,387 @@ class Outcome:
         return np.packbits(bits, bitorder="little").tobytes(), int((age >= _MARKED).sum())
 
 
+def pane_table(number: int, arrays: Mapping[str, Any]) -> Ints:
+    """The panes of a fold: one row of pane, slot and bytes for each piece."""
+    return np.asarray(arrays[f"{number}/panes"]).reshape(-1, 3)
+
+
+class StoredFold:
+    """What is stored of a fold, and the fold itself once windows are due."""
+
+    def __init__(self, names: Sequence[str], clock: dict[str, Any] | None = None) -> None:
+        self.names = list(names)
+        self.clock = clock
+        self.since: int | None = None
+        """The first pane that a fold takes that was added to a running stream."""
+        self.panes: Ints = np.zeros((0, 3), np.int64)
+        """One row of pane, slot and bytes for each piece of a pane."""
+        self.parts: dict[int, tuple[int, int]] = {}
+        """Slot and bytes of each part of a state that outlives its panes."""
+        self.filled: list[int] = []
+        """Panes with rows in any bucket or shard, if that decides what is answered."""
+        self.retained = 0
+        self.live: Fold | None = None
+
+    def header(self) -> dict[str, Any]:
+        """Plain values for the head."""
+        parts = [[part, *told] for part, told in self.parts.items()]
+        return {
+            "names": self.names, "clock": self.clock, "since": self.since, "parts": parts,
+            "filled": self.filled, "retained": self.retained,
+        }  # fmt: skip
+
+    @staticmethod
+    def of(header: Mapping[str, Any], panes: Ints) -> StoredFold:
+        """The inverse of ``header``."""
+        stored = StoredFold(header["names"], header["clock"])
+        stored.since, stored.filled = header["since"], list(header["filled"])
+        stored.parts = {part: (slot, size) for part, slot, size in header["parts"]}
+        stored.retained, stored.panes = header["retained"], panes.copy()
+        return stored
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.panes[:, 2].sum()) + sum(size for _, size in self.parts.values())
+
+    def pieces(self, pane: int) -> Ints:
+        """The slots of a pane."""
+        return np.asarray(self.panes[self.panes[:, 0] == pane, 1])
+
+    def keep(self, names: Collection[str]) -> None:
+        """Go on with some of the queries only."""
+        kept = [i for i, name in enumerate(self.names) if name in names]
+        if self.clock is not None:
+            self.clock["pending"] = [self.clock["pending"][i] for i in kept]
+        self.names = [self.names[i] for i in kept]
+
+
 class Bucket:
     """Takes packed summaries and watermarks, and returns the answers that are due."""
 
-    def __init__(self, plan: Plan, store: Store) -> None:
-        self.plan = plan
-        self.store = store
-        self.panes = plan.window.panes
+    def __init__(self, board: BoardPlan, label: str, store: Store) -> None:
+        self.board, self.store = board, store
+        self.names = board.labels[label]
+        self.plan = board.plans[self.names[0]]
+        """Any of the plans: what is read of it is the same for all."""
+        queries = [board.plans[name].query for name in self.names]
+        self.served = widest(queries)
+        """What summaries are made for."""
+        self.panes = self.served.window.panes
+        self.head: dict[str, Any] = {"token": None, "timer": None, "latest": None, "next_slot": 0}
+        self.counts: dict[str, dict[str, int]] = {}
+        """Late and bad rows and windows of each query, since it was added."""
+        self.folds: list[StoredFold] = []
+        self.last: dict[str, pa.Table] = {}
+        """The last answer of each query, if changes are wanted."""
+        self._changed = False
         blob = store.head()
-        self.before: pa.Table | None = None
-        self.head: dict[str, Any] = {
-            "identity": plan.identity,
-            "token": None,
-            "clock": None,
-            "panes": {},
-            "pieces": {},
-            "next_piece": 0,
-            "parts": {},
-            "filled": [],
-            "timer": None,
-            "counts": dict.fromkeys(("rows_late", "rows_bad", "windows_out"), 0),
-            "stats": {},
-        }
-        self.new = blob is None
-        """Whether the key had no state before this step."""
         if blob is not None:
             self._read(blob)
-        self._session: SummarySession | None = SESSIONS.take(self.head["token"])
         self.known = self.retained, self.state_bytes
         """``retained`` and ``state_bytes`` of the key before this step."""
-        self._changed = False
-        self._outcome = Outcome()
+        self.added = [name for name in self.names if name not in self.counts]
+        """Queries that are new here."""
+        new = [self.added] if blob is None else [[name] for name in self.added]
+        self.folds += [StoredFold(names) for names in new]
+        for name in self.added:
+            self.counts[name] = dict.fromkeys(("rows_late", "rows_bad", "windows_out"), 0)
+        self._changed |= bool(self.added) and not board.alone
+        self._outcomes = {name: Outcome() for name in self.names}
 
     def _read(self, blob: bytes) -> None:
         head, arrays = unpack(blob)
-        self.plan.check_identity(head.get("identity"))
-        self.head = head
-        self.head["identity"] = self.plan.identity  # of an older version, perhaps
-        self.head["panes"] = {int(pane): size for pane, size in head["panes"].items()}
-        known = head.get("pieces", {})  # version 1 of the state had none
-        self.head["pieces"] = {int(pane): pieces for pane, pieces in known.items()}
-        self.head.setdefault("next_piece", 0)
-        # Version 0.1 had no such windows.
-        self.head["parts"] = {int(part): size for part, size in head.get("parts", {}).items()}
-        self.head.setdefault("filled", [])
-        if "before" in arrays:
-            self.before = table_from(arrays["before"].tobytes())
+        if head.get("version") != STATE_VERSION:
+            raise EngineError(
+                f"the state in this checkpoint has version {head.get('version')}, but this Skyband "
+                f"reads version {STATE_VERSION}; use the Skyband that wrote it, or start from a "
+                "new checkpoint"
+            )
+        self.head = {name: head[name] for name in self.head}
+        for name, query in head["queries"].items():
+            if name in self.names:
+                self.board.plans[name].check_identity(query["identity"])
+            elif name in self.board.plans:
+                raise EngineError(
+                    f"the state in this checkpoint belongs to another query named {name!r}; give "
+                    "the changed query a new name, or start from a new checkpoint"
+                )
+        self.counts = {n: query["counts"] for n, query in head["queries"].items()}
+        self.last = {
+            name: table_from(arrays[f"last/{name}"].tobytes())
+            for name in self.counts
+            if f"last/{name}" in arrays
+        }
+        for i, header in enumerate(head["folds"]):
+            self.folds.append(StoredFold.of(header, pane_table(i, arrays)))
+        for stored, (names, live) in zip(
+            self.folds, SESSIONS.take(head["token"]) or (), strict=False
+        ):
+            stored.live = live if names == stored.names else None
+        if set(self.counts) - set(self.names):
+            self._remove_others()
+
+    def _remove_others(self) -> None:
+        """Forget queries that were taken from the board, and what only they needed."""
+        self.counts = {name: own for name, own in self.counts.items() if name in self.names}
+        self.last = {name: own for name, own in self.last.items() if name in self.names}
+        for stored in self.folds:
+            if set(stored.names) - set(self.names):
+                stored.keep(self.names)
+                stored.live = None
+            if not stored.names:
+                for slot in [*stored.panes[:, 1].tolist(), *(s for s, _ in stored.parts.values())]:
+                    self.store.drop(slot)
+        self.folds = [stored for stored in self.folds if stored.names]
+        self._changed = True
 
     def join(self, seen: int) -> None:
-        """Begin with the first window that starts at or after ``seen``; for a key without state."""
-        clock = TimeClock(self.panes, 0, self.plan.schemas)
-        clock.join(seen)
-        self.head |= {"clock": clock.state(), "since": clock.sealed}
+        """Let new queries begin with the first window that starts at or after ``seen``."""
+        for stored in self.folds:
+            if stored.names[0] in self.added:
+                panes = [self.board.plans[name].window.panes for name in stored.names]
+                longest = max(panes, key=lambda each: each.size)
+                clock = TimeClock(longest, 0, self.plan.schemas, readers=panes)
+                clock.join(seen)
+                stored.clock, stored.since = clock.state(), clock.sealed
 
     # Steps --------------------------------------------------------------------------------------
 
-    def step(self, watermark: int, blobs: Sequence[bytes], latest_ms: int | None = None) -> Outcome:
+    def step(
+        self, watermark: int, blobs: Sequence[bytes], latest_ms: int | None = None
+    ) -> dict[str, Outcome]:
         """Seal up to the watermark, then take summaries; those of sealed panes are late."""
-        self._outcome = Outcome()
-        known = self.head.get("latest")
+        known = self.head["latest"]
         if latest_ms is not None and (known is None or latest_ms > known):
             self.head["latest"] = latest_ms
             self._changed = True
-        self._advance(watermark)
+        for stored in self.folds:
+            self._advance(stored, watermark)
         if blobs:
             sealed = int(self.panes.pane_of(watermark))
-            self._take(blobs, max(sealed, self.head.get("since", sealed)))
-        return self._outcome
+            for stored in self.folds:
+                self._take(
+                    stored, blobs, max(sealed, _NEVER if stored.since is None else stored.since)
+                )
+        return self._outcomes
 
     def save(self, timer: int | None, always: bool = False) -> None:
-        """Write the head if something has changed, and cache the session."""
+        """Write the head if something has changed, and cache the folds."""
         if self._changed or always or timer != self.head["timer"]:
             self.head |= {"token": uuid.uuid4().hex, "timer": timer}
-            arrays = {}
-            if self.before is not None:
-                arrays["before"] = np.frombuffer(table_to_bytes(self.before), np.uint8)
-            self.store.set_head(pack(self.head, arrays))
-        if self._session is not None:
-            SESSIONS.keep(self.head["token"], self._session, self.state_bytes)
+            queries = {
+                name: {"identity": self.board.plans[name].identity, "counts": self.counts[name]}
+                for name in self.counts
+            }
+            folds = [stored.header() for stored in self.folds]
+            arrays: State = {f"last/{n}": table_to_array(table) for n, table in self.last.items()}
+            arrays |= {f"{i}/panes": stored.panes for i, stored in enumerate(self.folds)}
+            head = {"version": STATE_VERSION, "queries": queries, "folds": folds}
+            self.store.set_head(pack(self.head | head, arrays))
+        if any(stored.live is not None for stored in self.folds):
+            live = [(stored.names, stored.live) for stored in self.folds]
+            SESSIONS.keep(self.head["token"], live, self.state_bytes)
 
     @property
     def next_end(self) -> int | None:
         """The end of the next window to answer: one with rows, or the first empty one after it."""
-        clock = self.head["clock"] or {"answered": None, "pending": None}
+        ends = [end for stored in self.folds if (end := self._next_end(stored)) is not None]
+        return min(ends, default=None)
+
+    def _next_end(self, stored: StoredFold) -> int | None:
+        clock = stored.clock or {"answered": None, "pending": []}
         answered = clock["answered"]
-        after = np.iinfo(np.int64).min if answered is None else answered + 1
-        filled = [*self.head["panes"], *self.head["filled"]]
+        after = _NEVER if answered is None else answered + 1
+        filled = [
+            *stored.filled,
+            *(stored.panes[:, :1].min(axis=0).tolist() if len(stored.panes) else []),
+        ]
         due = [max(int(self.panes.first_window_of(pane)), after) for pane in filled]
-        if clock["pending"] is not None or (not self.panes.sized and clock.get("filled")):
+        if any(each is not None for each in clock["pending"]):
+            due.append(after)
+        if not self.panes.sized and clock.get("filled"):
             due.append(after)
         return int(self.panes.end_of(min(due))) if due else None
 
     @property
     def state_bytes(self) -> int:
-        return int(sum(self.head["panes"].values()) + sum(self.head["parts"].values()))
+        return sum(stored.nbytes for stored in self.folds)
 
     @property
     def retained(self) -> int:
-        return int(self.head["stats"].get("retained", 0))
+        return sum(stored.retained for stored in self.folds)
 
     # Sealing ------------------------------------------------------------------------------------
 
-    def _advance(self, watermark: int) -> None:
-        end = self.next_end
+    def _advance(self, stored: StoredFold, watermark: int) -> None:
+        end = self._next_end(stored)
         if end is None or watermark < end:
             return
-        session = self._loaded()
-        joined = self._joined(session, int(self.panes.pane_of(watermark)))
-        due = session.seal(watermark, np.array(self.head["filled"], np.int64))
-        self.head["filled"] = [pane for pane in self.head["filled"] if pane >= session.sealed]
+        fold = self._loaded(stored)
+        joined = self._joined(stored, fold, int(self.panes.pane_of(watermark)))
+        step = fold.begin(watermark, np.array(stored.filled, np.int64))
+        parts = [None] * len(fold.readers) if step is None else fold.folded(step)
+        clock = fold.clock
+        stored.filled = [pane for pane in stored.filled if pane >= clock.sealed]
         self._changed = True
-        self.head["clock"] = session.clock
-        answered = self.head["clock"]["answered"]
-        if due is not None and due.faults is not None:
-            self._note(due.faults, session.groups)
+        stored.clock = clock.state()
+        if step is not None and step.faults is not None:
+            self._note_refused(stored, step.faults, fold.groups)
+        answered = stored.clock["answered"]
         for pane, runs in joined:
-            if answered is None or self.panes.last_window_of(pane) > answered:
-                self._write(pane, runs, session.groups)
-        if due is not None and due.mended is not None:
-            for pane, runs in slices(due.mended):
-                self._write(pane, runs, session.groups)
-        if session.synopsis.accumulates:
-            self._store(session)
+            if answered is None or fold.panes.last_window_of(pane) > answered:
+                self._write(stored, pane, runs, fold.groups)
+        if step is not None and step.mended is not None:
+            for pane, runs in slices(step.mended):
+                self._write(stored, pane, runs, fold.groups)
+        if fold.synopsis.accumulates:
+            self._write_parts(stored, fold)
         elif answered is not None:
-            for pane in [p for p in self.head["panes"] if self.panes.last_window_of(p) <= answered]:
-                self._drop(pane)
-        if due is None or not len(due.windows):
-            return
-        outcome = self._outcome
-        outcome.windows = due.windows.number
-        self.head["counts"]["windows_out"] += len(due.windows)
-        if self.plan.shards > 1:
-            if due.partial is not None:
-                outcome.payload = pack_runs(due.partial, session.groups)
-            session.forget(due.windows)
-        else:
-            partials = [] if due.partial is None else [due.partial]
-            answers = session.finish(partials, due.windows.number)
-            table = answers_table(self.plan, answers)
+            self._drop(stored, fold.panes.last_window_of(stored.panes[:, 0]) <= answered)
+        if step is not None and any(map(len, step.windows)):
+            self._answer(stored, fold, step, parts)
+        stored.retained = int(fold.synopsis.stats()["retained"])
+
+    def _answer(
+        self, stored: StoredFold, fold: Fold, step: Step, parts: Sequence[Runs | None]
+    ) -> None:
+        """Note what each query answers, or this shard's piece of it."""
+        for i, name in enumerate(stored.names):
+            windows, part, plan = step.windows[i], parts[i], self.board.plans[name]
+            if not len(windows):
+                continue
+            outcome = self._outcomes[name]
+            outcome.windows = windows.number
+            self.counts[name]["windows_out"] += len(windows)
+            if plan.shards > 1:
+                outcome.payload = None if part is None else pack_runs(part, fold.groups)
+                continue
+            answers = fold.answer(i, [] if part is None else [part], windows)
+            table = answers_table(plan, answers)
             outcome.payload = answers_to_bytes(table) if table.num_rows else None
-            if self.plan.changes:
-                self.before = session.last_answer
-        self.head["stats"] = {"retained": session.retained}
+            if plan.changes:
+                self.last[name] = fold.readers[i].last_tables[0]
+        fold.forget(step.windows)
 
-    def _loaded(self) -> SummarySession:
-        """The session over all panes: cached by this process, or rebuilt from the store."""
-        if self._session is None:
-            session = self._session = self.plan.session()
-            panes: list[Runs] = []
-            parts: list[Runs] = []
-            for key, blob in self.store.panes():
-                runs = unpack_runs(blob, session.groups)[0]
-                (parts if _FIRST_PIECE < key <= _FIRST_PART else panes).append(runs)
-            session.resume(self.head["clock"], panes, self.before, parts)
-        return self._session
+    def _loaded(self, stored: StoredFold) -> Fold:
+        """The fold over all panes: cached by this process, or rebuilt from the store."""
+        if stored.live is None:
+            fold = stored.live = self.board.fold(stored.names)
+            blobs = dict(self.store.slots())
+            panes = [self._unpacked(blobs[slot], fold) for slot in stored.panes[:, 1].tolist()]
+            parts = [unpack_runs(blobs[s], fold.groups)[0] for s, _ in stored.parts.values()]
+            fold.resume(stored.clock, panes, parts)
+            for name, reader in zip(stored.names, fold.readers, strict=True):
+                if name in self.last:
+                    reader.last = {0: self.last[name]}
+        return stored.live
 
-    def _joined(self, session: SummarySession, upto: int) -> list[tuple[int, Runs]]:
+    def _unpacked(self, blob: bytes, fold: Fold) -> Runs:
+        """Summaries, for what the fold serves: they may be made for a greater k."""
+        runs = unpack_runs(blob, fold.groups)[0]
+        return runs if fold.query == self.served or not len(runs) else fold.synopsis.combine(runs)
+
+    def _joined(self, stored: StoredFold, fold: Fold, upto: int) -> list[tuple[int, Runs]]:
         """The panes before this one that are in pieces, as one summary each."""
-        panes = [pane for pane in self.head["pieces"] if pane < upto]
-        if not panes or session.synopsis.accumulates:
+        panes, pieces = np.unique(stored.panes[:, 0], return_counts=True)
+        panes = panes[(pieces > 1) & (panes < upto)]
+        if not len(panes) or fold.synopsis.accumulates:
             return []
-        return list(slices(session.open.of(np.array(panes, np.int64))))
+        return list(slices(fold.open.of(panes)))
 
-    def _store(self, session: SummarySession) -> None:
+    def _write_parts(self, stored: StoredFold, fold: Fold) -> None:
         """Write the changed parts of the state, which now holds all sealed panes."""
-        for pane in [pane for pane in self.head["panes"] if pane < session.sealed]:
-            self._drop(pane)
-        for part, runs in session.changed():
+        self._drop(stored, stored.panes[:, 0] < fold.clock.sealed)
+        if not fold.synopsis.ready:
+            return
+        stable = np.zeros(fold.groups.bound, np.uint64)
+        if fold.groups.names:
+            live = fold.groups.live
+            stable[live] = hash_columns(fold.groups.gather(live))
+        for part, runs in fold.synopsis.changed(stable):
+            if part in stored.parts:
+                self.store.drop(stored.parts.pop(part)[0])
             if len(runs):
-                blob = pack_runs(runs, session.groups)
-                self.store.set_pane(_FIRST_PART - part, blob)
-                self.head["parts"][part] = len(blob)
-            elif part in self.head["parts"]:
-                self.store.drop_pane(_FIRST_PART - part)
-                del self.head["parts"][part]
+                blob = pack_runs(runs, fold.groups)
+                stored.parts[part] = self._put(blob), len(blob)
 
-    def _note(self, faults: Faults, groups: GroupTable) -> None:
+    def _note_refused(self, stored: StoredFold, faults: Faults, groups: GroupTable) -> None:
         """Count rows that were refused when their panes were sealed, and keep them as letters."""
-        self._outcome.rows_bad += faults.count
-        self.head["counts"]["rows_bad"] += faults.count
+        for name in stored.names:
+            self._outcomes[name].rows_bad += faults.count
+            self.counts[name]["rows_bad"] += faults.count
         if self.plan.letters and faults.refused is not None:
-            self._outcome.letters.append(late_letters(faults.refused(), groups))
+            letters = late_letters(faults.refused(), groups)
+            self._outcomes[stored.names[0]].letters.append(letters)
 
     # Taking -------------------------------------------------------------------------------------
 
-    def _take(self, blobs: Sequence[bytes], sealed: int) -> None:
-        session = self._session
-        groups = self.plan.groups() if session is None else session.groups
+    def _take(self, stored: StoredFold, blobs: Sequence[bytes], sealed: int) -> None:
+        fold = stored.live
+        groups = self.plan.groups() if fold is None else fold.groups
         unpacked = [unpack_runs(blob, groups) for blob in blobs]
         runs = Runs.concat([each for each, _ in unpacked])
-        self._note_filled([extra["filled"] for _, extra in unpacked if "filled" in extra], sealed)
+        self._note_filled(
+            stored, [more["filled"] for _, more in unpacked if "filled" in more], sealed
+        )
         late = runs.stamp < sealed
         if late.any():
             count = int(runs.scalars["rows"][late].sum())
-            self._outcome.rows_late += count
-            self.head["counts"]["rows_late"] += count
+            for name in stored.names:
+                self._outcomes[name].rows_late += count
+                self.counts[name]["rows_late"] += count
             self._changed = True
             runs = runs.take(~late)
         if not len(runs):
             return
         self._changed = True
-        added = self.plan.open_panes() if session is None else session.open.another()
-        added.take(runs.ordered())
-        whole = added.whole()
-        assert whole is not None
-        if session is not None:
-            session.take(whole)
+        combine = self._synopsis.combine
+        runs = runs.ordered()
+        whole = combine(runs) if runs.repeats.any() else runs
+        if fold is not None:
+            fold.take(whole if fold.query == self.served else fold.synopsis.combine(whole))
         for pane, summary in slices(whole):
-            if len(self.head["pieces"].get(pane, ())) >= _MOST_PIECES:
-                added.take(self._stored(pane, groups))
-                self._write(pane, added.of(np.array([pane])), groups)
-            elif pane in self.head["panes"]:
-                self._add(pane, summary, groups)
+            slots = stored.pieces(pane)
+            if len(slots) > _MOST_PIECES:
+                pieces = [self.store.get(slot) for slot in slots.tolist()]
+                held = [unpack_runs(blob, groups)[0] for blob in pieces if blob is not None]
+                self._write(stored, pane, combine(Runs.concat([*held, summary]).ordered()), groups)
             else:
-                self._write(pane, summary, groups)
+                self._add(stored, pane, summary, groups)
 
-    def _stored(self, pane: int, groups: GroupTable) -> Runs:
-        """All that is stored of a pane."""
-        keys = [pane, *(_FIRST_PIECE - piece for piece in self.head["pieces"][pane])]
-        blobs = [self.store.pane(key) for key in keys]
-        return Runs.concat([unpack_runs(blob, groups)[0] for blob in blobs if blob is not None])
+    @property
+    def _synopsis(self) -> Any:
+        """What combines summaries; this reads no state, so one does it for all keys."""
+        return self.board.combiner(tuple(self.names))
 
-    def _note_filled(self, told: Sequence[Ints], sealed: int) -> None:
+    def _note_filled(self, stored: StoredFold, filled: Sequence[Ints], sealed: int) -> None:
         """Note panes that have rows in any bucket or shard, if that decides what is answered."""
-        known = set(self.head["filled"])
-        fresh = {int(pane) for panes in told for pane in panes if pane >= sealed} - known
+        known = set(stored.filled)
+        fresh = {int(pane) for panes in filled for pane in panes if pane >= sealed} - known
         if fresh:
-            self.head["filled"] = sorted(known | fresh)
+            stored.filled = sorted(known | fresh)
             self._changed = True
 
-    def _add(self, pane: int, runs: Runs, groups: GroupTable) -> None:
+    # Slots --------------------------------------------------------------------------------------
+
+    def _put(self, blob: bytes) -> int:
+        slot: int = self.head["next_slot"]
+        self.head["next_slot"] = slot + 1
+        self.store.put(slot, blob)
+        return slot
+
+    def _add(self, stored: StoredFold, pane: int, runs: Runs, groups: GroupTable) -> None:
         """Write what a batch adds to a pane."""
-        blob, piece = pack_runs(runs, groups), self.head["next_piece"]
-        self.store.set_pane(_FIRST_PIECE - piece, blob)
-        self.head["next_piece"] = piece + 1
-        self.head["pieces"].setdefault(pane, []).append(piece)
-        self.head["panes"][pane] += len(blob)
-
-    def _write(self, pane: int, runs: Runs, groups: GroupTable) -> None:
-        """Write all of a pane."""
         blob = pack_runs(runs, groups)
-        self._drop_pieces(pane)
-        self.store.set_pane(pane, blob)
-        self.head["panes"][pane] = len(blob)
+        piece = np.array([[pane, self._put(blob), len(blob)]])
+        stored.panes = np.concatenate([stored.panes, piece])
 
-    def _drop(self, pane: int) -> None:
-        self._drop_pieces(pane)
-        self.store.drop_pane(pane)
-        del self.head["panes"][pane]
+    def _write(self, stored: StoredFold, pane: int, runs: Runs, groups: GroupTable) -> None:
+        """Write all of a pane."""
+        self._drop(stored, stored.panes[:, 0] == pane)
+        self._add(stored, pane, runs, groups)
 
-    def _drop_pieces(self, pane: int) -> None:
-        for piece in self.head["pieces"].pop(pane, ()):
-            self.store.drop_pane(_FIRST_PIECE - piece)
+    def _drop(self, stored: StoredFold, gone: Any) -> None:
+        for slot in stored.panes[gone, 1].tolist():
+            self.store.drop(slot)
+        stored.panes = stored.panes[~gone]

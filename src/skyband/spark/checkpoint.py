@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ import pyarrow as pa
 from skyband.arrays import State
 from skyband.data.packing import unpack
 from skyband.errors import EngineError, SkybandError
-from skyband.spark.board_plan import BoardPlan
+from skyband.spark.bucket import pane_table
 from skyband.spark.parcels import schema_of
-from skyband.spark.pieces import Pieces
-from skyband.spark.plan import Plan
+from skyband.spark.plan import BoardPlan
 from skyband.spark.requirements import first_line
 
 __all__ = [
@@ -61,42 +59,38 @@ def read_heads(session: Any, checkpoint: str) -> list[tuple[Any, dict[str, Any],
 
 def read_state(session: Any, checkpoint: str) -> pa.Table:
     """One row per query, bucket and shard of a checkpoint: panes, retained items, counts."""
-    told = [
+    rows = [
         {"bucket": key["bucket"], "shard": key["shard"]} | row
         for key, head, arrays in read_heads(session, checkpoint)
-        for row in (_of_family(head, arrays) if "family" in head else [_of_query(head)])
+        for row in _rows_of(head, arrays)
     ]
-    told.sort(key=lambda row: (row["bucket"], row["shard"]))
-    return pa.Table.from_pylist(told, schema=STATE_SCHEMA)
+    rows.sort(key=lambda row: (row["bucket"], row["shard"]))
+    return pa.Table.from_pylist(rows, schema=STATE_SCHEMA)
 
 
-def _of_query(head: dict[str, Any]) -> dict[str, Any]:
-    size = sum(head["panes"].values()) + sum(head.get("parts", {}).values())
-    return _row(head, [int(pane) for pane in head["panes"]], head["stats"].get("retained", 0), size)
-
-
-def _of_family(head: dict[str, Any], arrays: State) -> list[dict[str, Any]]:
-    """Queries that read the same bytes share them: their sizes add up to that of the state."""
-    pieces = Pieces.restored(head["pieces"], arrays)
+def _rows_of(head: dict[str, Any], arrays: State) -> list[dict[str, Any]]:
+    """A row of each query; the readers of a fold share its size, so that shares add up to it."""
     rows = []
-    for name, member in head["members"].items():
-        own = pieces.read_by_any(name)
-        panes = np.unique(pieces.stamp[own]).tolist()
-        rows.append(_row(member, panes, member["retained"], pieces.share(name)))
+    for i, fold in enumerate(head["folds"]):
+        panes = pane_table(i, arrays)
+        parts = sum(size for *_, size in fold["parts"])
+        sizes = (int(panes[:, 2].sum()) + parts, int(fold["retained"]))
+        numbers, many = np.unique(panes[:, 0]).tolist(), len(fold["names"])
+        for place, name in enumerate(fold["names"]):
+            # The first reader also has what is left over.
+            size, retained = (whole // many + (0 if place else whole % many) for whole in sizes)
+            query = head["queries"][name]
+            rows.append({
+                "panes": len(numbers),
+                "first_pane": min(numbers, default=None),
+                "last_pane": max(numbers, default=None),
+                "retained": retained,
+                "state_bytes": size,
+                **query["counts"],
+                "query": query["identity"]["query"],
+                "algorithm": query["identity"]["algorithm"],
+            })  # fmt: skip
     return rows
-
-
-def _row(told: dict[str, Any], panes: Sequence[int], retained: float, size: int) -> dict[str, Any]:
-    return {
-        "panes": len(panes),
-        "first_pane": min(panes, default=None),
-        "last_pane": max(panes, default=None),
-        "retained": int(retained),
-        "state_bytes": size,
-        **told["counts"],
-        "query": told["identity"]["query"],
-        "algorithm": told["identity"]["algorithm"],
-    }
 
 
 def recorded_identity(folder: str, session: Any = None) -> dict[str, Any] | None:
@@ -118,8 +112,8 @@ def recorded_shards(folder: str, session: Any = None) -> int | None:
     told = recorded_identity(folder, session)
     if told is None:
         return None
-    one = next(iter(told["board"].values()), {}) if told.get("board") else told
-    shards = one.get("shards")
+    boards: Any = told.get("board", {})
+    shards = next((each.get("shards") for each in boards.values()), None)
     return shards if isinstance(shards, int) else None
 
 
@@ -134,12 +128,12 @@ class Claim:
     def __init__(
         self,
         folder: str,
-        plan: Plan | BoardPlan,
+        plan: BoardPlan,
         session: Any,
         sources: str = "",
         columns: Any = None,
     ) -> None:
-        """``columns`` is remembered beside the query, if the caller gives it."""
+        """``columns`` is remembered beside the queries, if the caller gives it."""
         self.folder = folder
         self.columns = columns
         self.columns_before: Any = None
@@ -227,8 +221,8 @@ class Claim:
         self.columns_before = found.get("columns")
         now = self.plan.identity, self.columns
         self.outdated = (found.get("identity"), self.columns_before) != now
-        board = told["identity"].get("board")
-        self.known = list(board) if self.claimed and board else None
+        known = found["identity"]["board"]
+        self.known = list(known) if self.claimed and not self.plan.alone else None
 
     def _write(self) -> None:
         told = {"run": self.run, "claimed": self.claimed, "sources": self.sources}

@@ -18,20 +18,17 @@ from typing import Any
 import pyarrow.fs
 
 from skyband.errors import EngineError
-from skyband.spark.board_plan import BoardPlan
 from skyband.spark.checkpoint import read_heads
 from skyband.spark.locations import open_location
-from skyband.spark.plan import Closing, Plan
+from skyband.spark.plan import BoardPlan, Closing
 
 __all__ = ["closing_of", "next_watermark", "plan_closing", "read_closing"]
 
 _RECORD = "skyband-closing.json"
 _WATERMARK = "batchWatermarkMs"
-_ONLY = ""
-"""The name under which the query of a plan without a board is recorded."""
 
 
-def plan_closing(session: Any, checkpoint: str, plan: Plan | BoardPlan) -> bool:
+def plan_closing(session: Any, checkpoint: str, plan: BoardPlan) -> bool:
     """Plan the batch that answers the last windows; False if none are left.
 
     The query must have ended. ``checkpoint`` is the folder of the job; the query's is inside.
@@ -72,13 +69,10 @@ def _reached(system: Any, folder: str, batch: int) -> int:
     return int(max(planned[_WATERMARK], committed.get("nextBatchWatermarkMs", 0)))
 
 
-def closing_of(plan: Plan | BoardPlan, latest_ms: int | None) -> Closing | None:
+def closing_of(plan: BoardPlan, latest_ms: int | None) -> Closing | None:
     """The watermark at which every query has answered its last window."""
     if latest_ms is None:
         return None
-    if isinstance(plan, Plan):
-        end = plan.last_end_ms(latest_ms)
-        return Closing(end, {_ONLY: end})
     ends = {name: each.last_end_ms(latest_ms) for name, each in plan.plans.items()}
     return Closing(max(end + plan.held_ms(name) for name, end in ends.items()), ends)
 

@@ -13,13 +13,13 @@ from skyband.arrays import Ints
 from skyband.contract.runs import Runs
 from skyband.data.time_axis import window_column
 from skyband.spark.parcels import unpack_runs
-from skyband.spark.plan import Plan
+from skyband.spark.plan import BoardPlan, QueryPlan
 from skyband.spark.promises import of_changes, of_rows
 
 __all__ = ["answers_table", "finish"]
 
 
-def answers_table(plan: Plan, answers: Answers) -> pa.Table:
+def answers_table(plan: QueryPlan, answers: Answers) -> pa.Table:
     """The rows that a job emits for these answers: their tables, or the changes."""
     if not plan.changes:
         if not plan.bounds:
@@ -29,49 +29,52 @@ def answers_table(plan: Plan, answers: Answers) -> pa.Table:
     return pa.concat_tables(pieces) if pieces else plan.output.empty_table()
 
 
-def _changelog(plan: Plan, answers: Answers) -> Iterator[pa.Table]:
+def _changelog(plan: QueryPlan, answers: Answers) -> Iterator[pa.Table]:
     for i in range(len(answers)):
-        found = changes(answers.previous(i), answers.slice(i), plan.query, plan.only)
-        rows = found.num_rows
+        table = changes(answers.previous(i), answers.slice(i), plan.query, plan.only)
+        rows = table.num_rows
         if rows:
             edges = [
                 window_column(np.full(rows, int(edge[i])), answers.edge)
                 for edge in (answers.start, answers.end)
             ]
-            columns = [*edges, *found.columns]
+            columns = [*edges, *table.columns]
             if plan.bounds:
-                columns += of_changes(answers, i, found, plan.query.groups)
+                columns += of_changes(answers, i, table, plan.query.groups)
             yield pa.Table.from_arrays(columns, schema=plan.output)
 
 
 def finish(
-    plan: Plan,
+    board: BoardPlan,
+    name: str,
     pieces: Iterable[tuple[int, Ints, bytes | None]],
     upto: int | None = None,
     before: pa.Table | None = None,
 ) -> tuple[pa.Table, pa.Table | None]:
-    """Merge (shard, windows, piece) of all shards into the windows' rows, and the last answer.
+    """Merge (shard, windows, piece) of all shards into a query's rows, and the last answer.
 
     ``upto`` is the number of the last window to answer; pieces of several buckets may be mixed.
     """
-    session = plan.session()
-    session.resume(None, [], before)
+    fold, plan = board.fold([name]), board.plans[name]
+    (reader,) = fold.readers
+    if before is not None:
+        reader.last = {0: before}
     by_shard: dict[int, list[Runs]] = {}
     numbers: list[Ints] = []
     for shard, windows, blob in pieces:
         numbers.append(windows)
         if blob is not None:
-            by_shard.setdefault(shard, []).append(unpack_runs(blob, session.groups)[0])
-    asked = np.unique(np.concatenate(numbers)) if numbers else np.zeros(0, np.int64)
+            by_shard.setdefault(shard, []).append(unpack_runs(blob, fold.groups)[0])
+    due = np.unique(np.concatenate(numbers)) if numbers else np.zeros(0, np.int64)
     if upto is not None:
-        asked = asked[asked <= upto]
-    if not len(asked):
+        due = due[due <= upto]
+    if not len(due):
         return plan.output.empty_table(), before
     partials = []
     for shard in sorted(by_shard):
         runs = Runs.concat(by_shard[shard])
         if upto is not None:
             runs = runs.take(runs.stamp <= upto)
-        partials.append(runs.ordered(session.groups.ranks))
-    answers = session.finish(partials, asked)
-    return answers_table(plan, answers), session.last_answer
+        partials.append(runs.ordered(fold.groups.ranks))
+    answers = fold.answer(0, partials, fold.windows(due))
+    return answers_table(plan, answers), reader.last_tables.get(0)

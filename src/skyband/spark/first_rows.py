@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -24,7 +24,7 @@ from skyband.spark.file_source import Files
 from skyband.spark.locations import newest_here
 from skyband.spark.masters import local_cores
 from skyband.spark.metrics import log
-from skyband.spark.plan import Plan
+from skyband.spark.plan import BoardPlan
 from skyband.spark.requirements import cores_of
 from skyband.spark.sharding import FirstRows, Split, split_of
 from skyband.spark.worker_read import WorkerRead
@@ -39,16 +39,16 @@ _CHEAP = ("Project", "Filter", "Relation", "LocalRelation", "Range", "SubqueryAl
 """Parts of a plan of which some rows cost little more than those rows."""
 
 
-def auto_shards(frames: Mapping[str, Any], plans: Sequence[Plan]) -> int:
+def auto_shards(frames: Mapping[str, Any], plan: BoardPlan) -> int:
     """The number of shards for ``rank`` without ``shards``.
 
     A stream takes one, because its checkpoint is known only when it starts, and the number must
     not change from then on; if it needs more, a line in the log says how many.
     """
-    split = _split(frames, plans)
+    split = _split(frames, plan)
     if split.shards == 1:
         return 1
-    if not plans[0].streaming:
+    if not plan.first.streaming:
         log.info("%d shards: %s", split.shards, split.why)
         return split.shards
     log.warning(
@@ -59,10 +59,10 @@ def auto_shards(frames: Mapping[str, Any], plans: Sequence[Plan]) -> int:
     return 1
 
 
-def _split(frames: Mapping[str, Any], plans: Sequence[Plan]) -> Split:
+def _split(frames: Mapping[str, Any], plan: BoardPlan) -> Split:
     found = {}
     for name, frame in frames.items():
-        needed = dict.fromkeys(n for plan in plans for n in plan.schemas[name].names)
+        needed = plan.schemas[name].names
         try:
             first = _first(frame.select(*(f"`{each}`" for each in needed)))
         except (SkybandError, PySparkException, pa.ArrowException, OSError, ValueError):
@@ -71,7 +71,7 @@ def _split(frames: Mapping[str, Any], plans: Sequence[Plan]) -> Split:
             return Split(1, first)
         found[name] = first
     session = next(iter(frames.values())).sparkSession
-    return split_of([plan.query for plan in plans], found, _cores(session))
+    return split_of([each.query for each in plan.plans.values()], found, _cores(session))
 
 
 def _cores(session: Any) -> int | None:

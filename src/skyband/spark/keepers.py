@@ -3,78 +3,116 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from skyband.data.ipc import table_from, table_to_bytes
-from skyband.errors import EngineError
 from skyband.spark.answer_bytes import answers_to_bytes
-from skyband.spark.board_stages import named
-from skyband.spark.bucket import Outcome
-from skyband.spark.family_plan import FamilyPlan
+from skyband.spark.bucket import Bucket, Outcome, Store
 from skyband.spark.finishing import finish
 from skyband.spark.parcels import schema_of
-from skyband.spark.plan import Plan
-from skyband.spark.processor import ANSWERED_DDL, BOARD_ANSWERED_DDL
-from skyband.spark.steps import Timers, family_step, step
+from skyband.spark.plan import BoardPlan, QueryPlan
+from skyband.spark.processor import ANSWERED_DDL
+from skyband.spark.stages import named
 
-__all__ = ["BoardKeeper", "BucketKeeper", "ChangesKeeper", "SparkStore"]
+__all__ = ["BucketKeeper", "ChangesKeeper", "SparkStore", "Timers", "step"]
+
+
+class Timers(Protocol):
+    """The timers of the current state key, in milliseconds of event time; Spark's names."""
+
+    def registerTimer(self, at: int) -> None: ...  # noqa: N802
+    def deleteTimer(self, at: int) -> None: ...  # noqa: N802
 
 
 class SparkStore:
-    """A bucket's store in Spark's state: a value state for the head, a map state for the panes."""
+    """A bucket's store in Spark's state: a value for the head, a map for the summaries."""
 
-    def __init__(self, head: Any, panes: Any) -> None:
+    def __init__(self, head: Any, slots: Any) -> None:
         self._head = head
-        self._panes = panes
+        self._slots = slots
 
     def head(self) -> bytes | None:
-        found = self._head.get()
-        return None if found is None else bytes(found[0])
+        value = self._head.get()
+        return None if value is None else bytes(value[0])
 
     def set_head(self, blob: bytes) -> None:
         self._head.update((blob,))
 
-    def pane(self, pane: int) -> bytes | None:
-        found = self._panes.getValue((pane,))
-        return None if found is None else bytes(found[0])
+    def get(self, slot: int) -> bytes | None:
+        value = self._slots.getValue((slot,))
+        return None if value is None else bytes(value[0])
 
-    def set_pane(self, pane: int, blob: bytes) -> None:
-        self._panes.updateValue((pane,), (blob,))
+    def put(self, slot: int, blob: bytes) -> None:
+        self._slots.updateValue((slot,), (blob,))
 
-    def drop_pane(self, pane: int) -> None:
-        self._panes.removeKey((pane,))
+    def drop(self, slot: int) -> None:
+        self._slots.removeKey((slot,))
 
     def clear(self) -> None:
         self._head.clear()
-        self._panes.clear()
+        self._slots.clear()
 
-    def panes(self) -> Iterable[tuple[int, bytes]]:
-        return [(int(key[0]), bytes(value[0])) for key, value in self._panes.iterator()]
+    def slots(self) -> Iterable[tuple[int, bytes]]:
+        return [(int(key[0]), bytes(value[0])) for key, value in self._slots.iterator()]
 
 
-class Given(NamedTuple):
-    """What a step starts from, as ``steps.step`` takes it."""
+def step(
+    board: BoardPlan,
+    label: str,
+    store: Store,
+    timers: Timers,
+    watermark_ms: int,
+    blobs: Sequence[bytes] = (),
+    fired: bool = False,
+    latest_ms: int | None = None,
+) -> tuple[Bucket, dict[str, Outcome]]:
+    """Answer what is due, then take new summaries; ``fired`` if a timer caused this step.
 
-    watermark_ms: int
-    blobs: Sequence[bytes] = ()
-    fired: bool = False
-    latest_ms: int | None = None
+    A key has one timer, at the end of the next window that it has to answer, later by as much as
+    its queries' watermark is behind Spark's. ``latest_ms`` is the greatest time of the rows behind
+    the new summaries. Queries without state join the board now, if the sources were read before.
+    """
+    bucket = Bucket(board, label, store)
+    name, tick_ms = bucket.names[0], bucket.plan.tick_ms
+    joins = bool(bucket.added) and not board.alone and watermark_ms > 0
+    if joins:
+        bucket.join(watermark_ms * tick_ms)
+    reached = board.reached_ms(name, watermark_ms)
+    outcomes = bucket.step(reached * tick_ms, blobs, latest_ms)
+    end = bucket.next_end
+    due_ms = None if end is None else end // tick_ms + board.held_ms(name)
+    timer = _move_timer(timers, bucket.head["timer"], due_ms, watermark_ms, fired)
+    bucket.save(timer)
+    return bucket, outcomes
+
+
+def _move_timer(
+    timers: Timers, known: int | None, due_ms: int | None, watermark_ms: int, fired: bool
+) -> int | None:
+    """Set the timer of a key to when it has something to answer; ``known`` is where it stands."""
+    timer = None if due_ms is None else max(due_ms, watermark_ms + 1)
+    if timer != known:
+        # Spark deletes a timer that has fired. Any other is deleted here, even if it is due: this
+        # step has already answered its windows.
+        if known is not None and not (fired and known <= watermark_ms):
+            timers.deleteTimer(known)
+        if timer is not None:
+            timers.registerTimer(timer)
+    return timer
 
 
 class BucketKeeper:
-    """Takes the rows and timers of state keys; each step gives a packed row with what is due."""
+    """Takes the rows and timers of state keys; each step gives a packed row for each query."""
 
     output = schema_of(ANSWERED_DDL)
-    key_names: tuple[str, ...] = ("bucket", "shard")
 
-    def __init__(self, plan: Any, store: SparkStore, timers: Timers) -> None:
-        self.plan = plan
-        self.store = store
-        self.timers = timers
+    def __init__(self, board: BoardPlan, store: SparkStore, timers: Timers) -> None:
+        self.board, self.store, self.timers = board, store, timers
 
     def take(
         self, key: Any, rows: Iterator[pd.DataFrame], watermark_ms: int
@@ -85,44 +123,64 @@ class BucketKeeper:
         for frame in rows:
             latest += [int(time) for time in frame["latest"].dropna()]
             blobs += [bytes(blob) for blob in frame["payload"] if blob is not None]
-            for letters in frame["letters"]:
-                if letters is not None:
-                    yield self._answered(key, letters=bytes(letters))
-        newest = max(latest, default=None)
-        yield from self._step(key, Given(watermark_ms, blobs, latest_ms=newest))
+            letters = [bytes(blob) for blob in frame["letters"] if blob is not None]
+            yield from (self._letters(key, blob) for blob in letters)
+        yield from self._step(key, watermark_ms, blobs, latest_ms=max(latest, default=None))
 
     def fire(self, key: Any, watermark_ms: int) -> Iterator[pd.DataFrame]:
         """Answer what is due: a timer has fired."""
-        yield from self._step(key, Given(watermark_ms, fired=True))
+        yield from self._step(key, watermark_ms, fired=True)
 
-    def _step(self, key: Any, given: Given) -> Iterator[pd.DataFrame]:
-        yield from self._stepped(self.plan, key, given, given.watermark_ms)
-
-    def _stepped(
-        self, plan: Plan, key: Any, given: Given, reached: int, **board: Any
+    def _step(
+        self, key: Any, watermark_ms: int, blobs: Sequence[bytes] = (), **more: Any
     ) -> Iterator[pd.DataFrame]:
-        bucket, outcome = step(plan, self.store, self.timers, *given, **board)
-        for letters in outcome.letters:
-            yield self._answered(key, letters=table_to_bytes(self._told(key, letters)))
-        kept = bucket.retained, bucket.state_bytes
-        told = _told_of(plan, outcome, reached)
-        yield self._answered(key, **told, **_kept(kept, bucket.known))
+        board, (label, bucket_number, shard) = self.board, key
+        if label not in board.labels:
+            self.store.clear()  # its queries were removed from the board
+            return
+        with self._named(board.labels[label][0]):
+            bucket, outcomes = step(
+                board, label, self.store, self.timers, watermark_ms, blobs, **more
+            )
+        rows = []
+        for name, outcome in outcomes.items():
+            for letters in outcome.letters:
+                yield self._letters(key, table_to_bytes(self._told(name, letters)))
+            plan, reached = board.plans[name], board.reached_ms(name, watermark_ms)
+            row = {"query": name, "bucket": bucket_number, "shard": shard}
+            rows.append(row | _row_of(plan, outcome, reached))
+        rows[0] |= {
+            "retained": bucket.retained,
+            "retained_more": bucket.retained - bucket.known[0],
+            "state_bytes": bucket.state_bytes,
+            "state_bytes_more": bucket.state_bytes - bucket.known[1],
+        }
+        yield self._frame(rows)
 
-    def _told(self, key: Any, letters: pa.Table) -> pa.Table:
-        """The letters of rows that were refused in this step."""
-        return letters
+    def _named(self, name: str) -> AbstractContextManager[None]:
+        return nullcontext() if self.board.alone else named(name)
 
-    def _answered(self, key: Any, **told: Any) -> pd.DataFrame:
-        """One row of the output; columns that are not given are empty or 0."""
-        return self._rows([dict(zip(self.key_names, key, strict=True)) | told])
+    def _letters(self, key: Any, blob: bytes) -> pd.DataFrame:
+        label, bucket, shard = key
+        name = self.board.labels.get(label, [label])[0]
+        return self._frame([{"query": name, "bucket": bucket, "shard": shard, "letters": blob}])
 
-    def _rows(self, told: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    def _told(self, name: str, letters: pa.Table) -> pa.Table:
+        """On a board, each letter says which query refused the row."""
+        if self.board.alone:
+            return letters
+        reasons = [f"{name}: {reason}" for reason in letters["reason"].to_pylist()]
+        place = letters.schema.get_field_index("reason")
+        return letters.set_column(place, letters.schema.field(place), pa.array(reasons))
+
+    def _frame(self, rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+        """Rows of the output; columns that are not given are empty or 0."""
         empty = {"payload": None, "letters": None, "windows": b"", "marks": b""}
         columns = {name: empty.get(name, 0) for name in self.output.names}
-        return pd.DataFrame({n: [row.get(n, none) for row in told] for n, none in columns.items()})
+        return pd.DataFrame({n: [row.get(n, none) for row in rows] for n, none in columns.items()})
 
 
-def _told_of(plan: Plan, outcome: Outcome, reached_ms: int) -> dict[str, Any]:
+def _row_of(plan: QueryPlan, outcome: Outcome, reached_ms: int) -> dict[str, Any]:
     """What a row of the output says of a step."""
     newest = plan.window.panes.last_window_ending_by(max(reached_ms, 0) * plan.tick_ms)
     marks, unmarked = outcome.marks(newest)
@@ -137,83 +195,33 @@ def _told_of(plan: Plan, outcome: Outcome, reached_ms: int) -> dict[str, Any]:
     }
 
 
-def _kept(now: tuple[int, int], before: tuple[int, int]) -> dict[str, int]:
-    """What a key keeps, and how much that has changed."""
-    retained, size = now
-    return {
-        "retained": retained,
-        "retained_more": retained - before[0],
-        "state_bytes": size,
-        "state_bytes_more": size - before[1],
-    }
-
-
-class BoardKeeper(BucketKeeper):
-    """The same for a board, whose keys begin with the label of a family or the name of a query."""
-
-    output = schema_of(BOARD_ANSWERED_DDL)
-    key_names = ("query", "bucket", "shard")
-
-    def _step(self, key: Any, given: Given) -> Iterator[pd.DataFrame]:
-        board, label = self.plan, key[0]
-        if label not in board.labels:
-            if label in board.plans:
-                raise EngineError(
-                    "this checkpoint was written by Skyband 0.2.0, which kept the state of boards "
-                    "query by query; use that version, or start from a new checkpoint"
-                )
-            self.store.clear()  # its queries were removed from the board
-        elif label in board.families:
-            yield from self._family(board.families[label], key, given)
-        else:
-            reached = board.reached_ms(label, given.watermark_ms)
-            settings = {"held_ms": board.held_ms(label), "reached_ms": reached, "joins": True}
-            with named(label):
-                yield from self._stepped(board.plans[label], key, given, reached, **settings)
-
-    def _family(self, family: FamilyPlan, key: Any, given: Given) -> Iterator[pd.DataFrame]:
-        """A step of all queries of a family; one row of the output for each of them."""
-        reached = {n: self.plan.reached_ms(n, given.watermark_ms) for n in family.plans}
-        with named(next(iter(family.plans))):
-            bucket, outcomes = family_step(
-                family, self.store, self.timers, *given, reached, self.plan.plans
-            )
-        rows = [
-            {"query": name, "bucket": key[1], "shard": key[2]}
-            | _told_of(family.plans[name], outcome, reached[name])
-            for name, outcome in outcomes.items()
-        ]
-        rows[0] |= _kept((bucket.retained, bucket.state_bytes), bucket.known)
-        yield self._rows(rows)
-
-    def _told(self, key: Any, letters: pa.Table) -> pa.Table:
-        """Each letter says which query refused the row."""
-        reasons = [f"{key[0]}: {reason}" for reason in letters["reason"].to_pylist()]
-        place = letters.schema.get_field_index("reason")
-        return letters.set_column(place, letters.schema.field(place), pa.array(reasons))
-
-
 class ChangesKeeper:
     """Merges the pieces of all shards of a bucket and compares them with the previous answer."""
 
-    def __init__(self, plan: Plan, before: Any) -> None:
-        self.plan = plan
-        self.before = before
+    def __init__(self, board: BoardPlan, last: Any) -> None:
+        self.board, self.last = board, last
 
-    def take(self, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    def take(self, key: Any, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """Pieces of all windows that are due in a batch."""
+        name = key[0]
         pieces = []
         for frame in rows:
             for letters in frame["letters"]:
                 if letters is not None:
-                    yield pd.DataFrame({"payload": [None], "letters": [bytes(letters)]})
-            columns = (frame[name] for name in ("shard", "windows", "payload"))
+                    yield _given(name, letters=bytes(letters))
+            columns = (frame[column] for column in ("shard", "windows", "payload"))
             for shard, windows, payload in zip(*columns, strict=True):
                 pieces.append((int(shard), np.frombuffer(windows, np.int64), payload))
-        found = self.before.get()
-        before = None if found is None else table_from(bytes(found[0]))
-        table, last = finish(self.plan, pieces, before=before)
-        if last is not None and last is not before:
-            self.before.update((table_to_bytes(last),))
-        payload = answers_to_bytes(table) if table.num_rows else None
-        yield pd.DataFrame({"payload": [payload], "letters": [None]})
+        if name not in self.board.plans:
+            self.last.clear()
+            return
+        value = self.last.get()
+        before = None if value is None else table_from(bytes(value[0]))
+        table, last = finish(self.board, name, pieces, before=before)
+        if self.board.plans[name].changes and last is not None and last is not before:
+            self.last.update((table_to_bytes(last),))
+        yield _given(name, payload=answers_to_bytes(table) if table.num_rows else None)
+
+
+def _given(name: str, payload: bytes | None = None, letters: bytes | None = None) -> pd.DataFrame:
+    return pd.DataFrame({"query": [name], "payload": [payload], "letters": [letters]})

@@ -62,19 +62,16 @@ def observe_rows(frame: Any, label: str, source: str) -> Any:
     return frame.observe(f"{PREFIX}|{label}|in|{source}", *sums, size, seen)
 
 
-def observe_steps(frame: Any, label: str, queries: Sequence[str] = ()) -> Any:
+def observe_steps(frame: Any, label: str, queries: Sequence[str]) -> Any:
     """Count the output of the state operator; a window answered by many keys counts once.
 
-    On a board, the windows of all ``queries`` are added up.
+    The windows of all queries are added up.
     """
     names = ("rows_late", "rows_bad", *(f"{name}{more}" for name in KEPT for more in ("", "_more")))
     sums = [F.sum(name).alias(name) for name in names]
-    if queries:
-        own = [F.when(F.col("query") == name, F.col("marks")) for name in queries]
-        counted = [F.coalesce(F.bitmap_count(F.bitmap_or_agg(marks)), F.lit(0)) for marks in own]
-        windows = sum(counted[1:], counted[0]) + F.max("unmarked")
-    else:
-        windows = F.bitmap_count(F.bitmap_or_agg("marks")) + F.max("unmarked")
+    own = [F.when(F.col("query") == name, F.col("marks")) for name in queries]
+    counted = [F.coalesce(F.bitmap_count(F.bitmap_or_agg(marks)), F.lit(0)) for marks in own]
+    windows = sum(counted[1:], counted[0]) + F.max("unmarked")
     return frame.observe(f"{PREFIX}|{label}|out", *sums, windows.alias("windows_out"))
 
 

@@ -1,6 +1,9 @@
-"""What every process of a job needs to know: the query, its columns, how the work is split.
+"""What every process of a job needs to know: the queries, their columns, how the work is split.
 
-The driver makes a plan once; Spark ships it with the functions that run. It holds no rows.
+The driver makes a plan once; Spark ships it with the functions that run. It holds no rows. A query
+is a board of one. Queries that can be readers of one fold have one *label*, and the keys of the
+state begin with it: it follows from what they have in common and not from which of them are there,
+so queries may be added and removed while the checkpoint is kept.
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,29 +21,32 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answers.changes import Kinds, changes_schema
 from skyband.answers.tables import Shape, answer_schema
-from skyband.contract.runs import Runs
+from skyband.contract.rows import Faults
+from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import window_value
-from skyband.engine.clocks import TimeClock
-from skyband.engine.intake import Intake
-from skyband.engine.open_panes import OpenPanes
-from skyband.engine.session import make_synopsis
-from skyband.engine.summary_session import SummarySession
-from skyband.engine.time_limits import RowLimits, TimeLimits
+from skyband.engine.clock import TimeClock
+from skyband.engine.fold import Fold
+from skyband.engine.intake import Intake, refuse
+from skyband.engine.per_group import make_synopsis
+from skyband.engine.readers import fold_key, widest
+from skyband.engine.row_limits import RowLimits, TimeLimits
 from skyband.errors import EngineError
 from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
 from skyband.window import CountWindow, EventWindow
 
-__all__ = ["BUCKETS", "SHIFT_MS", "Closing", "Plan", "buckets_of", "check_window", "state_keys"]
+__all__ = [
+    "BUCKETS", "EDGES", "SHIFT_MS", "BoardPlan", "Closing", "QueryPlan", "buckets_of",
+    "check_window", "state_keys",
+]  # fmt: skip
 
 BUCKETS = 16
 """State keys that the groups are spread over; a key costs one or two milliseconds per batch."""
 SHIFT_MS = 36_525 * 86_400_000
 """A century: `seen` is shifted ahead by it, so that Spark's own filter of late rows never fires."""
-STATE_VERSION = 2
-_READABLE = (1, 2)
-"""Versions of the state that are read; 2 has pieces of panes, and columns in few bytes."""
+STATE_VERSION = 3
+EDGES = ("window_start", "window_end")
 _LAST_MS = (2**63 - 1) // 1000 - SHIFT_MS
 """The last time that still fits, in microseconds, when shifted a century ahead."""
 _EARLY = "before 1970, which Spark's watermark cannot hold; use a batch DataFrame for such times"
@@ -61,7 +67,7 @@ class Closing:
 
 
 @dataclass(frozen=True)
-class Plan:
+class QueryPlan:
     """A query bound to the columns of its sources."""
 
     query: Query
@@ -145,48 +151,25 @@ class Plan:
         first = TimeClock(panes, 0, ()).join(seen_ms * self.tick_ms)
         return window_value(int(panes.start_of(first)), self.answer.field("window_start").type)
 
-    # What processes build from a plan -----------------------------------------------------------
-
-    def intake(self) -> Intake:
-        """A reader of rows, bound to every source."""
+    def register(self) -> None:
+        """Let this process know the algorithm, if only the driver did."""
         kind, name = self.query.kind, self.algorithm
         if name not in registry.algorithms(kind, self.query.window.sort):
             registry.register(kind, name, *self.registered)
-        intake = Intake(self.query, make_synopsis(self.query))
-        if self.streaming:
-            assert intake.limits is not None
-            spark = TimeLimits(0, (_LAST_MS + 1) * self.tick_ms - 1, _EARLY, _FAR)
-            intake.limits = spark.within(intake.limits)
-            intake.synopsis.foresee_late_rows()
-        # The clock is that of the process: a batch that is done again may be judged a little later.
-        intake.limit(self.limits, time.time())
-        for source, schema in self.schemas.items():
-            intake.bind(source, schema)
-        return intake
 
     def groups(self) -> GroupTable:
         return GroupTable(self.query.groups, next(iter(self.schemas.values())))
-
-    def session(self) -> SummarySession:
-        """A session that has taken nothing yet."""
-        return SummarySession(self.intake(), self.on_bad)
-
-    def open_panes(self) -> OpenPanes:
-        """An empty holder for summaries of this query."""
-        return OpenPanes(self._combine)
-
-    @cached_property
-    def _combine(self) -> Callable[[Runs], Runs]:
-        """How summaries are combined; this reads no state, so one synopsis does it for all keys."""
-        combine: Callable[[Runs], Runs] = self.intake().synopsis.combine
-        return combine
 
     # Columns ------------------------------------------------------------------------------------
 
     @cached_property
     def answer(self) -> pa.Schema:
         """Columns of the answer tables."""
-        return answer_schema(Shape(self.query, self.intake().synopsis, self.groups()))
+        self.register()
+        synopsis = make_synopsis(self.query)
+        for source, schema in self.schemas.items():
+            synopsis.bind(source, schema)
+        return answer_schema(Shape(self.query, synopsis, self.groups()))
 
     @cached_property
     def output(self) -> pa.Schema:
@@ -217,8 +200,6 @@ class Plan:
     def check_identity(self, found: Any) -> None:
         """Raise EngineError if a state belongs to another query, split or version."""
         wanted = self.identity
-        if isinstance(found, dict) and found.get("version") in _READABLE:
-            found = found | {"version": STATE_VERSION}
         if found == wanted:
             return
         if not isinstance(found, dict) or found.get("version") != wanted["version"]:
@@ -234,6 +215,159 @@ class Plan:
             "continue with the query, columns and shards it was started with, or start from a new "
             "checkpoint"
         )
+
+
+@dataclass(frozen=True)
+class BoardPlan:
+    """The plans of queries that read the same sources."""
+
+    plans: Mapping[str, QueryPlan]
+    alone: bool = False
+    """Whether this is one query, to which no other is ever added."""
+    closing: Closing | None = None
+    """How the job was last closed, if it was."""
+
+    @property
+    def first(self) -> QueryPlan:
+        return next(iter(self.plans.values()))
+
+    @cached_property
+    def labels(self) -> dict[str, list[str]]:
+        """What the keys of the state begin with, and the queries whose state is there."""
+        labels: dict[str, list[str]] = {}
+        for name, plan in self.plans.items():
+            key = fold_key(plan.query)
+            digest = None if key is None else hashlib.sha256(key.encode()).hexdigest()[:12]
+            label = name if digest is None else f"{plan.query.kind} {digest}"
+            labels.setdefault(label, []).append(name)
+        return labels
+
+    @property
+    def keys(self) -> int:
+        """How many keys the state has."""
+        return sum(self.plans[names[0]].keys for names in self.labels.values())
+
+    # Time ---------------------------------------------------------------------------------------
+
+    @property
+    def _delay_ms(self) -> int:
+        """How far Spark's watermark stays behind what was seen.
+
+        That is the lateness of a query that stands alone. Otherwise each query's lateness is
+        subtracted where its state is: queries come and go, and a watermark never goes back.
+        """
+        return self._lateness_ms(next(iter(self.plans))) if self.alone else 0
+
+    def _lateness_ms(self, name: str) -> int:
+        plan = self.plans[name]
+        return plan.window.lateness_ticks // plan.tick_ms
+
+    @property
+    def delay(self) -> str:
+        """How far Spark's watermark stays behind ``seen``, which is shifted a century ahead."""
+        return f"{SHIFT_MS + self._delay_ms} milliseconds"
+
+    def held_ms(self, name: str) -> int:
+        """How far a query's watermark is behind Spark's."""
+        return self._lateness_ms(name) - self._delay_ms
+
+    def reached_ms(self, name: str, watermark_ms: int) -> int:
+        """How far a query's own watermark has come, given Spark's."""
+        if self.closing is not None and watermark_ms == self.closing.watermark_ms:
+            # Windows end at different times, and each query ends with its own last window.
+            return self.closing.ends_ms.get(name, 0)
+        return max(watermark_ms - self.held_ms(name), 0)
+
+    # What processes build from a plan -------------------------------------------------------------
+
+    def intake(self, names: Sequence[str]) -> Intake:
+        """A reader of rows for queries with one label, bound to every source."""
+        plans = [self.plans[name] for name in names]
+        queries, first = [plan.query for plan in plans], plans[0]
+        first.register()
+        served = widest(queries)
+        intake = Intake(served, make_synopsis(served, queries))
+        if first.streaming:
+            assert intake.limits is not None
+            spark = TimeLimits(0, (_LAST_MS + 1) * first.tick_ms - 1, _EARLY, _FAR)
+            intake.limits = spark.within(intake.limits)
+            intake.synopsis.foresee_late_rows()
+        # The clock is that of the process: a batch that is done again may be judged a little later.
+        intake.limit(first.limits, time.time())
+        for source, schema in first.schemas.items():
+            intake.bind(source, schema)
+        return intake
+
+    @cached_property
+    def _combiners(self) -> dict[tuple[str, ...], Synopsis[Any]]:
+        return {}
+
+    def combiner(self, names: tuple[str, ...]) -> Synopsis[Any]:
+        """What combines the summaries of queries with one label; it holds no state."""
+        if names not in self._combiners:
+            self._combiners[names] = self.intake(names).synopsis
+        return self._combiners[names]
+
+    def fold(self, names: Sequence[str]) -> Fold:
+        """A fold for these readers that has taken nothing yet."""
+        intake, first = self.intake(names), self.plans[names[0]]
+        queries = [self.plans[name].query for name in names]
+        judge = refuse if first.on_bad == "raise" else _count_only
+        return Fold(queries, intake.synopsis, first.groups(), judge, tuple(intake.bound))
+
+    # Columns ------------------------------------------------------------------------------------
+
+    @cached_property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """The columns of each source that some query needs."""
+        fields: dict[str, dict[str, pa.Field]] = {}
+        for plan in self.plans.values():
+            for source, schema in plan.schemas.items():
+                fields.setdefault(source, {}).update({field.name: field for field in schema})
+        return {source: pa.schema(list(own.values())) for source, own in fields.items()}
+
+    @cached_property
+    def output(self) -> pa.Schema:
+        """The columns of the rows: those of the only query, or those of a board."""
+        if self.alone:
+            return self.first.output
+        edges = [self.first.output.field(name) for name in EDGES]
+        for name, plan in self.plans.items():
+            if [plan.output.field(edge).type for edge in EDGES] != [edge.type for edge in edges]:
+                raise EngineError(
+                    f"the windows of query {name!r} have edges of another type than those of "
+                    "the board's first query; give all queries of a board times of one type"
+                )
+        given = [pa.field("query", pa.string()), *edges, pa.field("rank", pa.int32())]
+        return pa.schema([*given, pa.field("answer", pa.string())])
+
+    # Identity -----------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint belongs to, query by query."""
+        return {"board": {n: plan.identity for n, plan in self.plans.items()}, "alone": self.alone}
+
+    def check_identity(self, found: Any) -> None:
+        """Raise EngineError if a query has changed; a board's may be added and taken away."""
+        known = found.get("board") if isinstance(found, dict) else None
+        if not isinstance(known, dict) or found.get("alone") != self.alone:
+            raise EngineError(
+                "it was written by a job of another form (a single [query], [queries.NAME], or "
+                "another version of Skyband); give this job a folder of its own"
+            )
+        for name, plan in self.plans.items():
+            if name in known or self.alone:
+                try:
+                    plan.check_identity(known.get(name))
+                except EngineError as problem:
+                    if self.alone:
+                        raise
+                    raise EngineError(f"query {name!r}: {problem}") from None
+
+
+def _count_only(faults: Faults) -> None:
+    """Rows that are refused late are counted by those who seal."""
 
 
 def buckets_of(query: Query) -> int:

@@ -18,23 +18,19 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skyband.spark.board_plan import BoardPlan
     from skyband.spark.keepers import BucketKeeper, ChangesKeeper
-    from skyband.spark.plan import Plan
+    from skyband.spark.plan import BoardPlan
 
-__all__ = [
-    "ANSWERED_DDL", "BOARD_ANSWERED_DDL", "BoardProcessor", "BucketProcessor", "ChangesProcessor",
-]  # fmt: skip
+__all__ = ["ANSWERED_DDL", "BucketProcessor", "ChangesProcessor"]
 
 ANSWERED_DDL = (
-    "bucket int, shard int, windows binary, payload binary, letters binary, "
+    "query string, bucket int, shard int, windows binary, payload binary, letters binary, "
     "rows_late bigint, rows_bad bigint, windows_out bigint, marks binary, unmarked bigint, "
     "retained bigint, retained_more bigint, state_bytes bigint, state_bytes_more bigint"
 )
-BOARD_ANSWERED_DDL = f"query string, {ANSWERED_DDL}"
 
 
-def _packed(plan: Plan | BoardPlan) -> bytes:
+def _packed(plan: BoardPlan) -> bytes:
     packed: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
     return packed
 
@@ -46,23 +42,23 @@ def _unpacked(packed: bytes) -> Any:
 
 
 class BucketProcessor(StatefulProcessor):
-    """Keeps the state of a bucket and shard; each step emits a packed row with the answers due."""
+    """Keeps the state of a label, bucket and shard; a step emits packed rows with what is due."""
 
-    def __init__(self, plan: Plan | BoardPlan) -> None:
+    def __init__(self, plan: BoardPlan) -> None:
         self.packed = _packed(plan)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark before anything else."""
         self.handle = handle
         self.head = handle.getValueState("head", "blob binary")
-        self.panes = handle.getMapState("panes", "pane bigint", "blob binary")
+        self.slots = handle.getMapState("slots", "slot bigint", "blob binary")
 
     @cached_property
     def keeper(self) -> BucketKeeper:
         """What works with the states."""
         from skyband.spark.keepers import BucketKeeper, SparkStore
 
-        store = SparkStore(self.head, self.panes)
+        store = SparkStore(self.head, self.slots)
         return BucketKeeper(_unpacked(self.packed), store, self.handle)
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -87,34 +83,22 @@ class BucketProcessor(StatefulProcessor):
         """Nothing to give back."""
 
 
-class BoardProcessor(BucketProcessor):
-    """Keeps the state of a query, bucket and shard of a board."""
-
-    @cached_property
-    def keeper(self) -> BucketKeeper:
-        """What works with the states."""
-        from skyband.spark.keepers import BoardKeeper, SparkStore
-
-        store = SparkStore(self.head, self.panes)
-        return BoardKeeper(_unpacked(self.packed), store, self.handle)
-
-
 class ChangesProcessor(StatefulProcessor):
     """Merges the pieces of all shards of a bucket and compares them with the previous answer."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: BoardPlan) -> None:
         self.packed = _packed(plan)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark before anything else."""
-        self.before = handle.getValueState("before", "blob binary")
+        self.last = handle.getValueState("last", "blob binary")
 
     @cached_property
     def keeper(self) -> ChangesKeeper:
         """What works with the state."""
         from skyband.spark.keepers import ChangesKeeper
 
-        return ChangesKeeper(_unpacked(self.packed), self.before)
+        return ChangesKeeper(_unpacked(self.packed), self.last)
 
     def handleInputRows(  # noqa: N802
         self,
@@ -123,7 +107,7 @@ class ChangesProcessor(StatefulProcessor):
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """All pieces of a window arrive in the same batch, because there is one watermark."""
-        yield from self.keeper.take(rows)
+        yield from self.keeper.take(key, rows)
 
     def close(self) -> None:
         """Nothing to give back."""

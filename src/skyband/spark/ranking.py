@@ -1,28 +1,33 @@
-"""``rank``: from a DataFrame of rows to a DataFrame of answers."""
+"""``rank`` and ``split``: from DataFrames of rows to a DataFrame of answers."""
 
 from __future__ import annotations
 
 import io
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from skyband.answers.changes import asked_changes
 from skyband.engine.intake import Intake
-from skyband.engine.session import ONLY, make_synopsis
+from skyband.engine.per_group import make_synopsis
+from skyband.engine.session import ONLY
 from skyband.errors import EngineError, SchemaError
 from skyband.query.base import Query, check_query
+from skyband.query.board import Board, board_of
 from skyband.query.checks import count
 from skyband.spark import metrics
+from skyband.spark.board_rows import schema_from_text, schema_texts, typed_rows
 from skyband.spark.first_rows import auto_shards
 from skyband.spark.letters import Carried
-from skyband.spark.plan import SHIFT_MS, Plan, check_window
+from skyband.spark.plan import BoardPlan, QueryPlan, check_window
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
 from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import advise_partitions, check_session, outside_of_functions
@@ -33,57 +38,100 @@ from skyband.spark.stages import (
     batch_finisher,
     batch_folder,
     finisher,
-    unpacker,
+    named,
+    rows_unpacker,
 )
 from skyband.spark.summarise import NOTHING, PACKED_DDL, summariser
 from skyband.spark.worker_read import WorkerRead
 
-__all__ = ["frames_of", "given", "plan_of", "ranked", "spark_schema", "union"]
+__all__ = ["carried_of", "packed_answers", "plan_of", "ranked", "spark_schema", "split_board"]
 
-NONE: Mapping[str, Carried] = {}
+_KEY = ("label", "bucket", "shard")
+_NONE: Mapping[str, Carried] = {}
 
 
-def ranked(df_or_mapping: Any, query: Query, **settings: Any) -> Any:
-    """The implementation of ``skyband.spark.rank``; needs PySpark to be installed.
-
-    ``settings`` are those of ``plan_of``.
-    """
+def ranked(df_or_mapping: Any, query: Query | Board, **settings: Any) -> Any:
+    """The implementation of ``skyband.spark.rank``; ``settings`` are those of ``plan_of``."""
     with outside_of_functions():
-        frames = frames_of(df_or_mapping, query)
-        plan = plan_of(frames, query, **settings)
+        plan, frames = plan_of(df_or_mapping, query, **settings)
         if settings.get("shards") is None:
-            plan = replace(plan, shards=auto_shards(frames, [plan]))
+            shards = auto_shards(frames, plan)
+            plans = {n: replace(each, shards=shards) for n, each in plan.plans.items()}
+            plan = replace(plan, plans=plans)
     session = next(iter(frames.values())).sparkSession
-    check_session(session, plan.streaming)
-    if not plan.streaming:
-        return _batch(frames, plan)
+    streaming = plan.first.streaming
+    check_session(session, streaming)
+    schema = spark_schema(plan.output)
+    if not plan.alone:
+        schema["answer"].metadata = schema_texts(plan)
+    if not streaming:
+        return _batch(frames, plan, schema)
     advise_partitions(session, plan.keys)
-    return given(frames, plan).mapInArrow(unpacker(plan.output), spark_schema(plan.output))
+    return packed_answers(frames, plan).mapInArrow(rows_unpacker(plan), schema)
 
 
-def given(frames: Mapping[str, Any], plan: Plan, carried: Mapping[str, Carried] = NONE) -> Any:
-    """The output of a streaming query, still packed: columns ``payload`` and ``letters``.
+def packed_answers(
+    frames: Mapping[str, Any], plan: BoardPlan, carried: Mapping[str, Carried] = _NONE
+) -> Any:
+    """The output of a streaming query, still packed: columns ``query``, ``payload``, ``letters``.
 
-    ``carried`` names the columns of each source that travel with the query's columns.
+    The summaries of all sources go through one state operator. ``carried`` names the columns of
+    each source that travel with those of the queries.
     """
-    label = f"{plan.query.kind}-{uuid.uuid4().hex[:8]}"
-    delay = f"{plan.window.lateness_ticks // plan.tick_ms + SHIFT_MS} milliseconds"
+    label = f"{plan.first.query.kind if plan.alone else 'board'}-{uuid.uuid4().hex[:8]}"
     marked = []
     for name, frame in frames.items():
         packed = _packed(frame, plan, name, carried.get(name, NOTHING))
-        marked.append(metrics.observe_rows(packed, label, name).withWatermark("seen", delay))
-    return _stepped(union(marked), plan, label)
+        packed = metrics.observe_rows(packed, label, name)
+        marked.append(packed.withWatermark("seen", plan.delay))
+    stepped = (
+        _union(marked)
+        .groupBy(*_KEY)
+        .transformWithStateInPandas(BucketProcessor(plan), ANSWERED_DDL, "append", "eventTime")
+    )
+    stepped = metrics.observe_steps(stepped, label, list(plan.plans))
+    if plan.first.shards == 1:
+        return stepped.select("query", "payload", "letters")
+    due = stepped.where("windows_out > 0 OR letters IS NOT NULL").groupBy("query", "bucket")
+    if not any(each.changes for each in plan.plans.values()):
+        return due.applyInArrow(finisher(plan), GIVEN_DDL)
+    return due.transformWithStateInPandas(ChangesProcessor(plan), GIVEN_DDL, "append", "none")
 
 
 def plan_of(
+    df_or_mapping: Any, query: Query | Board, alone: bool | None = None, **settings: Any
+) -> tuple[BoardPlan, dict[str, Any]]:
+    """Bind queries to the same sources; raises if one Spark query cannot answer them.
+
+    A query is ``alone`` unless it is given on a board, or a board says so of its only one.
+    """
+    alone = not isinstance(query, Mapping) if alone is None else alone
+    queries = {name or ONLY: each for name, each in board_of(query).items()}
+    several = isinstance(df_or_mapping, Mapping)
+    _check_alike(queries, list(df_or_mapping) if several else [None])
+    plans: dict[str, QueryPlan] = {}
+    frames: dict[str, Any] = {}
+    for name, each in queries.items():
+        with nullcontext() if alone else named(name):
+            own = _frames_of(df_or_mapping, each)
+            plans[name] = _query_plan(own, each, **settings)
+            frames |= own
+            if not alone:
+                _check_types(plans[name])
+    board = BoardPlan(plans, alone)
+    assert board.output  # raises if the edges of windows differ in type
+    return board, frames
+
+
+def _query_plan(
     frames: Mapping[str, Any],
     query: Query,
     shards: int | None = None,
     on_bad: str = "raise",
     changes: bool | Sequence[str] = False,
     bounds: bool = False,
-) -> Plan:
-    """Bind the query to these DataFrames; raises if Spark cannot answer it."""
+) -> QueryPlan:
+    """Bind a query to these DataFrames; raises if Spark cannot answer it."""
     check_query(query, on_bad)
     count("shards", shards, optional=True)
     streaming = {bool(frame.isStreaming) for frame in frames.values()}
@@ -101,13 +149,13 @@ def plan_of(
     for name, frame in frames.items():
         intake.bind(name, arrow_schema(frame.schema))
     schemas = {name: schema.remove_metadata() for name, schema in intake.bound.items()}
-    asked = asked_changes("changes", changes)
-    plan = Plan(query, schemas, shards or 1, on_bad, asked, is_streaming, bounds)
+    kinds = asked_changes("changes", changes)
+    plan = QueryPlan(query, schemas, shards or 1, on_bad, kinds, is_streaming, bounds)
     _check_names(plan)
     return plan
 
 
-def frames_of(given: Any, query: Query) -> dict[str, Any]:
+def _frames_of(given: Any, query: Query) -> dict[str, Any]:
     """The DataFrames that a query reads, by source."""
     check_query(query)
     several = isinstance(given, Mapping)
@@ -122,7 +170,46 @@ def frames_of(given: Any, query: Query) -> dict[str, Any]:
     return frames
 
 
-def _check_names(plan: Plan) -> None:
+# Checks -------------------------------------------------------------------------------------------
+
+
+def _check_alike(queries: Mapping[str, Query], sources: list[Any]) -> None:
+    """Raise EngineError unless every query reads all sources, by the same time columns."""
+    first = next(iter(queries))
+    for name, query in queries.items():
+        for source in sources:
+            if source is not None and query.sources and source not in query.sources:
+                if any(source in each.sources for each in queries.values()):
+                    raise EngineError(
+                        f"query {name!r} does not read source {source!r}: on Spark every query of "
+                        "a board reads all its sources, because a Spark query has one watermark; "
+                        "rank this query by itself"
+                    )
+                continue  # no query reads it, which is an error when the query is bound
+            if len(queries) == 1 or (source is not None and not query.sources):
+                continue
+            time, wanted = query.time_of(source), queries[first].time_of(source)
+            if time != wanted:
+                raise EngineError(
+                    f"query {name!r} has time={time!r} and query {first!r} has time={wanted!r}: on "
+                    "Spark all queries of a board read one time column per source, because a "
+                    "Spark query has one watermark; rank this query by itself"
+                )
+
+
+def _check_types(plan: QueryPlan) -> None:
+    """Raise EngineError for an answer with a column that Spark has no type for."""
+    for field in plan.output:
+        try:
+            spark_schema(pa.schema([field]))
+        except PySparkException as problem:
+            raise EngineError(
+                f"column {field.name!r} of the answer has type {field.type}, which Spark has no "
+                "type for; cast it, or leave it out"
+            ) from problem
+
+
+def _check_names(plan: QueryPlan) -> None:
     """Raise SchemaError if a column of the answer has the name of one that bounds=True adds."""
     names = plan.output.names
     twice = [name for name in PROMISE.names if names.count(name) > 1]
@@ -134,14 +221,17 @@ def _check_names(plan: Plan) -> None:
 
 
 def _check_no_watermark(frame: Any) -> None:
-    told = io.StringIO()
-    with redirect_stdout(told):
+    text = io.StringIO()
+    with redirect_stdout(text):
         frame.explain(True)  # all that a session on another machine tells of a plan
-    if "EventTimeWatermark" in told.getvalue():
+    if "EventTimeWatermark" in text.getvalue():
         raise EngineError(
             "the DataFrame already has a watermark, and Spark allows only one; remove "
             "withWatermark: the window's lateness= says how late rows may be"
         )
+
+
+# In Spark's terms ---------------------------------------------------------------------------------
 
 
 def spark_schema(schema: pa.Schema) -> Any:
@@ -149,11 +239,8 @@ def spark_schema(schema: pa.Schema) -> Any:
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
-# The plan in Spark's terms ------------------------------------------------------------------------
-
-
-def _packed(frame: Any, plan: Plan, source: str, carried: Carried = NOTHING) -> Any:
-    """Summarise a source: one packed row per bucket and shard that a partition has rows for."""
+def _packed(frame: Any, plan: BoardPlan, source: str, carried: Carried = NOTHING) -> Any:
+    """Summarise a source: one packed row per key that a partition has rows for."""
     carried = carried_of(frame) if carried is NOTHING else carried
     names = dict.fromkeys([*plan.schemas[source].names, *carried.names])
     chosen = frame.select(*(f"`{name}`" for name in names))
@@ -165,26 +252,29 @@ def carried_of(frame: Any) -> Carried:
     return frame.carried if isinstance(frame, WorkerRead) else NOTHING
 
 
-def union(packed: Iterable[Any]) -> Any:
+def _union(packed: Iterable[Any]) -> Any:
     """The rows of several DataFrames with the same columns."""
     return reduce(lambda one, other: one.unionByName(other), packed)
 
 
-def _batch(frames: Mapping[str, Any], plan: Plan) -> Any:
-    packed = union(_packed(frame, plan, name) for name, frame in frames.items())
-    pieces = packed.groupBy("bucket", "shard").applyInArrow(batch_folder(plan), PIECE_DDL)
-    return pieces.repartition(1).mapInArrow(batch_finisher(plan), spark_schema(plan.output))
+def _batch(frames: Mapping[str, Any], plan: BoardPlan, schema: Any) -> Any:
+    packed = _union(_packed(frame, plan, name) for name, frame in frames.items())
+    pieces = packed.groupBy(*_KEY).applyInArrow(batch_folder(plan), PIECE_DDL)
+    return pieces.repartition(1).mapInArrow(batch_finisher(plan), schema)
 
 
-def _stepped(packed: Any, plan: Plan, label: str) -> Any:
-    """The stateful part of a stream: packed summaries in, packed answers out."""
-    stepped = packed.groupBy("bucket", "shard").transformWithStateInPandas(
-        BucketProcessor(plan), ANSWERED_DDL, "append", "eventTime"
-    )
-    stepped = metrics.observe_steps(stepped, label)
-    if plan.shards == 1:
-        return stepped.select("payload", "letters")
-    by_bucket = stepped.where("windows_out > 0 OR letters IS NOT NULL").groupBy("bucket")
-    if not plan.changes:
-        return by_bucket.applyInArrow(finisher(plan), GIVEN_DDL)
-    return by_bucket.transformWithStateInPandas(ChangesProcessor(plan), GIVEN_DDL, "append", "none")
+def split_board(batch: Any, queries: Board) -> dict[str, Any]:
+    """The implementation of ``skyband.spark.split``."""
+    texts = batch.schema["answer"].metadata if "answer" in batch.columns else {}
+    frames = {}
+    for name in board_of(queries):
+        if name not in texts:
+            raise SchemaError(
+                f"the column answer does not tell the types of query {name!r}; give rows of "
+                "skyband.spark.rank(df, board) with all their columns, and the same board"
+            )
+        schema = schema_from_text(texts[name])
+        mine = batch.where(F.col("query") == name)
+        rows = mine.select("window_start", "window_end", "rank", "answer")
+        frames[str(name)] = rows.mapInArrow(typed_rows(schema), spark_schema(schema))
+    return frames

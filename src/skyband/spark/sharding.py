@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
+from skyband.engine.intake import Intake
+from skyband.engine.per_group import make_synopsis
 from skyband.errors import SkybandError
 from skyband.query.base import Query
-from skyband.spark.plan import Plan, buckets_of
+from skyband.spark.plan import BoardPlan, QueryPlan, buckets_of
 from skyband.spark.summarise import Summariser
 
 __all__ = [
@@ -98,14 +100,17 @@ def split_of(
 def summary_bytes(query: Query, first: Mapping[str, FirstRows]) -> float:
     """Bytes of the summaries of a first batch, from those of some of its rows."""
     schemas = {name: each.some.schema for name, each in first.items()}
-    plan = Plan(query, schemas, 1, "skip", False, streaming=True)
-    bound = {name: schema.remove_metadata() for name, schema in plan.intake().bound.items()}
-    plan = replace(plan, schemas=bound)
+    intake = Intake(query, make_synopsis(query))
+    for name, schema in schemas.items():
+        intake.bind(name, schema)
+    bound = {name: schema.remove_metadata() for name, schema in intake.bound.items()}
+    board = BoardPlan({"": QueryPlan(query, bound, 1, "skip", False, streaming=True)}, alone=True)
+    (label,) = board.labels
     total = 0.0
     for source, each in first.items():
         if each.some.num_rows:
-            worker = Summariser(plan, source)
-            worker.take(each.some)
+            worker = Summariser(board, label, source)
+            worker.summarise(each.some)
             packed = worker.flush().column("payload")
             size = sum(len(blob.as_buffer()) for blob in packed if blob.is_valid)
             total += size * each.rows / each.some.num_rows

@@ -1,19 +1,24 @@
 """Turns rows into packed summaries where the rows are: this runs inside ``mapInArrow``.
 
-A partition gives one packed row per (bucket, shard) that it has rows for, with all panes in it.
-Bad records wanted as dead letters travel in separate rows:
+A partition gives one packed row per (label, bucket, shard) that it has rows for, with all panes in
+it; the label is that of queries that can be readers of one fold. Bad records wanted as dead letters
+travel in separate rows:
 
-    bucket shard seen                payload          letters     rows_in  rows_bad  rows_unused
-    0      0     2124-07-01 10:09    runs of panes    null          9,431        2            0
-    0      0     2124-07-01 10:09    null             2 letters         0        0            0
+    label bucket shard seen                payload          letters     rows_in  rows_bad  ...
+    TopK  0      0     2124-07-01 10:09    runs of panes    null          9,431        2
+    TopK  0      0     2124-07-01 10:09    null             2 letters         0        0
 
-In a stream, ``latest`` is ``seen`` as it is, in milliseconds.
+In a stream, ``latest`` is ``seen`` as it is, in milliseconds. On a board, each partition with rows
+sends a packed row to every key, so that a key without state in a later batch belongs to a query
+that was added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,24 +27,23 @@ import pyarrow.compute as pc
 
 from skyband.arrays import Ints
 from skyband.contract.rows import Faults
-from skyband.contract.runs import Runs
 from skyband.data.ipc import table_to_bytes
 from skyband.data.time_axis import MOMENT
-from skyband.engine.clocks import NEVER
+from skyband.engine.clock import clock_for
 from skyband.engine.intake import refuse
 from skyband.engine.open_panes import OpenPanes
-from skyband.engine.taken import Taken
+from skyband.engine.placement import ReadBatch
 from skyband.spark import letters
-from skyband.spark.family_plan import FamilyPlan
 from skyband.spark.letters import UNREAD, Carried
 from skyband.spark.parcels import by_bucket, pack_runs, schema_of
-from skyband.spark.plan import SHIFT_MS, Plan
+from skyband.spark.plan import SHIFT_MS, BoardPlan
+from skyband.spark.stages import named
 
 __all__ = ["COUNTS", "PACKED", "PACKED_DDL", "summariser"]
 
 PACKED_DDL = (
-    "bucket int, shard int, seen timestamp, latest bigint, payload binary, letters binary, "
-    "rows_in bigint, rows_bad bigint, rows_unused bigint, rows_filtered bigint"
+    "label string, bucket int, shard int, seen timestamp, latest bigint, payload binary, "
+    "letters binary, rows_in bigint, rows_bad bigint, rows_unused bigint, rows_filtered bigint"
 )
 PACKED = schema_of(PACKED_DDL)
 COUNTS = ("rows_in", "rows_bad", "rows_unused", "rows_filtered")
@@ -52,18 +56,52 @@ NOTHING = Carried()
 Batches = Iterator[pa.RecordBatch]
 
 
-def summariser(plan: Plan, source: str, carried: Carried = NOTHING) -> Callable[[Batches], Batches]:
-    """The function that Spark runs over the partitions of a source."""
+def summariser(
+    board: BoardPlan, source: str, carried: Carried = NOTHING
+) -> Callable[[Batches], Batches]:
+    """The function that Spark runs over the partitions of a source: one pass for all queries."""
 
     def run(batches: Batches) -> Batches:
-        worker = Summariser(plan, source, carried)
-        for chunk in chunks(batches, plan.schemas[source], carried.names):
-            worker.take(chunk)
-            if worker.nbytes > FLUSH_BYTES:
-                yield worker.flush()
-        yield worker.flush()
+        workers = [Summariser(board, label, source, carried) for label in board.labels]
+        for chunk in chunks(batches, board.schemas[source], carried.names):
+            take(workers, chunk)
+            if sum(worker.nbytes for worker in workers) > FLUSH_BYTES:
+                yield from _flushed(workers)
+        yield from _flushed(workers)
 
     return run
+
+
+def take(workers: Sequence[Summariser], chunk: pa.Table) -> None:
+    """Let every label summarise some rows; a bad row is one letter, with all queries' reasons.
+
+    The first one counts and keeps what could not be read, and it keeps the letters.
+    """
+    first, board = workers[0], workers[0].board
+    rows = first.readable(chunk)
+    reasons: dict[int, dict[str, Any]] = {}
+    for worker in workers:
+        with nullcontext() if board.alone else named(worker.names[0]):
+            faults = worker.summarise(rows)
+        if faults is None or not first.carried.letters:
+            continue
+        bad = np.flatnonzero(faults.mask).tolist()
+        for row, reason in zip(bad, worker.reasons(rows, faults), strict=True):
+            own = {name: reason if board.alone else f"{name}: {reason}" for name in worker.names}
+            reasons.setdefault(row, {}).update(own)
+    if reasons:
+        places = sorted(reasons)
+        bad_rows = rows.take(pa.array(places, pa.int64()))
+        lines = ["; ".join(reasons[r][n] for n in board.plans if n in reasons[r]) for r in places]
+        first.letters.append(letters.row_letters(first.source, first.carried, bad_rows, lines))
+
+
+def _flushed(workers: Sequence[Summariser]) -> Batches:
+    """The packed rows of all labels; only those of the first count the rows read."""
+    for i, worker in enumerate(workers):
+        if i:
+            worker.counts["rows_in"] = 0
+        yield worker.flush()
 
 
 def chunks(batches: Batches, schema: pa.Schema, carried: tuple[str, ...]) -> Iterator[pa.Table]:
@@ -91,22 +129,21 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, carried: tuple[str, ...]) 
 
 
 class Summariser:
-    """Summaries of one partition."""
+    """Summaries of one partition, for the queries with one label."""
 
     def __init__(
-        self, plan: Plan, source: str, carried: Carried = NOTHING, family: FamilyPlan | None = None
+        self, board: BoardPlan, label: str, source: str, carried: Carried = NOTHING
     ) -> None:
-        """``family`` are the queries for which rows are summarised; by default that of the plan."""
-        self.plan = plan
-        self.source = source
-        self.carried = carried
+        self.board, self.label, self.source, self.carried = board, label, source, carried
+        self.names = board.labels[label]
+        self.plan = board.plans[self.names[0]]
         self.letters: list[pa.Table] = []
-        self.intake = plan.intake() if family is None else family.intake()
-        self.groups = plan.groups()
-        self.family = family
-        self.synopsis = self.intake.synopsis if family is None else family.summariser
-        self.queries = 1 if family is None else len(family.plans)
-        self.shards = [OpenPanes(self.synopsis.combine) for _ in range(plan.shards)]
+        self.intake = board.intake(self.names)
+        self.groups = self.plan.groups()
+        self.synopsis = self.intake.synopsis
+        queries = [board.plans[name].query for name in self.names]
+        self.clock = clock_for(self.intake.query, queries, (source,))  # here no row is late
+        self.shards = [OpenPanes(self.synopsis.combine) for _ in range(self.plan.shards)]
         self.seen: int | None = None
         self.counts = dict.fromkeys(COUNTS, 0)
 
@@ -115,51 +152,33 @@ class Summariser:
         held = sum(panes.nbytes for panes in self.shards)
         return held + sum(int(table.nbytes) for table in self.letters)
 
-    def take(self, chunk: pa.Table) -> None:
-        """Summarise some rows; bad ones are raised, or counted and kept as letters."""
-        chunk = self.readable(chunk)
-        faults = self.summarise(chunk)
-        if faults is not None and self.carried.letters:
-            bad = chunk.filter(pa.array(faults.mask))
-            reasons = self.reasons(chunk, faults)
-            self.letters.append(letters.row_letters(self.source, self.carried, bad, reasons))
-
     def summarise(self, chunk: pa.Table) -> Faults | None:
         """Summarise rows that could be read; raises for bad ones, or counts and returns them."""
-        taken = self.intake.take(self.source, chunk.select(self.plan.schemas[self.source].names))
-        if taken.faults is not None:
+        read = self.intake.take(self.source, chunk.select(self.plan.schemas[self.source].names))
+        if read.faults is not None:
             if self.plan.on_bad == "raise":
-                self._refuse(chunk, taken.faults)
-            self.counts["rows_bad"] += taken.faults.count * self.queries
-        self._place(taken)
-        return taken.faults
+                self._refuse(chunk, read.faults)
+            self.counts["rows_bad"] += read.faults.count * len(self.names)
+        self._place(read)
+        return read.faults
 
     def reasons(self, chunk: pa.Table, faults: Faults) -> list[str | None]:
         """Why each of the bad rows is bad."""
         return list(faults.each(self.intake.widened(self.source, chunk)))
 
-    def _place(self, taken: Taken) -> None:
-        self.counts["rows_in"] += taken.rows_in
-        self.counts["rows_filtered"] += taken.filtered * self.queries
-        if taken.greatest is None:
+    def _place(self, read: ReadBatch) -> None:
+        self.counts["rows_in"] += read.rows_in
+        self.counts["rows_filtered"] += read.filtered * len(self.names)
+        if read.greatest is None:
             return
-        self.seen = taken.greatest if self.seen is None else max(self.seen, taken.greatest)
-        if taken.ticks is None:
+        self.seen = read.greatest if self.seen is None else max(self.seen, read.greatest)
+        if read.ticks is None:
             return  # bad and filtered rows move the source's mark and have no other effect
-        for shard, part in enumerate(self._shards(taken)):
-            runs = self._summaries(part)
-            if runs is not None:
-                self.shards[shard].take(runs)
-
-    def _summaries(self, taken: Taken) -> Runs | None:
-        """Summaries in the panes of the query, or between the cuts of all windows of a family."""
-        if self.family is not None:
-            if taken.ticks is None:
-                return None
-            return self.family.one_pass.summarise(taken, self.groups, self.synopsis)
-        placed = self.intake.place(taken, self.groups, NEVER)
-        self.counts["rows_unused"] += placed.unused
-        return None if placed.rows is None else self.synopsis.summarise(placed.rows)
+        for shard, part in enumerate(self._shards(read)):
+            placement = self.clock.place(part, self.synopsis.axes.get(self.source), self.groups)
+            self.counts["rows_unused"] += placement.unused
+            if placement.rows is not None:
+                self.shards[shard].take(self.synopsis.summarise(placement.rows))
 
     def readable(self, chunk: pa.Table) -> pa.Table:
         """The rows whose records could be read; the others are handled as bad rows."""
@@ -186,31 +205,31 @@ class Summariser:
         reasons = self.reasons(chunk, faults)
         letters.refuse(letters.row_letters(self.source, self.carried, bad, reasons), faults.count)
 
-    def _shards(self, taken: Taken) -> list[Taken]:
+    def _shards(self, read: ReadBatch) -> list[ReadBatch]:
         shards = self.plan.shards
         if shards == 1:
-            return [taken]
-        owner = self.intake.synopsis.shard(self.source, taken.batch, shards)
-        return [_of_rows(taken, np.flatnonzero(owner == shard)) for shard in range(shards)]
+            return [read]
+        owner = self.intake.synopsis.shard(self.source, read.batch, shards)
+        return [_of_rows(read, np.flatnonzero(owner == shard)) for shard in range(shards)]
 
     def flush(self) -> pa.RecordBatch:
         """Packed rows of everything taken since the last flush."""
         rows: list[dict[str, Any]] = []
         whole = [panes.whole() for panes in self.shards]
         some = [runs for runs in whole if runs is not None and len(runs)]
-        told: dict[str, Any] = {}
+        more: dict[str, Any] = {}
         if some and self.plan.shared_ends:
-            told = {"filled": np.unique(np.concatenate([runs.stamp for runs in some]))}
+            more = {"filled": np.unique(np.concatenate([runs.stamp for runs in some]))}
         for shard, runs in enumerate(whole):
             mine = {}
             if runs is not None and len(runs):
                 if self.plan.on_bad == "raise":
                     runs = self.synopsis.lean(runs)  # noqa: PLW2901
                 mine = dict(by_bucket(runs, self.groups, self.plan.buckets))
-            if told:  # every key has to know which panes have rows
+            if more:  # every key has to know which panes have rows
                 mine = dict.fromkeys(range(self.plan.buckets), some[0].slice(0, 0)) | mine
             for bucket, part in mine.items():
-                blob = pack_runs(part, self.groups, **told)
+                blob = pack_runs(part, self.groups, **more)
                 rows.append({"bucket": bucket, "shard": shard, "payload": blob})
             self.shards[shard].empty()
         rows += [
@@ -219,13 +238,18 @@ class Summariser:
         self.letters = []
         if not rows and any(self.counts.values()):
             rows.append({"bucket": 0, "shard": 0})
+        if rows and not self.board.alone:
+            known = {(row["bucket"], row["shard"]) for row in rows}
+            for bucket, shard in product(range(self.plan.buckets), range(self.plan.shards)):
+                if (bucket, shard) not in known:
+                    rows.append({"bucket": bucket, "shard": shard})
         seen, latest = self.seen, None
         if self.plan.streaming:
             latest = None if seen is None else seen // self.plan.tick_ms
             seen = ((latest or 0) + SHIFT_MS) * 1_000
         for i, row in enumerate(rows):
             row |= {name: 0 if i else count for name, count in self.counts.items()}
-            row |= {"seen": seen, "latest": latest}
+            row |= {"label": self.label, "seen": seen, "latest": latest}
         if rows:
             self.counts = dict.fromkeys(self.counts, 0)
         columns = [
@@ -237,6 +261,6 @@ class Summariser:
         return pa.record_batch(columns, schema=PACKED)
 
 
-def _of_rows(taken: Taken, rows: Ints) -> Taken:
-    ticks = taken.ticks[rows] if taken.ticks is not None and len(rows) else None
-    return replace(taken, batch=taken.batch.take(pa.array(rows)), ticks=ticks)
+def _of_rows(read: ReadBatch, rows: Ints) -> ReadBatch:
+    ticks = read.ticks[rows] if read.ticks is not None and len(rows) else None
+    return replace(read, batch=read.batch.take(pa.array(rows)), ticks=ticks)

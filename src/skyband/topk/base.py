@@ -111,12 +111,6 @@ class TopKSynopsis(Synopsis[TopK]):
         runs = runs.united()
         return runs.with_parts(rows=self._best(runs.parts["rows"]))
 
-    def narrowed(self, runs: Runs) -> Runs:
-        part = runs.parts["rows"]
-        return (
-            runs if (part.lengths <= self.limit).all() else runs.with_parts(rows=self._best(part))
-        )
-
     def _best(self, part: Part) -> Part:
         """The best k rows of each run."""
         positions, offsets = select_runs(part["key"], part["tie"], part.offsets, self.limit, True)

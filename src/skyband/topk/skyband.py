@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from skyband.arrays import Array, Codes, Ints, Saved, State, copied
-from skyband.contract.one_state import Reader
-from skyband.contract.rows import Rows, Windows
-from skyband.contract.runs import PaneFeed, Part, Runs, pick
-from skyband.contract.uniting import NO_WINDOWS, Uniting
+from skyband.contract.rows import NO_WINDOWS, Rows, Windows
+from skyband.contract.runs import Part, Runs, pick
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import kskyband as kernel
 from skyband.kernels.topk.one_pane import sorted_panes
-from skyband.query.base import Query
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
-from skyband.topk.counted_band import CountedBand
 from skyband.topk.lasting import Lasting
-from skyband.topk.one_band import OneBand
 from skyband.topk.payload import Payload, Value, payload_for
 
 __all__ = ["SkybandTopK"]
@@ -30,7 +24,7 @@ _ONE = np.zeros(1, np.int32)
 _MOST_TO_INSERT = 64  # the greatest k for which panes are sorted by insertion
 
 
-class SkybandTopK(Uniting[TopK], TopKSynopsis):
+class SkybandTopK(TopKSynopsis):
     """Keeps the k-skyband of each group; rows that have dropped out of it are removed in bulk.
 
     Cost: one comparison per row that is not among the best k of its pane (or, in a batch of many
@@ -38,7 +32,6 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
     order of scores, and O(k) per answer. State: the rows that are followed by fewer than k better
     ones; per group about k (1 + ln panes) if scores come in random order, at most k times the
     number of panes. Exact. Follows the k-skyband of Mouratidis et al. 2006, one pane at a time.
-    Queries of a board that differ only in k, window and slide keep one skyband: see one_band.py.
 
     >>> import pyarrow as pa, skyband as sb
     >>> query = sb.TopK(k=1, score="x", window=sb.CountWindow(2, slide=1), algorithm="skyband")
@@ -48,11 +41,6 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
 
     many_groups = True
     shortens = True
-    shares_summaries = True
-    state_name = "skyband"
-    unites_groups = True
-    unites_counts = True
-    one: OneBand | None = None
     saved_parts = (("payload/", "payload"),)
 
     def __init__(self, query: TopK) -> None:
@@ -75,15 +63,6 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
         types = {name: self.schema.field(name).type for name in self._payload}
         return payload_for(types, self.query.keep)
 
-    def one_state(self, readers: Sequence[Reader], feed: PaneFeed) -> OneBand:
-        kind = CountedBand if self.counting and self.query.groups else OneBand
-        return kind(readers, feed, self._new_payload())
-
-    def serve(self, queries: Sequence[Query], regular: bool) -> None:
-        topks = [query for query in queries if isinstance(query, TopK)]
-        self.limit = max(query.k for query in topks)
-        self.preselection = Lasting(self.query, topks) if regular else None
-
     def foresee_late_rows(self) -> None:
         self.preselection = None
 
@@ -92,8 +71,6 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
         return super()._select(rows, score, tie) if found is None else found
 
     def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
-        if self.one is not None:
-            return self.one.fold(self.place, panes, windows)
         if self._are_alone(panes, windows):
             if len(windows):
                 return self._answer_alone(panes, windows)
@@ -175,8 +152,6 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
     # Reads and state --------------------------------------------------------------------------
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        if self.one is not None:
-            return self.one.peek(self.place, first, end, group)
         self._enter()
         known = len(self.band.groups)
         order = np.arange(known) if group is None else np.array([group])
@@ -204,15 +179,10 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
         return Runs(numbers, tops.group, {"rows": Part(tops.offsets, columns)})
 
     def forget(self, groups: Codes) -> None:
-        if self.one is not None:
-            self.one.forget(groups)
-            return
         self._enter()
         self.band.forget(groups)
 
     def snapshot(self) -> State:
-        if self.one is not None:
-            return self.alone().snapshot()
         self._enter()
         return self.band.arrays() | super().snapshot()
 
@@ -223,8 +193,6 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
         super().restore(arrays)
 
     def stats(self) -> dict[str, int | float]:
-        if self.one is not None:
-            return self.one.share(self.place)
         retained, state = self.band.retained, self.band.nbytes + self.payload.nbytes
         if self._waiting is not None:
             retained += len(self._waiting.parts["rows"])
@@ -232,7 +200,5 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
         return {"retained": retained, "state_bytes": state}
 
     def _check(self) -> None:
-        if self.one is not None:
-            self.one._check()
         self.band._check()
         self.payload._check(self.band.slots())

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.engine.intake import Intake
-from skyband.engine.session import make_synopsis
-from skyband.engine.time_limits import RowLimits
+from skyband.engine.per_group import make_synopsis
+from skyband.engine.row_limits import RowLimits
 from skyband.jobs.job import Job
 from skyband.jobs.local.source import LocalSource
 from skyband.jobs.rows import Sink, TableRows, written

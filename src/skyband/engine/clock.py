@@ -1,0 +1,594 @@
+"""Clocks: which pane a row belongs to, when panes are sealed, which windows are due.
+
+A clock knows how far its stream has come. For time windows that is the watermark: the least of the
+sources' marks (greatest time seen minus lateness). For count windows it is the number of arrivals
+of each group. Both have the same methods, so that nothing else asks which kind of window there is:
+
+    place       assign rows to panes; rows of sealed panes are late
+    observe     note how far a batch has brought its source
+    target      how far the stream has come by all that was observed
+    passes      whether going there seals a pane with rows or ends a window
+    settle      go there if it does not
+    advance     go there if it does; the windows that are due
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from skyband.arrays import Codes, Ints, Mask
+from skyband.contract.rows import Windows
+from skyband.contract.runs import Runs, expand, run_starts
+from skyband.data.columns import to_arrow
+from skyband.data.group_table import GroupTable
+from skyband.data.time_axis import TimeAxis
+from skyband.engine.placement import Arrivals, Placement, ReadBatch, codes_of, place, place_rows
+from skyband.engine.totals import ArrivalTotals, Totals, last_windows, totals_for
+from skyband.errors import EngineError
+from skyband.kernels.core.arrange import arrival_numbers
+from skyband.panes import Panes, SidePanes
+from skyband.query.base import Query
+from skyband.window import CountWindow
+
+__all__ = [
+    "NEVER",
+    "ArrivalClock",
+    "Clock",
+    "DueWindows",
+    "Glimpse",
+    "TimeClock",
+    "clock_for",
+    "windows_due",
+]
+
+NEVER = int(np.iinfo(np.int64).min)
+_BEYOND = int(np.iinfo(np.int64).max)
+_MOST_WINDOWS = 1 << 28
+"""How many windows one push may answer; their numbers alone take 2 GB."""
+_NONE = np.zeros(0, np.int64)
+
+
+class DueWindows(NamedTuple):
+    """Windows to answer now: their numbers and, if each group has its own windows, the groups."""
+
+    number: Ints
+    group: Codes | None = None
+
+
+class Glimpse(NamedTuple):
+    """What a few rows would do to a clock, before they are taken."""
+
+    first: int
+    """The first pane that they belong to."""
+    greatest: int
+    """The greatest time that would have been seen; 0 if there are no times."""
+    target: Any
+    """How far the stream would have come."""
+
+
+class Clock(Protocol):
+    """What the clocks of time windows and count windows have in common."""
+
+    own_windows: bool
+    """Whether each group has its own windows; such groups are never forgotten."""
+    seen: dict[str, int | None]
+    """The greatest time seen in each source."""
+    ignored: set[str]
+    """Sources that do not hold the stream back because they are exhausted or idle."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it has joined a running stream, and its first window has not begun yet."""
+
+    @property
+    def started(self) -> bool:
+        """Whether it is known how far the stream has come."""
+
+    @property
+    def sealed(self) -> int:
+        """The first pane that still takes rows, of all groups."""
+
+    def place(self, read: ReadBatch, axis: TimeAxis | None, groups: GroupTable) -> Placement: ...
+    def observe(self, read: ReadBatch) -> None: ...
+    def target(self) -> Any: ...
+    def final(self) -> Any: ...
+    def passes(self, target: Any, least: int) -> bool: ...
+    def settle(self, target: Any) -> None: ...
+    def seals(self, target: Any) -> Callable[[Runs], Mask]: ...
+    def advance(self, target: Any, sealed: Sequence[Runs], elsewhere: Ints) -> list[DueWindows]: ...
+    def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> Glimpse | None: ...
+    def accept(self, glimpse: Glimpse) -> int: ...
+    def totals(self) -> Totals: ...
+    def windows(self, due: DueWindows, panes: Panes, ranks: Ints) -> Windows: ...
+    def sealed_windows(self, size: int, groups: GroupTable) -> Windows: ...
+    def keep_readers(self, kept: Sequence[int]) -> None: ...
+    def copied(self) -> Clock: ...
+    def state(self) -> dict[str, Any]: ...
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
+def clock_for(
+    widest: Query, readers: Sequence[Query], sources: Iterable[str], idle: float | None = None
+) -> Clock:
+    """A clock for the readers of a fold; ``widest`` has the longest of their windows."""
+    window, panes = widest.window, [query.window.panes for query in readers]
+    if isinstance(window, CountWindow):
+        return ArrivalClock(window.panes, bool(widest.groups), len(panes))
+    return TimeClock(window.panes, window.lateness_ticks, sources, idle, panes)
+
+
+def windows_due(
+    panes: Panes,
+    filled: Ints,
+    after: int,
+    upto: int,
+    pending: int | None,
+    lasts: Ints | None = None,
+) -> Ints:
+    """Numbers of the windows to answer among those in ``(after, upto]``, ascending.
+
+    They are the windows that cover a filled pane, plus the first empty window after each stretch of
+    them; windows without a size have none of those. ``pending`` is the last answered window, if it
+    was not empty. ``lasts`` are the last windows with rows of each pane, if that depends on the
+    rows' source.
+    """
+    low = np.maximum(panes.first_window_of(filled), after + 1)
+    high = np.minimum(panes.last_window_of(filled) if lasts is None else lasts, upto)
+    low, high = low[low <= high], high[low <= high]
+    if pending is not None:
+        # The pending window counts as a stretch here; it is removed again below.
+        low, high = np.append(pending, low), np.append(pending, high)
+    if not len(low):
+        return np.zeros(0, np.int64)
+    # Panes ascend, so their windows do too: a stretch begins where a window number exceeds all
+    # earlier ones by more than one.
+    reach = np.maximum.accumulate(high)
+    begins = np.ones(len(low), np.bool_)
+    begins[1:] = low[1:] > reach[:-1] + 1
+    first = low[begins]
+    last = np.append(reach[:-1][begins[1:]], reach[-1])
+    if panes.sized:
+        last = np.minimum(last + 1, upto)
+    if pending is not None:
+        first[0] += 1
+    lengths = np.maximum(last - first + 1, 0)
+    if lengths.sum(dtype=np.float64) > _MOST_WINDOWS:
+        raise EngineError(
+            f"{int(lengths.sum(dtype=np.float64)):,} windows end at once, more than fit into "
+            "memory; use a longer slide, or look for rows whose times are wrong"
+        )
+    return expand(first, lengths)
+
+
+class TimeClock:
+    """Event time: one mark per source, one watermark, the same panes for all groups."""
+
+    own_windows = False
+
+    def __init__(
+        self,
+        panes: Panes,
+        lateness: int,
+        sources: Iterable[str],
+        idle: float | None = None,
+        readers: Sequence[Panes] = (),
+    ) -> None:
+        """``panes`` are those of the longest window; ``readers`` those of all windows that are due.
+
+        A source that is silent for ``idle`` seconds on the wall does not hold the watermark back.
+        """
+        self.panes, self.readers = panes, tuple(readers or (panes,))
+        self.lateness, self.idle = lateness, idle
+        self.seen: dict[str, int | None] = dict.fromkeys(sources)
+        self.ignored: set[str] = set()
+        self.watermark: int | None = None
+        self.answered: int | None = None
+        self.pending: list[int | None] = [None for _ in self.readers]
+        """The last answered window of each reader, if it was not empty."""
+        self.joined: int | None = None
+        """The watermark at which it joined a stream that was already running; see ``join``."""
+        self.filled: Ints = np.zeros(0, np.int64)
+        """Sealed panes that have rows and that a future window covers."""
+        self.lasts: Ints | None = None
+        """The last window with rows of each of them, if that depends on the rows' source."""
+        self._heard: dict[str, float] = {}
+        """When each source was last heard of, on the wall."""
+
+    @property
+    def started(self) -> bool:
+        return self.watermark is not None
+
+    @property
+    def sealed(self) -> int:
+        """The first pane that still takes rows."""
+        return NEVER if self.watermark is None else int(self.panes.pane_of(self.watermark))
+
+    @property
+    def sealed_time(self) -> int:
+        """The time before which rows are late."""
+        return NEVER if self.watermark is None else int(self.panes.pane_start(self.sealed))
+
+    def join(self, seen: int) -> int:
+        """Begin with the first window that starts at or after ``seen``; return its number.
+
+        For a clock that has seen nothing, in a stream that was read up to ``seen`` without it.
+        """
+        first = self.panes.last_window_ending_by(seen + self.panes.size - 1) + 1
+        pane = int(self.panes.first_pane(first) if self.panes.sized else first - 1)
+        self.answered = first - 1
+        self.watermark = self.joined = int(self.panes.pane_start(pane))
+        return first
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it has joined a running stream, and its first window has not begun yet."""
+        return self.joined is not None and self.joined == self.watermark
+
+    # Rows --------------------------------------------------------------------------------------
+
+    def place(self, read: ReadBatch, axis: TimeAxis | None, groups: GroupTable) -> Placement:
+        """Rows by pane and group, without late and unused rows."""
+        since = self.panes.since
+        if since is None or read.ticks is None or not bool((read.ticks < since).any()):
+            return place_rows(read, axis, self.panes.of(read.source), groups, self.sealed)
+        # Rows before the landmark of a landmark window are not used.
+        kept = np.flatnonzero(read.ticks >= since)
+        ticks = read.ticks[kept] if len(kept) else None
+        rest = replace(read, batch=read.batch.take(to_arrow(kept)), ticks=ticks)
+        placement = place_rows(rest, axis, self.panes, groups, self.sealed)
+        return replace(placement, unused=placement.unused + len(read.ticks) - len(kept))
+
+    def observe(self, read: ReadBatch) -> None:
+        """Note the greatest time in a batch of a source."""
+        if read.greatest is None:
+            return
+        before = self.seen[read.source]
+        self.seen[read.source] = read.greatest if before is None else max(before, read.greatest)
+        if self.idle is not None:
+            self._heard[read.source] = time.monotonic()
+
+    @property
+    def greatest(self) -> int | None:
+        """The greatest time seen in any source."""
+        times = [time for time in self.seen.values() if time is not None]
+        return max(times) if times else None
+
+    def _ignore_idle(self) -> None:
+        if self.idle is None:
+            return
+        now = time.monotonic()
+        for source in self.seen:
+            silent = now - self._heard.setdefault(source, now) > self.idle
+            (self.ignored.add if silent else self.ignored.discard)(source)
+
+    def target(self) -> int | None:
+        """The watermark that follows from the sources' marks; it never goes back."""
+        self._ignore_idle()
+        holding = [time for name, time in self.seen.items() if name not in self.ignored]
+        if not holding:
+            holding = [self.greatest]
+        known = [time for time in holding if time is not None]
+        if len(known) < len(holding):
+            return self.watermark
+        mark = min(known) - self.lateness
+        return mark if self.watermark is None else max(mark, self.watermark)
+
+    def final(self) -> int | None:
+        """The watermark of a stream that has ended: the first window end after its last row."""
+        greatest = self.greatest
+        if greatest is None:
+            return self.watermark
+        end = int(self.panes.end_of(self.panes.last_window_ending_by(greatest) + 1))
+        return end if self.watermark is None else max(end, self.watermark)
+
+    # Sealing -----------------------------------------------------------------------------------
+
+    def passes(self, target: int, least: int) -> bool:
+        """Whether this watermark seals a pane with rows or ends a window.
+
+        ``least`` is the first open pane with rows.
+        """
+        return bool(least < self.panes.pane_of(target)) or not self._waits(target)
+
+    def settle(self, target: int) -> None:
+        """Set the watermark, which passes nothing."""
+        self.watermark = target
+
+    def _waits(self, watermark: int) -> bool:
+        """Whether no window with rows ends between the last answered one and this watermark."""
+        if self.answered is None:
+            return not len(self.filled)
+        return self.panes.last_window_ending_by(watermark) <= self.answered
+
+    def seals(self, target: int) -> Callable[[Runs], Mask]:
+        """Which runs belong to panes that this watermark seals."""
+        upto = int(self.panes.pane_of(target))
+        return lambda runs: runs.stamp < upto
+
+    def advance(
+        self, target: int, sealed: Sequence[Runs], elsewhere: Ints = _NONE
+    ) -> list[DueWindows]:
+        """Move the watermark past these panes; the windows due, for each reader.
+
+        ``elsewhere`` are panes that have rows in other processes, if that decides what is answered.
+        """
+        filled = np.concatenate([_NONE, *(r.stamp[run_starts(r.stamp)] for r in sealed)])
+        if len(elsewhere):
+            upto = int(self.panes.pane_of(target))
+            filled = np.union1d(filled, elsewhere[elsewhere < upto])
+        lasts = None
+        if isinstance(self.panes, SidePanes):
+            lasts = np.concatenate([_NONE, *(last_windows(self.panes, runs) for runs in sealed)])
+        return [DueWindows(number) for number in self._due(target, filled, lasts)]
+
+    def _due(self, watermark: int, filled: Ints, lasts: Ints | None) -> list[Ints]:
+        self.watermark = watermark
+        upto = self.panes.last_window_ending_by(watermark)
+        filled = np.concatenate([self.filled, filled])
+        if lasts is not None and self.lasts is not None:
+            lasts = np.concatenate([self.lasts, lasts])
+        after = self.answered
+        if after is None:
+            after = int(self.panes.first_window_of(filled[0])) - 1 if len(filled) else upto
+        if upto <= after:
+            self.filled, self.lasts = filled, lasts
+            return [np.zeros(0, np.int64) for _ in self.pending]
+        due, pending = [], []
+        for panes, last in zip(self.readers, self.pending, strict=True):
+            covers = _covers(panes, filled, lasts, upto)
+            if upto == after + 1 and panes.sized:  # most often it is one window
+                due.append(np.full(int(covers or last is not None), upto, np.int64))
+            else:
+                due.append(windows_due(panes, filled, after, upto, last, lasts))
+            pending.append(upto if covers else None)
+        self.answered, self.pending = upto, pending
+        live = (self.panes.last_window_of(filled) if lasts is None else lasts) > upto
+        self.filled, self.lasts = filled[live], None if lasts is None else lasts[live]
+        if not self.panes.sized:
+            self.filled = self.filled[:1]  # rows never leave, so the first pane says it all
+        return due
+
+    def windows(self, due: DueWindows, panes: Panes, ranks: Ints) -> Windows:
+        """The windows that are due, in panes."""
+        return Windows(due.number, panes.first_pane(due.number), panes.end_pane(due.number), ranks)
+
+    def sealed_windows(self, size: int, groups: GroupTable) -> Windows:
+        """The window of this size, or a shorter one, that ends with the last sealed pane."""
+        panes, ranks, end = self.panes, groups.ranks, np.full(1, self.sealed)
+        if not panes.sized:
+            return Windows(np.zeros(1, np.int64), panes.first_pane(end), end, ranks)
+        first = np.asarray(panes.pane_of(panes.pane_start(end) - size - 1) + 1)
+        return Windows(np.zeros(1, np.int64), first, end, ranks)
+
+    def totals(self) -> Totals:
+        """What adds up the weight of panes."""
+        return totals_for(self.panes)
+
+    # Few rows ----------------------------------------------------------------------------------
+
+    def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> Glimpse | None:
+        """What rows with these times would do; None if one of them is late or unused.
+
+        ``counting`` are the times of the rows that ``where`` leaves; None for all.
+        """
+        assert ticks is not None
+        low = high = int(ticks[0])
+        if len(ticks) > 1:
+            low, high = int(ticks.min()), int(ticks.max())
+        if self.ignored or (self.panes.since is not None and low < self.panes.since):
+            return None
+        first = _BEYOND
+        if counting is None or len(counting):
+            first = int(self.panes.pane_of(low if counting is None else counting.min()))
+        (seen,), mark = self.seen.values(), self.watermark
+        if mark is not None and first < self.panes.pane_of(mark):
+            return None
+        greatest = high if seen is None or high > seen else seen
+        target = greatest - self.lateness
+        return Glimpse(first, greatest, target if mark is None else max(target, mark))
+
+    def accept(self, glimpse: Glimpse) -> int:
+        """Take such rows; the arrival number of the first, which matters to count windows only."""
+        self.seen = dict.fromkeys(self.seen, glimpse.greatest)
+        self.watermark = glimpse.target
+        return 0
+
+    # State -------------------------------------------------------------------------------------
+
+    def keep_readers(self, kept: Sequence[int]) -> None:
+        """Go on with some of the readers only."""
+        self.readers = tuple(self.readers[i] for i in kept)
+        self.pending = [self.pending[i] for i in kept]
+
+    def copied(self) -> TimeClock:
+        """An independent copy of this clock."""
+        copy = TimeClock.__new__(TimeClock)  # a fifth of the time of copy()
+        copy.__dict__.update(self.__dict__)
+        copy.seen, copy.ignored = dict(self.seen), set(self.ignored)
+        return copy
+
+    def state(self) -> dict[str, Any]:
+        """Plain values for a snapshot."""
+        lasts = {} if self.lasts is None else {"lasts": self.lasts.tolist()}
+        joined = {} if self.joined is None else {"joined": self.joined}
+        return lasts | joined | {
+            "seen": self.seen,
+            "ignored": sorted(self.ignored),
+            "watermark": self.watermark,
+            "answered": self.answered,
+            "pending": self.pending,
+            "filled": self.filled.tolist(),
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a snapshot."""
+        self.seen = dict(state["seen"])
+        self.ignored = set(state["ignored"])
+        self.watermark = state["watermark"]
+        self.answered = state["answered"]
+        self.pending = list(state["pending"])
+        self.joined = state.get("joined")
+        self.filled = np.array(state["filled"], np.int64)
+        self.lasts = np.array(state["lasts"], np.int64) if "lasts" in state else None
+
+
+def _covers(panes: Panes, filled: Ints, lasts: Ints | None, window: int) -> bool:
+    """Whether rows in the window will leave it, so that an empty answer may follow."""
+    if not panes.sized:
+        return False
+    first = filled.searchsorted(panes.first_pane(window))
+    end = filled.searchsorted(panes.end_pane(window))
+    return bool(end > first if lasts is None else (lasts[first:end] >= window).any())
+
+
+class ArrivalClock:
+    """Arrivals, counted separately for each group. A group is never forgotten."""
+
+    own_windows = True
+    waiting = False
+    started = True
+
+    def __init__(self, panes: Panes, grouped: bool = False, readers: int = 1) -> None:
+        """``panes`` are those of the longest window that is read."""
+        self.panes, self.grouped, self.readers = panes, grouped, readers
+        self.counts: Ints = np.zeros(1, np.int64)
+        self.answered: Ints = np.zeros(1, np.int64)
+        """The counts up to which windows were answered."""
+        self.seen: dict[str, int | None] = {}
+        self.ignored: set[str] = set()
+
+    @property
+    def sealed(self) -> int:
+        return int(self.panes.pane_of(self.counts.min()))
+
+    def _reserve(self, groups: int) -> None:
+        """Make room for this many groups."""
+        if groups > len(self.counts):
+            more = max(groups, 2 * len(self.counts)) - len(self.counts)
+            self.counts = np.append(self.counts, np.zeros(more, np.int64))
+
+    # Rows --------------------------------------------------------------------------------------
+
+    def place(self, read: ReadBatch, axis: TimeAxis | None, groups: GroupTable) -> Placement:
+        """Number the arrivals of each group, and place them; none is late."""
+        rows = read.batch.num_rows
+        if not rows:
+            return Placement(None)
+        given = read.source, read.batch
+        if not groups.names:
+            arrivals = Arrivals(int(self.counts[0]), rows)
+            self.counts = self.counts + rows
+            return place(*given, arrivals, None, self.panes, groups, None, NEVER)
+        codes = codes_of(read.batch, groups)
+        self._reserve(groups.bound)
+        counts = self.counts.copy()
+        numbers = arrival_numbers(codes, counts)
+        self.counts = counts
+        return place(*given, numbers, None, self.panes, groups, codes, NEVER)
+
+    def observe(self, read: ReadBatch) -> None:
+        """Arrivals were counted when they were placed."""
+
+    def target(self) -> Ints:
+        """The arrivals so far."""
+        return self.counts
+
+    def final(self) -> None:
+        """A stream of arrivals has no last window."""
+        return
+
+    # Sealing -----------------------------------------------------------------------------------
+
+    def passes(self, target: Ints, least: int) -> bool:
+        """Whether these arrivals fill a pane or end a window."""
+        if self.grouped:
+            return len(target) != len(self.answered) or bool((target != self.answered).any())
+        upto, slide = int(self.panes.pane_of(target[0])), self.panes.slide
+        return least < upto or bool(target[0] // slide != self.answered[0] // slide)
+
+    def settle(self, target: Ints) -> None:
+        """Note arrivals that pass nothing."""
+        self.answered = target
+
+    def seals(self, target: Ints) -> Callable[[Runs], Mask]:
+        """Which runs belong to panes that their groups have filled."""
+        upto = self.panes.pane_of(target)
+        return lambda runs: runs.stamp < upto[runs.group]
+
+    def advance(
+        self, target: Ints, sealed: Sequence[Runs], elsewhere: Ints = _NONE
+    ) -> list[DueWindows]:
+        """The windows that groups have completed, for each reader: they all end together."""
+        before = np.zeros_like(target)
+        before[: len(self.answered)] = self.answered
+        groups = np.flatnonzero(before != target)
+        self.answered = target
+        done = before[groups] // self.panes.slide
+        lengths = target[groups] // self.panes.slide - done
+        number, owner = expand(done + 1, lengths), np.repeat(groups, lengths)
+        return [DueWindows(number, owner.astype(np.int32))] * self.readers
+
+    def windows(self, due: DueWindows, panes: Panes, ranks: Ints) -> Windows:
+        """The windows that are due, in panes; those that end together in the order of groups."""
+        number, owner = due
+        assert owner is not None
+        if self.grouped:
+            order = np.lexsort((ranks[owner], number))
+            number, owner = number[order], owner[order]
+        edges = panes.first_pane(number), panes.end_pane(number)
+        return Windows(number, *edges, ranks, owner if self.grouped else None)
+
+    def sealed_windows(self, size: int, groups: GroupTable) -> Windows:
+        """For each group, the window of this size that ends with its last full pane."""
+        self._reserve(groups.bound)  # groups of a push that failed are known, too
+        panes, ranks, codes = self.panes, groups.ranks, groups.live
+        codes = codes[np.argsort(ranks[codes], kind="stable")]
+        end = panes.pane_of(self.counts[codes])
+        codes, end = codes[end > 0], end[end > 0]
+        start = np.maximum(panes.pane_start(end) - size, 0)
+        first = np.asarray(panes.pane_of(start - 1) + 1)
+        group = codes.astype(np.int32) if self.grouped else None
+        return Windows(np.arange(len(first)), first, end, ranks, group)
+
+    def totals(self) -> Totals:
+        """What adds up the weight of panes."""
+        return ArrivalTotals(self.panes)
+
+    # Few rows ----------------------------------------------------------------------------------
+
+    def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> Glimpse | None:
+        """What so many rows would do; None if there are groups."""
+        if self.grouped:
+            return None
+        return Glimpse(int(self.panes.pane_of(self.counts[0])), 0, self.counts + rows)
+
+    def accept(self, glimpse: Glimpse) -> int:
+        """Take such rows; the arrival number of the first."""
+        first = int(self.counts[0])
+        self.counts = self.answered = glimpse.target
+        return first
+
+    # State -------------------------------------------------------------------------------------
+
+    def keep_readers(self, kept: Sequence[int]) -> None:
+        """Go on with some of the readers only."""
+        self.readers = len(kept)
+
+    def copied(self) -> ArrivalClock:
+        """An independent copy of this clock; arrays are never changed, only replaced."""
+        copy = ArrivalClock.__new__(ArrivalClock)
+        copy.__dict__.update(self.__dict__)
+        return copy
+
+    def state(self) -> dict[str, Any]:
+        """Plain values for a snapshot."""
+        return {"counts": self.counts.tolist()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a snapshot."""
+        self.counts = self.answered = np.array(state["counts"], np.int64)
