@@ -134,6 +134,20 @@ class TestDemo:
             result = run(*words)
             assert result.exit_code == 0, (command, result.output)
 
+    def test_saves_the_stream_that_it_shows(self, tmp_path: Path) -> None:
+        from rich.console import Console
+
+        from skyband.cli.demo import _Show
+        from skyband.cli.view import answer_line
+
+        good("demo", "--save", tmp_path / "flows.parquet", "--seed", 3)
+        saved = pq.read_table(tmp_path / "flows.parquet")
+        (query, _) = _Show(Console()).queries.values()
+        lines = {answer_line(each, query, changes=False) for each in sb.watch(saved, query)}
+        shown = [line for line in good("demo", "--seed", 3).splitlines() if "1. " in line]
+        assert len(shown) > 5
+        assert set(shown) <= lines
+
     def test_the_same_stream_for_the_same_seed(self) -> None:
         from skyband.cli.flows import flows
 
