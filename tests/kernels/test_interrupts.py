@@ -19,16 +19,16 @@ pytestmark = pytest.mark.skipif(patience._config.DISABLE_JIT, reason="nothing is
 ROUNDS = """
 import os, signal, threading
 import numpy as np, pyarrow as pa, skyband as sb
-from skyband.kernels.core.patient import hurry
-hurry()
+from numba.core import serialize
 draws = np.random.default_rng(1)
 a, b, c = draws.random((3, 6_000))
 rows = pa.table({{"a": a, "b": b, "c": c, "d": -a - b - c}})
 query = sb.Skyline(prefer=dict.fromkeys("abcd", "min"), window=sb.CountWindow(6_000))
-assert sb.rank(rows, query).num_rows == 6_000
+sb.rank(rows.slice(0, 1), query)
 def refuse(number, frame): raise {raises}("on time")
 signal.signal(signal.SIGINT, refuse)
-for wait in (0.01, 0.03, 0.05, 0.07, 0.09, 0.11):
+for wait in (0.05, 0.1, 0.4, 0.3, 0.02, 0.04, 0.06, 0.2):  # at first, kernels are loaded
+    serialize._unpickled_memo.clear()  # as in the first call of every kernel
     timer = threading.Timer(wait, os.kill, (os.getpid(), signal.SIGINT))
     try:
         timer.start()
@@ -46,4 +46,4 @@ def test_a_query_ends_with_what_a_signal_raises(raises: str) -> None:
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [f"{raises} on time None"] * 6
+    assert done.stdout.splitlines() == [f"{raises} on time None"] * 8

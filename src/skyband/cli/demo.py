@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from skyband.cli.choices import Format
 from skyband.cli.explain import explained
 from skyband.query import HeavyHitters, Query, TopK
 from skyband.window import TimeWindow
@@ -168,20 +169,13 @@ def _stream(seed: int) -> Iterator[pa.Table]:
 
 
 def _save(path: Path, seed: int) -> None:
-    import pyarrow.parquet as pq
-
     from skyband.cli.explain import say
+    from skyband.cli.output import writer
 
-    rows = 0
-    writer = None
-    with path.open("wb") as file:
+    with writer(Format.parquet, path) as out:
         for batch in _stream(seed):
-            writer = writer or pq.ParquetWriter(file, batch.schema, compression="zstd")
-            writer.write_table(batch)
-            rows += batch.num_rows
-        if writer is not None:
-            writer.close()
-    say(f"{rows:,} flows written to {path}")
+            out.write(batch)
+    say(f"{out.rows:,} flows written to {path}")
 
 
 def _farewell(console: Console, show: _Show) -> None:

@@ -91,8 +91,11 @@ def patient(
     plain: Callable[..., Any] | None = None
     limit = _LARGE if stand_in is None else _LARGE_FOR_NUMPY
 
-    def at_first(*args: Any) -> Any:
+    @functools.wraps(kernel)
+    def run(*args: Any) -> Any:
         nonlocal left, plain
+        if left <= 0 or _told["hurry"]:
+            return kernel(*args)
         size = _size(args) if work is None else work(*args)
         rehearsal = ahead.current()
         if rehearsal is not None:
@@ -116,28 +119,9 @@ def patient(
             ahead.start()
         return result
 
-    @functools.wraps(kernel)
-    def run(*args: Any) -> Any:
-        try:
-            return kernel(*args) if left <= 0 or _told["hurry"] else at_first(*args)
-        except SystemError as error:
-            raise _raised_by_signal(error) from None
-
     wrapped: Any = run
     wrapped.stand_in = stand_in
     return cast(Kernel, wrapped)
-
-
-def _raised_by_signal(error: SystemError) -> BaseException:
-    """What a signal raised, Ctrl-C for instance, while numba made Python objects of a result.
-
-    Numba runs some Python for that and does not look whether it fails, so that the interpreter
-    complains about "a result with an exception set", once for each call on the way.
-    """
-    cause: BaseException = error
-    while isinstance(cause, SystemError) and cause.__cause__ is not None:
-        cause = cause.__cause__
-    return cause
 
 
 def _no_extensions() -> None:
