@@ -119,6 +119,21 @@ class TestStandardInput:
         with pytest.raises(sb.SchemaError, match="standard input could not be read"):
             list(stdin_batches(io.BytesIO(b"a,b\n1,2\n1,2,3\n")))
 
+    def test_no_thread_holds_text_that_could_not_be_parsed(self) -> None:
+        """Arrow's threads let go of it later; a process that has ended meanwhile would abort."""
+        from skyband.cli import stdin
+
+        for number in range(30):
+            text = b"a,b\n1,2\n1,2,3\n" + b"1,2\n" * (1_000_000 + number)
+            holders = sys.getrefcount(text)
+            try:
+                stdin._csv(text, None, None)
+            except ValueError:
+                pass
+            else:
+                pytest.fail("it was parsed")
+            assert sys.getrefcount(text) == holders
+
 
 class TestDemo:
     def test_without_a_terminal(self) -> None:
