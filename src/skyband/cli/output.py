@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -122,22 +124,44 @@ class Writer:
 
 
 @contextmanager
-def writer(format_: Format, output: Path | None) -> Iterator[Writer]:
-    """A Writer onto a file, or onto standard output."""
-    if output is None:
-        if format_ is Format.parquet and sys.stdout.isatty():
-            raise QueryError(
-                "Parquet is binary and cannot be shown on a terminal; give --output FILE, or pipe "
-                "it into a program"
-            )
-        opened = Writer(sys.stdout.buffer, format_)
-        yield opened
-        opened.close()
-        return
-    with output.open("wb") as file:
+def writer(format_: Format, output: Path | None, *, growing: bool = False) -> Iterator[Writer]:
+    """A Writer onto a file, or onto standard output.
+
+    A file is there once it is whole; one that others read while it grows has its name at once.
+    """
+    if output is None and format_ is Format.parquet and sys.stdout.isatty():
+        raise QueryError(
+            "Parquet is binary and cannot be shown on a terminal; give --output FILE, or pipe "
+            "it into a program"
+        )
+    with _opened(output, growing) as file:
         opened = Writer(file, format_)
-        yield opened
-        opened.close()
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+@contextmanager
+def _opened(output: Path | None, growing: bool) -> Iterator[IO[bytes]]:
+    if output is None:
+        yield sys.stdout.buffer
+        return
+    device = output.exists() and not output.is_file()
+    if growing or device or not os.access(output.parent, os.W_OK):
+        with output.open("wb") as file:
+            yield file
+        return
+    target = output.resolve()  # what a link points to
+    draft = target.with_name(f"{target.name}.part")
+    try:
+        with draft.open("wb") as file:
+            yield file
+        if target.exists():
+            shutil.copymode(target, draft)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _drawn(table: pa.Table) -> Iterator[Any]:

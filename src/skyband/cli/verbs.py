@@ -137,7 +137,7 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     began = time.perf_counter()
     narrowed = given["changes"] or given["alerts"] or given["limit"]
     if _flows(query, source, shape) and not narrowed:
-        with writer(shape, given["output"]) as out:
+        with writer(shape, given["output"], growing=True) as out:
             _write_all(board, source, out, given["picture"])
         _report(board, source, time.perf_counter() - began, out, given["output"])
         return
@@ -230,7 +230,7 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         watch_live(answers, query, pace=given["pace"], changes=shown)
         took = None
     else:
-        with writer(shape, given["output"]) as out:
+        with writer(shape, given["output"], growing=True) as out:
             for answer in answers:
                 out.write(_changes(answer) if shown else answer.table)
         took = time.perf_counter() - began

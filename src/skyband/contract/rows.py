@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from typing import Any
 
@@ -176,7 +177,8 @@ class Faults:
 def shown(column: Any, row: int) -> str:
     """One value as text for a message; times outside Python's range are shown as integers."""
     try:
-        return repr(column[row].as_py())
+        value = column[row].as_py()
+        return str(value) if isinstance(value, date) else repr(value)
     except (ValueError, OverflowError):
         days = pa.types.is_date32(column.type)
         return str(column.cast(pa.int32() if days else pa.int64())[row])

@@ -117,7 +117,8 @@ def _text_bytes(column: pa.ChunkedArray) -> int:
 
 def _is_small(kind: pa.DataType) -> bool:
     """Whether a value has no more bytes than the number of rows accounts for."""
-    return pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
+    small: bool = pa.types.is_primitive(kind) or pa.types.is_decimal(kind)
+    return small or bool(pa.types.is_null(kind))
 
 
 # Heads: flatbuffers, of which only what is needed is read -----------------------------------------
