@@ -13,7 +13,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from skyband.serve.describe import describe
@@ -36,6 +36,7 @@ _STATIC = {
     "icon.png": "image/png",
 }
 _DEFAULT_LAST = 20
+_PIECE = 1 << 16
 _CLOSE = {"Connection": "close"}
 
 
@@ -96,7 +97,7 @@ class _Api:
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         """Start the event streams, and close the service at the end."""
         loop = asyncio.get_running_loop()
-        self.hub = Hub(self.service.history, self._status)
+        self.hub = Hub(self.service.history, self._status, self.service.limits.unsent_bytes)
         self.service.on_answers = lambda: _call(loop, self.hub.wake)
         self.doors.stop = self.hub.close
         ticking = asyncio.create_task(self.hub.tell_status())
@@ -140,8 +141,7 @@ class _Api:
             if not (text.isascii() and text.isdigit()):
                 raise Problem(400, "last must be a number of answers, for example ?last=20")
             found = self.service.history.newest(name, int(text[:9]))
-        body = f'{{"name":{json.dumps(name)},"answers":[{",".join(e.text for e in found)}]}}'
-        return Response(body, media_type="application/json")
+        return StreamingResponse(_pieces(name, found), media_type="application/json")
 
     def _with_end(self, name: str, text: str) -> list[Event]:
         kept = self.service.history.newest(name, self.service.history.most)
@@ -152,8 +152,8 @@ class _Api:
         """Server-sent events."""
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        if self.hub.subscribers >= self.service.limits.subscribers:
-            said = "too many pages are open; close one, or try again later"
+        if self.hub.subscribers >= self.service.limits.subscribers or self.hub.full:
+            said = "too many pages are open, or do not take their answers; try again later"
             raise Problem(503, said, {"Retry-After": "30"})
         return EventStream(self.hub, request.headers.get("last-event-id"))
 
@@ -270,6 +270,17 @@ def _file(name: str, media_type: str) -> Response:
     content = (resources.files("skyband.serve") / "static" / name).read_bytes()
     headers = {"Cache-Control": "no-cache"}
     return Response(content, media_type=media_type, headers=headers)
+
+
+async def _pieces(name: str, events: list[Event]) -> AsyncIterator[str]:
+    """Answers as JSON, in pieces: a reader that is slow holds no more than one of them."""
+    piece = f'{{"name":{json.dumps(name)},"answers":['
+    for i, event in enumerate(events):
+        if len(piece) > _PIECE:
+            yield piece
+            piece = ""
+        piece += f",{event.text}" if i else event.text
+    yield f"{piece}]}}"
 
 
 def _moment(value: Any) -> Any:

@@ -24,6 +24,10 @@ class Limits:
     """Bytes of the requests that wait for the engine."""
     journal_bytes: int = 256 << 20
     """Bytes of journal after which a snapshot is taken."""
+    history_bytes: int = 256 << 20
+    """Bytes of the answers that are kept. The newest one of each query is kept in any case."""
+    unsent_bytes: int = 256 << 20
+    """Bytes that wait for all the subscribers to take them."""
     subscribers: int = 2_000
     connections: int = 4_000
     strangers: int = 500
@@ -31,6 +35,8 @@ class Limits:
     header_seconds: float = 10.0
     """For the headers of a request, and for the token of a session."""
     body_seconds: float = 60.0
+    silent_seconds: float = 60.0
+    """A connection that takes nothing of what is sent for so long is closed."""
 
 
 class Unreadable(Exception):  # noqa: N818  (a finding about a request, not a failure of ours)

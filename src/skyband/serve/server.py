@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,9 @@ from skyband.serve.service import Limits
 
 __all__ = ["listen", "make_server", "run"]
 
+_AT_ONCE = struct.pack("ii", 1, 0)
+"""Closes a connection without waiting for what the system has not sent yet."""
+
 
 def _protocol(limits: Limits) -> type[H11Protocol]:
     """Uvicorn's protocol, which also closes connections that keep us waiting, or are too many.
@@ -30,6 +34,7 @@ def _protocol(limits: Limits) -> type[H11Protocol]:
     class Patient(H11Protocol):
         _waiting: asyncio.TimerHandle | None = None
         _for_body = False
+        _silent: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -61,8 +66,33 @@ def _protocol(limits: Limits) -> type[H11Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_waiting()
+            self._stop_silence()
             self._admit()
             super().connection_lost(exc)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._watch_silence()
+
+        def resume_writing(self) -> None:
+            self._stop_silence()
+            super().resume_writing()
+
+        def _watch_silence(self, before: int | None = None) -> None:
+            """Close the connection if it has taken nothing since we looked last."""
+            unsent = self.transport.get_write_buffer_size()
+            if before is not None and unsent >= before:
+                line = self.transport.get_extra_info("socket")
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+                self.transport.abort()
+                return
+            watch = self._watch_silence
+            self._silent = self.loop.call_later(limits.silent_seconds, watch, unsent)
+
+        def _stop_silence(self) -> None:
+            if self._silent is not None:
+                self._silent.cancel()
+                self._silent = None
 
         def _wait(self, for_body: bool = False) -> None:
             if self._for_body != for_body:

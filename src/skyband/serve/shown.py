@@ -32,7 +32,8 @@ class Shown:
         self.limits = limits or Limits()
         self.board = Board(queries, schemas, on_bad)
         self.status = Status(self.board)
-        self.history = History(list(queries), history, folder / "answers")
+        path = folder / "answers"
+        self.history = History(list(queries), history, path, self.limits.history_bytes)
         self.keys = Keys()
         self.number = 0
         """The number of the newest answer."""
@@ -66,15 +67,18 @@ class Shown:
     def _events(self, answers: Sequence[Answered]) -> list[Event]:
         """Number the answers, and write those that will be kept as JSON."""
         only = next(iter(self.board.queries))  # an answer without a name is of the only query
-        named = [(answer.name or only, answer) for answer in answers]
-        left = Counter(name for name, _ in named)
-        events = []
-        for name, answer in named:
-            self.number += 1
-            left[name] -= 1
-            if left[name] >= self.history.most:
-                self.history.skip(self.number)
-            elif self.number > self.history.last:
-                text = answer_text(answer)
-                events.append(Event(self.number, name, text_of(answer.end), text))
-        return events
+        events: list[Event] = []
+        seen: Counter[str] = Counter()
+        size, before = 0, self.number
+        self.number += len(answers)
+        for number, answer in zip(range(self.number, before, -1), reversed(answers), strict=True):
+            name = answer.name or only
+            seen[name] += 1
+            beyond = size > self.history.most_bytes and seen[name] > 1
+            if beyond or seen[name] > self.history.most:
+                self.history.skip(number)
+            elif number > self.history.last:
+                event = Event(number, name, text_of(answer.end), answer_text(answer))
+                size += event.size
+                events.append(event)
+        return events[::-1]
