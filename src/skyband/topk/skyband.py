@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from skyband.arrays import Array, Codes, Ints, Saved, State, copied
 from skyband.contract.rows import NO_WINDOWS, Rows, Windows
-from skyband.contract.runs import Part, Runs, pick
+from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import kskyband as kernel
 from skyband.kernels.topk.one_pane import sorted_panes
@@ -41,12 +42,14 @@ class SkybandTopK(TopKSynopsis):
 
     many_groups = True
     shortens = True
+    many_readers = True
     saved_parts = (("payload/", "payload"),)
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
         self.band = kernel.Skyband(query.k)
         self.payload: Payload | Value = Payload({})
+        self.served: Sequence[TopK] = (query,)
         self.preselection: Lasting | None = Lasting(query)
         self.long_chunks = self.preselection.long_chunks
         self._waiting: Runs | None = None
@@ -62,6 +65,10 @@ class SkybandTopK(TopKSynopsis):
     def _new_payload(self) -> Payload | Value:
         types = {name: self.schema.field(name).type for name in self._payload}
         return payload_for(types, self.query.keep)
+
+    def serve(self, queries: Sequence[TopK]) -> None:
+        self.served = tuple(queries)
+        self.preselection = Lasting(self.query, queries)
 
     def foresee_late_rows(self) -> None:
         self.preselection = None
@@ -82,11 +89,54 @@ class SkybandTopK(TopKSynopsis):
             found = self._read(panes, windows)
         else:
             self._advance(panes, windows)
+        self._tidy()
+        return found
+
+    def _tidy(self) -> None:
+        """Compact the payload once most of its rows were dropped."""
         if self.payload.crowded(self.band.retained):
             slots = self.band.slots()
             self.payload.compact(slots)
             self.band.renumber(np.arange(len(slots)))
-        return found
+
+    def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
+        if len(windows) == 1:
+            return super().fold_readers(panes, windows)
+        if not any(map(len, windows)):
+            self._advance(panes, NO_WINDOWS)
+            return [None] * len(windows)
+        of = np.repeat(np.arange(len(windows), dtype=np.int32), [len(own) for own in windows])
+        number, first, end = (
+            np.concatenate([getattr(own, name) for own in windows])
+            for name in ("number", "first", "end")
+        )
+        group, ranks = None, windows[0].ranks
+        if any(own.group is not None for own in windows):
+            group = np.concatenate([own.group for own in windows if own.group is not None])
+        order = np.lexsort((of, end)) if group is None else np.lexsort((of, end, group))
+        number, first, end, of = number[order], first[order], end[order], of[order]
+        oldest = end - self.query.window.panes.per_window
+        groups = np.argsort(ranks).astype(np.int32) if len(ranks) > 1 else _ONE
+        readers = kernel.Readers(of, np.array([q.k for q in self.served]), oldest, groups)
+        merged = Windows(number, first, end, ranks, None if group is None else group[order])
+        tops = self._advance(panes, merged, readers)
+        self._tidy()
+        return [
+            self._partial_of(tops, np.flatnonzero(of[tops.window] == i), number)
+            if len(windows[i])
+            else None
+            for i in range(len(windows))
+        ]
+
+    def _partial_of(self, tops: kernel.Tops, pairs: Ints, number: Ints) -> Runs:
+        """The answers of one reader, which are these pairs of window and group."""
+        lengths = np.diff(tops.offsets)[pairs]
+        rows, cuts = expand(tops.offsets[:-1][pairs], lengths), offsets_of(lengths)
+        own = kernel.Tops(
+            tops.window[pairs], tops.group[pairs], cuts, tops.slot[rows], tops.key[rows],
+            tops.tie[rows],
+        )  # fmt: skip
+        return self._partial(own, number[own.window])
 
     def _read(self, panes: Runs, windows: Windows) -> Runs:
         tops = self._advance(panes, windows)
@@ -158,14 +208,18 @@ class SkybandTopK(TopKSynopsis):
         tops = self.band.read(first, end, order.astype(np.int32))
         return self._partial(tops, np.zeros(len(tops.group), np.int64))
 
-    def _advance(self, panes: Runs, windows: Windows) -> kernel.Tops:
+    def _advance(
+        self, panes: Runs, windows: Windows, readers: kernel.Readers | None = None
+    ) -> kernel.Tops:
         part = panes.parts["rows"]
         slots = self.payload.add(part)
         runs = (panes.stamp, panes.group, part.offsets, part["key"], part["tie"], slots)
         if windows.group is None:
             one = len(windows.ranks) == 1
             order = _ONE if one else np.argsort(windows.ranks).astype(np.int32)
-            return self.band.fold(*runs, windows.first, windows.end, order)
+            return self.band.fold(*runs, windows.first, windows.end, order, readers)
+        if readers is not None:  # in the order of groups already
+            return self.band.fold_each(*runs, windows.first, windows.end, windows.group, readers)
         by_group = np.lexsort((windows.number, windows.group))
         tops = self.band.fold_each(
             *runs, windows.first[by_group], windows.end[by_group], windows.group[by_group]
