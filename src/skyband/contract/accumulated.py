@@ -73,9 +73,12 @@ class Accumulated:
             self.kept = fresh.slice(0, 0)
         if not len(fresh):
             return
-        mine = np.isin(self.kept.group, fresh.group)
-        merged = self.combine(Runs.concat([self.kept.take(mine), fresh]).ordered())
-        self.kept = Runs.concat([self.kept.take(~mine), merged]).ordered()
+        if np.array_equal(self.kept.group, fresh.group):  # always, if there are no groups
+            self.kept = self.combine(Runs.concat([self.kept, fresh]).ordered())
+        else:
+            mine = np.isin(self.kept.group, fresh.group)
+            merged = self.combine(Runs.concat([self.kept.take(mine), fresh]).ordered())
+            self.kept = Runs.concat([self.kept.take(~mine), merged]).ordered()
         self.touch(panes)
 
     def touch(self, panes: Runs) -> None:
