@@ -44,7 +44,7 @@ class Accumulated:
 
     # The fold ---------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         """For each window, take the panes up to its end, then read it."""
         found: list[Runs] = []
         at = 0

@@ -8,6 +8,7 @@ panes into answers. Its methods, in the order in which an engine calls them:
     summarise, combine      reduce the rows of a pane to what can still matter; merge such summaries
     admit                   a final check for rows that are invalid only alongside live rows
     fold                    take sealed panes and read each window once its last pane is in
+    answers                 fold and finish in one step, where there are no other shards
     partial                 the mergeable part of an answer over the current panes
     finish                  turn the partial answers of all shards into the answer
     forget                  drop groups that have no live rows
@@ -60,8 +61,6 @@ class Synopsis(Together, ABC, Generic[Q]):
     """``admit`` may find bad rows in sealed panes, so it must see all these panes before a fold."""
     positions: bool = False
     """``position`` knows where any live id stands (``Monitor.position``)."""
-    finishes: bool = False
-    """``fold`` with ``final=True`` returns finished answers, more cheaply than ``finish``."""
     parallel: bool = True
     """``summarise`` reads nothing that it changes, so several threads may call it at once."""
     long_chunks: bool = False
@@ -226,14 +225,18 @@ class Synopsis(Together, ABC, Generic[Q]):
         return runs, None
 
     @abstractmethod
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         """Take sealed panes (ordered, without repeats); read each window once its last pane is in.
 
         The stamps of the result are window numbers; the result is None if no window was requested.
         Panes before the first pane of the last window read may expire. Raises before it changes
-        anything, unless ``savepoint`` returns a copy of the state. ``final=True`` is passed only if
-        the class declares ``finishes``; the result is then the same as that of ``finish``.
+        anything, unless ``savepoint`` returns a copy of the state.
         """
+
+    def answers(self, panes: Runs, windows: Windows) -> Runs | None:
+        """What ``finish`` makes of the result of ``fold``, for a state that has all rows."""
+        found = self.fold(panes, windows)
+        return None if found is None else self.finish([found])
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         """The mergeable part of the answer over the live panes ``[first, end)``, with any stamps.

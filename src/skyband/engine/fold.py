@@ -174,16 +174,12 @@ class Fold:
 
     def folded(self, step: Step | None) -> Runs | None:
         """Fold the sealed panes of a step; return the finished rows of the windows that it ends."""
-        final = self.synopsis.finishes
-        found = None if step is None else self._fold(step, final)
-        return found if final or found is None else self.synopsis.finish([found])
+        return None if step is None else self._fold(step, self.synopsis.answers)
 
-    def _fold(self, step: Step, final: bool = False) -> Runs | None:
+    def _fold(self, step: Step, read: Callable[[Runs, Windows], Runs | None]) -> Runs | None:
         if step.ahead is not None:
             self.synopsis.fold(step.ahead, self.windows(_NONE))
-        if step.sealed is None:
-            return None
-        return self.synopsis.fold(step.sealed, step.windows, final)
+        return None if step.sealed is None else read(step.sealed, step.windows)
 
     def answered(self, step: Step | None, finished: Runs | None) -> Answers | None:
         """The answers of the windows that a step ends, from what ``folded`` returned."""
@@ -201,7 +197,7 @@ class Fold:
 
     def partly(self, step: Step) -> Step:
         """A step with this fold's part of the answers."""
-        return replace(step, partial=self._fold(step))
+        return replace(step, partial=self._fold(step, self.synopsis.fold))
 
     def _time_step(
         self, watermark: int, apart: bool = False, elsewhere: Ints = _NONE

@@ -126,7 +126,7 @@ class PerGroup(Uniting[Any]):
             return None
         return {name: array.copy() for name, array in self.snapshot().items()}
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         if self.one is not None:
             return self.one.fold(self.place, panes, windows)
         self._enter()

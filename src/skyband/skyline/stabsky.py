@@ -74,7 +74,7 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
         kind = CountedGraph if counted else OneGraph
         return kind(readers, feed, graph, store, self.points_of)
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         if self.one is not None:
             return self.one.fold(self.place, panes, windows)
         slots, offsets = self._fold(panes, windows.first, windows.end)

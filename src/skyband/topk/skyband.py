@@ -91,7 +91,7 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
         found = None if self.preselection is None else self.preselection.of(rows, score, tie)
         return super()._select(rows, score, tie) if found is None else found
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         if self.one is not None:
             return self.one.fold(self.place, panes, windows)
         if self._are_alone(panes, windows):
