@@ -57,7 +57,7 @@ class StabSky(SkylineSynopsis):
         self.graph = DominanceGraph(self.shown_prefer.dimensions)
         self.store = row_store(self.output())
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         slots, offsets = self._fold(panes, windows.first, windows.end)
         store = self.store
         found = self.answer(store, slots, offsets, windows.number) if len(windows) else None
