@@ -16,7 +16,7 @@ import skyband as sb
 
 pytest.importorskip("typer")
 
-from support.command_line import FIVE_MINUTES, TERMINAL, TIMED, TOP, bad, good, run, table
+from support.command_line import FIVE_MINUTES, PLAIN, TERMINAL, TIMED, TOP, bad, good, run, table
 
 
 @pytest.fixture
@@ -72,6 +72,15 @@ class TestFormats:
         assert text.count("flow-") == 6
         assert "[0, 4)" in text
         assert "[8, 12)" in text
+
+    @pytest.mark.parametrize("words", [(), ("--watch",)])
+    def test_a_sum_of_weights_is_called_so(self, flows: Path, words: tuple[str, ...]) -> None:
+        query = ("heavy-hitters", flows, "-k", 2, "--item", "service", "--count", 6, *words)
+        heads = good(*query, "--weight", "bytes", env=TERMINAL if words else PLAIN)
+        assert "sum of bytes" in heads
+        assert "count" not in heads
+        assert "count" in good(*query, env=TERMINAL if words else PLAIN)
+        assert '"count"' in good(*query, "--weight", "bytes", "-f", "csv")
 
     def test_the_table_says_what_it_leaves_out(self, flows: Path) -> None:
         text = good("topk", flows, *TIMED)

@@ -103,6 +103,7 @@ def query_of(kind: type[Query], window: Any, given: Mapping[str, Any], **common:
 
 
 def window_of(
+    kind: type[Query],
     size: str | None,
     count: int | None,
     slide: str | None,
@@ -113,10 +114,16 @@ def window_of(
 ) -> Window | dict[str, TimeWindow]:
     """The window that the options of a command describe, or the window of each source."""
     if [size, count, half_life, since].count(None) != 3:
+        others = {
+            "decay": "--half-life '30 minutes' for rows that decay",
+            "landmark": "--since 2026-01-01 (or --since first) for all rows from then on",
+        }
+        more = [text for sort, text in others.items() if registry.algorithms(kind.kind, sort)]
         raise QueryError(
             "give the window: either --window '10 minutes' (of time) or --count 100000 (of rows); "
-            "--slide sets how often it is answered. Or give --half-life '30 minutes' for rows that "
-            "decay, or --since 2026-01-01 (or --since first) for all rows from then on"
+            "--slide sets how often it is answered"
+            + (". Or give " + ", or ".join(more))
+            * bool(more)
         )
     step = None if slide is None else _duration(slide)
     if count is not None:

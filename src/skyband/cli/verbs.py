@@ -61,7 +61,7 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
     from skyband.cli.pictures import Picture, refuse_with_serve
 
     parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since")
-    window = window_of(*(given[name] for name in parts))
+    window = window_of(kind, *(given[name] for name in parts))
     options = mapping_of("--option", given["option"] or ())
     query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)
     given["alerts"] = _kinds(given["alerts"] or ())
@@ -137,7 +137,7 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     began = time.perf_counter()
     narrowed = given["changes"] or given["alerts"] or given["limit"]
     if _flows(query, source, shape) and not narrowed:
-        with writer(shape, given["output"], growing=True) as out:
+        with writer(shape, given["output"], query, growing=True) as out:
             _write_all(session, source, out, given["picture"])
         _report(session, time.perf_counter() - began, out, given["output"])
         return
@@ -148,7 +148,7 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
             table = rank_with(session, source, progress)
             given["picture"].take(table)
     took = time.perf_counter() - began
-    with writer(shape, given["output"]) as out:
+    with writer(shape, given["output"], query) as out:
         out.write(table)
     _report(session, took, out, given["output"])
 
@@ -230,7 +230,7 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         watch_live(answers, query, pace=given["pace"], changes=shown)
         took = None
     else:
-        with writer(shape, given["output"], growing=True) as out:
+        with writer(shape, given["output"], query, growing=True) as out:
             for answer in answers:
                 out.write(_changes(answer) if shown else answer.table)
         took = time.perf_counter() - began
@@ -265,7 +265,7 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         query, source, given["master"], on_bad=given["on_bad"].value, changes=changes
     )
     given["picture"].take(table)
-    with writer(shape, given["output"]) as out:
+    with writer(shape, given["output"], query) as out:
         out.write(table)
     if given["output"] is not None:
         say(f"{out.rows:,} rows written to {given['output']}")
