@@ -141,7 +141,9 @@ def test_python_keeps_what_it_compiles(tmp_path: Path, monkeypatch: pytest.Monke
     """Else every process compiles all modules that it imports; Spark's workers do, too."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     shows = f"{sys.executable} -c 'import sys; print(sys.dont_write_bytecode)'"
-    assert set(re.findall(r"^(?:True|False)$", ci(tmp_path, shows).stdout, re.M)) == {"False"}
+    assert set(re.findall(r"^(?:True|False)$", ci(tmp_path, shows).stdout, re.MULTILINE)) == {
+        "False"
+    }
     (tmp_path / "shows.mk").write_text(f"include Makefile\nshows:\n\t@{shows}\n")
     command = ["make", "--no-print-directory", "--file", str(tmp_path / "shows.mk"), "shows"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

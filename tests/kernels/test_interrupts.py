@@ -1,12 +1,9 @@
-"""Ctrl-C, and what else a signal raises, while compiled code runs: no traceback of the compiler's."""
+"""Ctrl-C, and what else a signal raises, while kernels are loaded and run."""
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -26,6 +25,7 @@ from skyband.cli.fields import (
 )
 from skyband.cli.options import common_parameters, example_of, help_of, source_parameter
 from skyband.errors import EngineError, QueryError
+from skyband.kernels.core.notice import clock
 from skyband.query import Query
 
 if TYPE_CHECKING:
@@ -134,12 +134,12 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     from skyband.embedded.run import rank_with
 
     session = new_session(query, given["on_bad"].value, None, given["threads"])
-    began = time.perf_counter()
+    began = clock()
     narrowed = given["changes"] or given["alerts"] or given["limit"]
     if _flows(query, source, shape) and not narrowed:
         with writer(shape, given["output"], query, growing=True) as out:
             _write_all(session, source, out, given["picture"])
-        _report(session, time.perf_counter() - began, out, given["output"])
+        _report(session, clock() - began, out, given["output"])
         return
     with _progress(source) as progress:
         if narrowed:
@@ -147,7 +147,7 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
         else:
             table = rank_with(session, source, progress)
             given["picture"].take(table)
-    took = time.perf_counter() - began
+    took = clock() - began
     with writer(shape, given["output"], query) as out:
         out.write(table)
     _report(session, took, out, given["output"])
@@ -225,7 +225,7 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
     found = islice(watch_with(session, source, only=given["alerts"]), given["limit"])
     answers = _taken(found, given["picture"])
     shown = bool(given["changes"] or given["alerts"])
-    began = time.perf_counter()
+    began = clock()
     if shape is Format.table and given["output"] is None:
         watch_live(answers, query, pace=given["pace"], changes=shown)
         took = None
@@ -233,7 +233,7 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         with writer(shape, given["output"], query, growing=True) as out:
             for answer in answers:
                 out.write(_changes(answer) if shown else answer.table)
-        took = time.perf_counter() - began
+        took = clock() - began
     _report(session, took)
 
 
