@@ -146,13 +146,13 @@ def test_ci_fails_when_it_takes_too_long(tmp_path: Path, limit: int, code: int) 
     assert ("at most -1 s are allowed" in done.stderr) == bool(code)
 
 
-def test_python_keeps_what_it_compiles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_python_keeps_what_it_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else every process compiles all modules that it imports; Spark's workers do, too."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     shows = f"{sys.executable} -c 'import sys; print(sys.dont_write_bytecode)'"
-    assert set(re.findall(r"^(?:True|False)$", ci(tmp_path, shows).stdout, re.MULTILINE)) == {"False"}
+    assert set(re.findall(r"^(?:True|False)$", ci(tmp_path, shows).stdout, re.MULTILINE)) == {
+        "False"
+    }
     (tmp_path / "shows.mk").write_text(f"include Makefile\nshows:\n\t@{shows}\n")
     command = ["make", "--no-print-directory", "--file", str(tmp_path / "shows.mk"), "shows"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

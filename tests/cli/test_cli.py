@@ -6,6 +6,7 @@ import io
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ import skyband as sb
 
 pytest.importorskip("typer")
 
-from support.command_line import FIVE_MINUTES, TERMINAL, TIMED, TOP, bad, good, run, table
+from support.command_line import FIVE_MINUTES, PLAIN, TERMINAL, TIMED, TOP, bad, good, run, table
 
 
 @pytest.fixture
@@ -72,6 +73,34 @@ class TestFormats:
         assert text.count("flow-") == 6
         assert "[0, 4)" in text
         assert "[8, 12)" in text
+
+    @pytest.mark.parametrize("words", [(), ("--watch",)])
+    def test_a_sum_of_weights_is_called_so(self, flows: Path, words: tuple[str, ...]) -> None:
+        query = ("heavy-hitters", flows, "-k", 2, "--item", "service", "--count", 6, *words)
+        heads = good(*query, "--weight", "bytes", env=TERMINAL if words else PLAIN)
+        assert "sum of bytes" in heads
+        assert "count" not in heads
+        assert "count" in good(*query, env=TERMINAL if words else PLAIN)
+        assert '"count"' in good(*query, "--weight", "bytes", "-f", "csv")
+
+    def test_compiling_is_no_reading(
+        self, flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from skyband.embedded import run as running
+        from skyband.kernels.core import notice
+
+        now, rank_with = [0.0], running.rank_with
+
+        def slow(*given: Any) -> pa.Table:
+            now[0] += 1
+            with notice.waiting():
+                now[0] += 20
+            return rank_with(*given)
+
+        monkeypatch.setattr(notice, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+        monkeypatch.setattr(running, "rank_with", slow)
+        result = run("topk", flows, *TIMED, "-o", tmp_path / "out.csv")
+        assert "12 rows read in 1.00 s" in result.stderr
 
     def test_the_table_says_what_it_leaves_out(self, flows: Path) -> None:
         text = good("topk", flows, *TIMED)

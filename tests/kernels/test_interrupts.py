@@ -1,4 +1,4 @@
-"""Ctrl-C, and what else a signal raises, while compiled code runs: no traceback of the compiler's."""
+"""Ctrl-C, and what else a signal raises, while kernels are loaded and run."""
 
 from __future__ import annotations
 

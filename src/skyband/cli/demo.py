@@ -99,29 +99,26 @@ class _Show:
         from skyband.kernels.core.patient import hurry
 
         hurry()
-        note = "compiling kernels (only once; later runs use the cache)"
-        if not self.console.is_terminal:
-            self.console.print(note, soft_wrap=True)
-        with self.console.status(note) if self.console.is_terminal else nullcontext():
-            for query in self.queries.values():
-                monitor = Monitor(query)
-                for batch in flow_batches(12, 10):
-                    for answer in monitor.push(batch):
-                        answer.changes  # noqa: B018  (computed when asked for)
+        for query in self.queries.values():
+            monitor = Monitor(query)
+            for batch in flow_batches(12, 10):
+                for answer in monitor.push(batch):
+                    answer.changes  # noqa: B018  (computed when asked for)
 
     def steps(self, seed: int) -> Iterator[dict[str, Answer]]:
         """After every batch of the stream, yield the latest answer of each query."""
         from skyband.embedded.monitor import Monitor
+        from skyband.kernels.core.notice import clock
 
         monitors = {title: Monitor(query) for title, query in self.queries.items()}
         latest: dict[str, Answer] = {}
         for batch in _stream(seed):
-            began = time.perf_counter()
+            began = clock()
             for title, monitor in monitors.items():
                 answers = monitor.push(batch)
                 if answers:
                     latest[title] = answers[-1]
-            self.busy += time.perf_counter() - began
+            self.busy += clock() - began
             self.rows += batch.num_rows
             if latest:
                 yield latest

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -26,6 +25,7 @@ from skyband.cli.fields import (
 )
 from skyband.cli.options import common_parameters, example_of, help_of, source_parameter
 from skyband.errors import EngineError, QueryError
+from skyband.kernels.core.notice import clock
 from skyband.query import Query
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
     from skyband.cli.pictures import Picture, refuse_with_serve
 
     parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since")
-    window = window_of(*(given[name] for name in parts))
+    window = window_of(kind, *(given[name] for name in parts))
     options = mapping_of("--option", given["option"] or ())
     query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)
     given["alerts"] = _kinds(given["alerts"] or ())
@@ -134,12 +134,12 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     from skyband.embedded.run import rank_board
 
     board = new_board(query, given["on_bad"].value, None, given["threads"])
-    began = time.perf_counter()
+    began = clock()
     narrowed = given["changes"] or given["alerts"] or given["limit"]
     if _flows(query, source, shape) and not narrowed:
-        with writer(shape, given["output"], growing=True) as out:
+        with writer(shape, given["output"], query, growing=True) as out:
             _write_all(board, source, out, given["picture"])
-        _report(board, source, time.perf_counter() - began, out, given["output"])
+        _report(board, source, clock() - began, out, given["output"])
         return
     with _progress(source) as progress:
         if narrowed:
@@ -147,8 +147,8 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
         else:
             table = rank_board(board, source, progress)[None]
             given["picture"].take(table)
-    took = time.perf_counter() - began
-    with writer(shape, given["output"]) as out:
+    took = clock() - began
+    with writer(shape, given["output"], query) as out:
         out.write(table)
     _report(board, source, took, out, given["output"])
 
@@ -225,15 +225,15 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
     found = islice(watch_board(board, source, only=given["alerts"]), given["limit"])
     answers = _taken(found, given["picture"])
     shown = bool(given["changes"] or given["alerts"])
-    began = time.perf_counter()
+    began = clock()
     if shape is Format.table and given["output"] is None:
         watch_live(answers, query, pace=given["pace"], changes=shown)
         took = None
     else:
-        with writer(shape, given["output"], growing=True) as out:
+        with writer(shape, given["output"], query, growing=True) as out:
             for answer in answers:
                 out.write(_changes(answer) if shown else answer.table)
-        took = time.perf_counter() - began
+        took = clock() - began
     _report(board, source, took)
 
 
@@ -265,7 +265,7 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         query, source, given["master"], on_bad=given["on_bad"].value, changes=changes
     )
     given["picture"].take(table)
-    with writer(shape, given["output"]) as out:
+    with writer(shape, given["output"], query) as out:
         out.write(table)
     if given["output"] is not None:
         say(f"{out.rows:,} rows written to {given['output']}")

@@ -66,10 +66,12 @@ def warm(
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from skyband.kernels.core.jit import cache_folder
+    from skyband.kernels.core.notice import say_nothing
     from skyband.kernels.core.patient import hurry
 
     chosen = list(cases(names or ()))
     hurry()
+    say_nothing()
     began = time.perf_counter()
     table = _table()
     console = Console(stderr=True)

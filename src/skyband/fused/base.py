@@ -242,7 +242,11 @@ class FusedSynopsis(Synopsis[FusedTopK]):
 
     def _too_often(self, part: Part, row: int) -> str:
         name, moment = part["id"][row].as_py(), int(part["tie"][row])
-        when = f"arrival {moment}" if self.counting else f"time {shown(self._times([moment]), 0)}"
+        when = (
+            f"arrival {moment}"
+            if self.counting
+            else f"time {shown(self._times(part['tie'][[row]]), 0)}"
+        )
         single = "; raise that, or make one value of them with repeats='max', 'latest' or 'mean'"
         return (
             f"column {self.query.id!r}: the object {name!r} reports too often in the stream "
@@ -251,12 +255,12 @@ class FusedSynopsis(Synopsis[FusedTopK]):
             f"{single if self.query.repeats == 'sum' else ''}"
         )
 
-    def _times(self, native: Array) -> pa.Array:
+    def _times(self, native: Ints) -> pa.Array:
         """Times in the type of their column; sources may differ, so that of the first."""
         source, schema = next(iter(self.schemas.items()))
         name = self.query.time_of(source or None)
         assert name is not None
-        return from_native(np.asarray(native), schema.field(name).type)
+        return from_native(native, schema.field(name).type)
 
     def _refused(self, runs: Runs, bad: Mask) -> Refused:
         """The reports that were left out, in the query's columns."""

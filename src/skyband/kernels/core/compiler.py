@@ -30,6 +30,7 @@ from numba.core.typed_passes import NativeLowering, NopythonRewrites
 from numba.core.untyped_passes import InlineClosureLikes
 from numba.np import numpy_support
 
+from skyband.kernels.core import notice
 from skyband.kernels.core.kept import Kept
 
 __all__ = ["Entry", "Inner"]
@@ -125,9 +126,9 @@ class _ArrayExpressions(NopythonRewrites):
 def _array_object(kind: Any, array: Any, c: Any) -> Any:
     """Make the Python object of an array that a kernel returns, without running any Python.
 
-    Numba unpickles the type of arrays with a Python function, and does not look whether it fails. It
-    does when a signal arrived: its handler runs there. Results then lacked an array, or came along
-    with an exception, which the interpreter complained about.
+    Numba unpickles the type of arrays with a Python function, and does not look whether it fails.
+    It does when a signal arrived: the handler runs there. Results then lacked an array, or came
+    along with an exception, which the interpreter complained about.
     """
     dtype, box_type = (
         c.env_manager.read_const(c.env_manager.add_const(each))
@@ -153,6 +154,9 @@ class _Compiler(CompilerBase):
     def __init__(self, typingctx: Any, *rest: Any) -> None:
         super().__init__(typingctx, *rest)
         self.state.typingctx = _REMEMBERED
+        from skyband.kernels.core.jit import cache_folder  # which needs this module
+
+        notice.compiling(cache_folder())
         import numba.core.boxing  # noqa: F401  late, because kernels that are kept do without it
 
         _boxers.functions[types.Array] = _array_object
@@ -256,7 +260,7 @@ class Entry(CPUDispatcher):
 
     def compile(self, sig: Any) -> Any:
         """Compile for arguments of these types, or load what is kept."""
-        with _signals_wait():
+        with _signals_wait(), notice.waiting():
             return super().compile(sig)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:

@@ -183,7 +183,8 @@ class Card {
     if (query.by.length) head.append(this.picker());
     this.body = make("tbody");
     this.caption = make("caption", { className: "hidden" }, query.name);
-    this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", query.value || "Value"] : query.columns.slice(2);
+    const value = query.spec.weight && query.value === "count" ? `sum of ${query.spec.weight}` : query.value || "Value";
+    this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", value] : query.columns.slice(2);
     const row = make("tr", {}, ...this.heads.map((name) => make("th", { scope: "col" }, name)));
     this.table = make("table", {}, this.caption, make("thead", {}, row), this.body);
     if (query.ranked) { // laid out as blocks, which would hide from some readers that it is a table
