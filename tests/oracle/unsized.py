@@ -102,7 +102,8 @@ def remembered(rows: Iterable[Row], end: int, window: DecayWindow, time: str) ->
     It is forgotten where no row is at most 1,000 half-lives old: at an end, or where the slide of
     its next row begins.
     """
-    memory, since = GONE * window.half_life, []
+    memory = GONE * window.half_life
+    since: list[Row] = []
     for row in sorted(rows, key=lambda row: row[time]):
         slide_start = first_end_after(row[time], window.slide, window.offset) - window.slide
         if since and slide_start - since[-1][time] > memory:
