@@ -8,7 +8,8 @@ import numpy as np
 
 from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.contract.rows import Windows
-from skyband.contract.runs import Runs
+from skyband.contract.runs import Runs, Types
+from skyband.data.flat_state import require
 
 __all__ = ["PARTS", "Accumulated"]
 
@@ -27,6 +28,8 @@ class Accumulated:
 
     combine: Callable[[Runs], Runs]
     """See ``Synopsis.combine``."""
+    summary_types: Callable[[], Types]
+    """See ``Synopsis.summary_types``."""
     many_groups = True
     accumulates = True
     kept: Runs | None = None
@@ -101,7 +104,11 @@ class Accumulated:
 
     def restore(self, arrays: Saved) -> None:
         """See ``Synopsis.restore``."""
-        self.kept = Runs.unpack(arrays["kept"].tobytes())[0] if arrays else None
+        self.kept = None
+        if arrays:
+            self.kept = Runs.unpack(arrays["kept"].tobytes())[0].typed(self.summary_types())
+            ordered = (np.diff(self.kept.group) > 0).all() and not self.kept.stamp.any()
+            require(ordered, "a group is there twice")
 
     def changed(self, stable: Hashes) -> list[tuple[int, Runs]]:
         """See ``Synopsis.changed``: a group belongs to one part."""

@@ -32,10 +32,10 @@ import pyarrow as pa
 from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.contract.checks import QuickTests, check_names
 from skyband.contract.rows import Faults, Rows, Windows
-from skyband.contract.runs import Runs
+from skyband.contract.runs import Runs, Types
 from skyband.contract.together import Together
 from skyband.data.arrow_store import check_keepable
-from skyband.data.flat_state import Parts, bytes_of, load, save
+from skyband.data.flat_state import Forms, Parts, bytes_of, load, save
 from skyband.data.time_axis import TimeAxis
 from skyband.errors import EngineError, SchemaError
 from skyband.query.base import RESERVED, Query
@@ -79,6 +79,8 @@ class Synopsis(Together, ABC, Generic[Q]):
     # State over sealed panes, from which ``snapshot``, ``restore`` and ``nbytes`` follow.
     saved_arrays: ClassVar[tuple[str, ...]] = ()
     """Attributes that hold an array or an integer, each saved under its own name."""
+    saved_forms: ClassVar[Forms] = {}
+    """What is known of these arrays; a snapshot in which it is not so is refused."""
     saved_parts: ClassVar[Parts] = ()
     """Attributes that have a state of their own, each with a prefix for its names."""
 
@@ -214,6 +216,18 @@ class Synopsis(Together, ABC, Generic[Q]):
     @abstractmethod
     def combine(self, runs: Runs) -> Runs:
         """Merge ordered runs, some of which repeat, into one summary per (pane, group)."""
+
+    def summary_types(self) -> Types:
+        """The types of all columns that a summary may have, as that of no rows shows them."""
+        found: dict[str, dict[str, Any]] = {}
+        none = np.zeros(0, np.int64)
+        for source, schema in self.schemas.items():
+            batch = pa.RecordBatch.from_pylist([], schema=schema)
+            runs = none, none.astype(np.int32), np.zeros(1, np.int64)
+            summary = self.summarise(Rows(source, batch, *runs, None, none, none))
+            for part, columns in [*summary.types.items(), *self.combine(summary).types.items()]:
+                found.setdefault(part, {}).update(columns)
+        return found
 
     # Panes ------------------------------------------------------------------------------------
 

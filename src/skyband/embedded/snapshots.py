@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from skyband.contract.runs import Runs
+from skyband.data.flat_state import require
 from skyband.data.packing import pack, prefixed, schema_from_array, schema_to_array, under, unpack
 from skyband.data.time_axis import window_value
 from skyband.engine.board import BoardSession
 from skyband.engine.session import Session
-from skyband.errors import EngineError
+from skyband.errors import EngineError, SkybandError
 from skyband.query import Query, from_spec
 from skyband.query.board import Board
 from skyband.window import CountWindow
@@ -66,6 +68,23 @@ def _parts(session: Session) -> tuple[dict[str, Any], dict[str, Any]]:
     return header, schemas | {f"fold/{name}": value for name, value in arrays.items()}
 
 
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Say of what cannot be restored that the snapshot is wrong, whatever it led to."""
+    try:
+        yield
+    except SkybandError:
+        raise
+    except (
+        ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError,
+        TypeError, ValueError, pa.ArrowException,
+    ) as error:  # fmt: skip
+        raise EngineError(
+            f"the snapshot cannot be restored ({type(error).__name__}: {error}); use another copy"
+        ) from error
+
+
+@_refusing()
 def restored(
     blob: bytes, make: Callable[..., BoardSession], given: Mapping[str, Any]
 ) -> BoardSession:
@@ -105,6 +124,7 @@ class Changed(NamedTuple):
     removed: list[str]
 
 
+@_refusing()
 def resumed(
     blob: bytes, query: Query | Board, make: Callable[..., BoardSession]
 ) -> tuple[BoardSession, Changed]:
@@ -149,6 +169,7 @@ def _edge(session: Session, tick: int | None) -> Any:
 def _restore(session: Session, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
     for i, source in enumerate(header["sources"]):
         session.bind(source, schema_from_array(arrays[f"schema{i}"]))
+    require(header["sources"] or header["fold"] is None, "rows of no source")
     session.restore(header, under(arrays, "fold/"))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from skyband.arrays import Codes, Ints
 from skyband.contract.runs import expand
+from skyband.data.flat_state import require, whole
 from skyband.errors import EngineError
 from skyband.kernels.core.arrange import arrival_numbers
 from skyband.window import Panes
@@ -21,6 +22,7 @@ from skyband.window import Panes
 __all__ = ["CountClock", "Counted", "TimeClock", "windows_due"]
 
 NEVER = np.iinfo(np.int64).min
+FAR = 1 << 62
 _MOST_WINDOWS = 1 << 28
 """How many windows one push may answer; their numbers alone take 2 GB."""
 
@@ -66,6 +68,10 @@ def windows_due(
             "memory; use a longer slide, or look for rows whose times are wrong"
         )
     return expand(first, lengths)
+
+
+def _time(value: Any) -> int | None:
+    return None if value is None else whole(value, -FAR)
 
 
 class TimeClock:
@@ -208,14 +214,31 @@ class TimeClock:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a snapshot."""
-        self.seen = dict(state["seen"])
+        require(set(state["seen"]) == set(self.seen) >= set(state["ignored"]), "other sources")
+        self.seen = {name: _time(seen) for name, seen in state["seen"].items()}
         self.ignored = set(state["ignored"])
-        self.watermark = state["watermark"]
-        self.answered = state["answered"]
-        self.pending = state["pending"]
-        self.joined = state.get("joined")
-        self.filled = np.array(state["filled"], np.int64)
-        self.lasts = np.array(state["lasts"], np.int64) if "lasts" in state else None
+        numbers = (state.get(n) for n in ("watermark", "answered", "pending", "joined"))
+        self.watermark, self.answered, self.pending, self.joined = map(_time, numbers)
+        self.filled = np.array([whole(pane, -FAR) for pane in state["filled"]], np.int64)
+        self.lasts = None
+        if "lasts" in state:
+            self.lasts = np.array([whole(window, -FAR) for window in state["lasts"]], np.int64)
+            require(len(self.lasts) == len(self.filled), "panes that are not there")
+        self._admit()
+
+    def _admit(self) -> None:
+        """Refuse a clock that would answer windows that ended before its watermark."""
+        filled = self.filled
+        require(self.watermark is not None or not len(filled), "sealed panes, but no watermark")
+        require(self.pending in (None, self.answered), "a window that was not answered")
+        if self.watermark is None:
+            return
+        upto = self.panes.last_window_ending_by(self.watermark)
+        after = self.answered
+        if after is None and len(filled):
+            after = int(self.panes.first_window_of(filled[0])) - 1
+        sealed = (np.diff(filled) > 0).all() and filled.max(initial=NEVER) < self.sealed
+        require(sealed and (after is None or upto <= after), "windows of the past are due")
 
 
 class Counted(NamedTuple):

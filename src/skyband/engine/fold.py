@@ -22,8 +22,9 @@ from skyband.arrays import Ints
 from skyband.contract.rows import Faults, Windows
 from skyband.contract.runs import Runs, run_starts
 from skyband.contract.synopsis import Synopsis
+from skyband.data.flat_state import Form, admitted, require, whole
 from skyband.data.group_table import GroupTable
-from skyband.data.ipc import table_from, table_to_array
+from skyband.data.ipc import sound_table, table_to_array
 from skyband.data.packing import under
 from skyband.engine.clocks import CountClock, TimeClock
 from skyband.engine.groups import LiveGroups
@@ -335,13 +336,30 @@ class Fold:
         self.synopsis.restore(under(arrays, "synopsis/"))
         if self.groups.names:
             self.groups.restore(under(arrays, "groups/"))
-        self.count.counts = arrays["counts"].copy()
-        self.live.newest = arrays["newest"].copy()
+        like = {"counts": self.count.counts, "newest": self.live.newest}
+        like |= {"total_keys": self.totals.keys, "totals": self.totals.weights}
+        if arrays["totals"].dtype == np.float64:
+            like["totals"] = self.totals.weights.astype(np.float64)
+        total = Form("totals", ascends=True)
+        forms = {"counts": Form("counts", 0), "total_keys": total, "totals": Form("totals")}
+        saved = admitted(arrays, like, forms)
+        require(len(saved["counts"]) > 0, "no arrivals are known")
+        self.count.counts, self.live.newest = saved["counts"], saved["newest"]
         if self.counting and self.groups.names:
             self.short = arrays.get("short", self.panes.pane_of(self.count.counts))
-        self.totals.keys, self.totals.weights = arrays["total_keys"], arrays["totals"]
+            require(self.short.dtype == np.int64 and self.short.ndim == 1, "short")
+        self.totals.keys, self.totals.weights = saved["total_keys"], saved["totals"]
         self.time.restore(header["clock"])
-        self.windows_out = header["windows_out"]
-        self.live.known = header["known_groups"]
+        self.windows_out = whole(header["windows_out"])
+        self.live.known = whole(header["known_groups"])
         self.open.restore(header["open"], arrays)
-        self.before = {g: table_from(arrays[f"before{i}"]) for i, g in enumerate(header["before"])}
+        self._admit([*self.open.pieces, *([] if self.open.blank is None else [self.open.blank])])
+        require(set(header["before"]) <= set(range(self.groups.bound)), "a group that is not there")
+        self.before = {g: sound_table(arrays[f"before{i}"]) for i, g in enumerate(header["before"])}
+
+    def _admit(self, open_panes: Sequence[Runs]) -> None:
+        """Refuse summaries that the synopsis would not make, or of groups that are not there."""
+        types = self.synopsis.summary_types() if open_panes else {}
+        for runs in open_panes:
+            runs.typed(types)
+            require(runs.group.max(initial=-1) < self.groups.bound, "a group that is not there")

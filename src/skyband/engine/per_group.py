@@ -14,13 +14,17 @@ from skyband.arrays import Codes, Ints
 from skyband.contract.checks import QuickTests
 from skyband.contract.one_state import OneState, Reader
 from skyband.contract.rows import Faults, Refused, Rows, Windows
-from skyband.contract.runs import PaneFeed, Runs
+from skyband.contract.runs import PaneFeed, Runs, Types
 from skyband.contract.synopsis import Synopsis
 from skyband.contract.uniting import NO_WINDOWS, Uniting
+from skyband.data.flat_state import Form, admitted
 from skyband.data.packing import under
 from skyband.query.base import Query
 
 __all__ = ["PerGroup", "make_synopsis"]
+
+
+_NONE = np.zeros(0, np.int64)
 
 
 class PerGroup(Uniting[Any]):
@@ -74,6 +78,9 @@ class PerGroup(Uniting[Any]):
 
     def summarise(self, rows: Rows) -> Runs:
         return self.model.summarise(rows)
+
+    def summary_types(self) -> Types:
+        return self.model.summary_types()
 
     def foresee_late_rows(self) -> None:
         self.model.foresee_late_rows()
@@ -201,7 +208,8 @@ class PerGroup(Uniting[Any]):
         self.one = None
         self.start()
         if "panes" in arrays:
-            self._saved, _ = Runs.unpack(arrays["panes"].tobytes())
+            saved, _ = Runs.unpack(arrays["panes"].tobytes())
+            self._saved = saved.typed(self.model.summary_types())
         split: dict[str, dict[str, npt.NDArray[Any]]] = {}
         for name, value in arrays.items():
             group, _, rest = name.partition("/")
@@ -210,7 +218,8 @@ class PerGroup(Uniting[Any]):
             count[:] = split.get("tally", {}).get(name, 0)
         for group in arrays["groups"].tolist():
             mine = split[str(group)]
-            self.filled[group] = mine["filled"]
+            like, forms = {"filled": _NONE}, {"filled": Form("panes", ascends=True)}
+            self.filled[group] = admitted(mine, like, forms)["filled"]
             self._member(group).restore(under(mine, "state/"))
 
     def stats(self) -> dict[str, int | float]:

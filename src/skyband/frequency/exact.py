@@ -141,6 +141,8 @@ class Exact(FrequencySynopsis):
         if isinstance(self.counts, SharedCounts):
             self.start()
         super().restore(arrays)
+        if isinstance(self.counts, Tumbling) and self.counts.kept is not None:
+            self.counts.kept.typed(self.summary_types())
 
     def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         return self.counts.fold(panes, windows)

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from skyband.arrays import Ints, State
+from skyband.arrays import Ints, Saved, State
 from skyband.contract.one_state import Reader
 from skyband.contract.rows import Windows
 from skyband.contract.runs import PaneFeed, Runs
 from skyband.contract.uniting import Uniting
+from skyband.data.flat_state import require
 from skyband.query.skyline import Skyline
 from skyband.skyline.counted_graph import CountedGraph
 from skyband.skyline.graph import OPERATIONS, DominanceGraph
@@ -105,6 +106,10 @@ class StabSky(Uniting[Skyline], SkylineSynopsis):
         assert self.one is not None
         own.graph.counts = self.one.counts.copy()
         return own
+
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
+        require(self.graph.slot.max(initial=-1) < len(self.store), "a row has no slot")
 
     def snapshot(self) -> State:
         return super().snapshot() if self.one is None else self.alone().snapshot()

@@ -120,7 +120,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
         look = _FIRST_LOOK * self.query.k + 16
         pieces: list[tuple[Ints, Part]] = []
         runs = np.arange(len(rows.pane))
-        while len(runs):
+        while len(runs) or not pieces:
             part, whole = self._best(rows, score, prob, tie, runs, look)
             if self.keeps_all:
                 return rows.runs({"rows": part})

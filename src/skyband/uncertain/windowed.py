@@ -9,6 +9,7 @@ import numpy as np
 from skyband.arrays import Floats, Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed, under
 from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain import compact, types
@@ -236,8 +237,12 @@ class WindowedSynopsis(UncertainSynopsis):
     def restore(self, arrays: Saved) -> None:
         self.store.restore(under(arrays, "rows/"))
         self._load({name: np.array(a) for name, a in under(arrays, "own/").items()})
-        *_, is_open, oldest, _, _ = arrays["at"].tolist()
-        self._head = Head(np.array(arrays["head"]), bool(is_open), oldest)
+        like = {"at": _NONE, "head": _NONE, "rebuilt": _NONE}
+        forms = {"at": Form(8), "head": Form("head", 0, len(self.store))}
+        saved = admitted(arrays, like, forms)
+        *_, is_open, oldest, _, _ = saved["at"].tolist()
+        require(is_open or len(saved["head"]), "a compact set without rows")
+        self._head = Head(saved["head"], bool(is_open), oldest)
         self._rebuilt, self._cleanings = (int(n) for n in (*arrays["rebuilt"], 0)[:2])
         self._due = 2 * len(self.store) + _SPARE
 
