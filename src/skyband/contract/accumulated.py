@@ -8,7 +8,7 @@ import numpy as np
 
 from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.contract.rows import Windows
-from skyband.contract.runs import Runs, Types
+from skyband.contract.runs import Runs
 from skyband.data.flat_state import require
 
 __all__ = ["PARTS", "Accumulated"]
@@ -28,8 +28,8 @@ class Accumulated:
 
     combine: Callable[[Runs], Runs]
     """See ``Synopsis.combine``."""
-    summary_types: Callable[[], Types]
-    """See ``Synopsis.summary_types``."""
+    saved_runs: Callable[[Runs, bool], Runs]
+    """See ``Synopsis.saved_runs``."""
     many_groups = True
     accumulates = True
     kept: Runs | None = None
@@ -106,7 +106,7 @@ class Accumulated:
         """See ``Synopsis.restore``."""
         self.kept = None
         if arrays:
-            self.kept = Runs.unpack(arrays["kept"].tobytes())[0].typed(self.summary_types())
+            self.kept = self.saved_runs(Runs.unpack(arrays["kept"].tobytes())[0], False)
             ordered = (np.diff(self.kept.group) > 0).all() and not self.kept.stamp.any()
             require(ordered, "a group is there twice")
 

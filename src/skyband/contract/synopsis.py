@@ -35,7 +35,7 @@ from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Runs, Types
 from skyband.contract.together import Together
 from skyband.data.arrow_store import check_keepable
-from skyband.data.flat_state import Forms, Parts, bytes_of, load, save
+from skyband.data.flat_state import Forms, Parts, bytes_of, load, require, save
 from skyband.data.time_axis import TimeAxis
 from skyband.errors import EngineError, SchemaError
 from skyband.query.base import RESERVED, Query
@@ -83,6 +83,9 @@ class Synopsis(Together, ABC, Generic[Q]):
     """What is known of these arrays; a snapshot in which it is not so is refused."""
     saved_parts: ClassVar[Parts] = ()
     """Attributes that have a state of their own, each with a prefix for its names."""
+
+    bounds_of_saved: tuple[int, int] | None = None
+    """While a snapshot is restored: all codes of groups, and all sealed panes, are below these."""
 
     @classmethod
     def remark(cls, query: Any) -> str:
@@ -228,6 +231,22 @@ class Synopsis(Together, ABC, Generic[Q]):
             for part, columns in [*summary.types.items(), *self.combine(summary).types.items()]:
                 found.setdefault(part, {}).update(columns)
         return found
+
+    def saved_runs(self, runs: Runs, sealed: bool = True) -> Runs:
+        """Summaries from a snapshot, if this query may have made them; raises EngineError if not.
+
+        An algorithm whose summaries hold indices checks their range, too.
+        """
+        if self.bounds_of_saved is not None:
+            groups = self.bounds_of_saved[0] if self.query.groups else 1
+            require(runs.group.max(initial=-1) < groups, "a group that is not there")
+            self.check_sealed(runs.stamp[: len(runs) * sealed])
+        return runs.typed(self.summary_types())
+
+    def check_sealed(self, panes: Ints) -> None:
+        """Refuse a snapshot whose state has rows of panes that are still to come."""
+        if self.bounds_of_saved is not None and len(panes):
+            require(panes.max() < self.bounds_of_saved[1], "a pane that is not sealed")
 
     # Panes ------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skyband.arrays import Array, Saved, State
+from skyband.arrays import Saved, State
 from skyband.data.packing import prefixed, under
 from skyband.errors import EngineError
 
@@ -64,7 +64,7 @@ def whole(value: Any, least: int = 0) -> int:
     return int(value)
 
 
-def admitted(arrays: Saved, like: Mapping[str, Array], forms: Forms, **lengths: int) -> State:
+def admitted(arrays: Saved, like: Mapping[str, Any], forms: Forms, **lengths: int) -> State:
     """Copies of saved arrays, if they have the types of those in ``like`` and these forms.
 
     ``lengths`` are lengths that are known by name.

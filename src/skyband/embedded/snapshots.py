@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from skyband.contract.runs import Runs
-from skyband.data.flat_state import require
+from skyband.data.flat_state import require, whole
 from skyband.data.packing import pack, prefixed, schema_from_array, schema_to_array, under, unpack
 from skyband.data.time_axis import window_value
 from skyband.engine.board import BoardSession
@@ -100,8 +100,9 @@ def restored(
     if header["snapshot"] == SNAPSHOT_VERSION:
         board = make(from_spec(header["query"], **given), header["on_bad"], header["idle"])
         _restore(board.sessions[None], header, arrays)
-        board.rows_in = header["rows"]["rows_in"]
+        board.rows_in = whole(header["rows"]["rows_in"])
         return board
+    require(header["board"], "a board without queries")
     own = _given_to(list(header["board"]), given)
     queries = {
         name: from_spec(each["query"], **own[name]) for name, each in header["board"].items()
@@ -112,7 +113,7 @@ def restored(
     for i, (name, each) in enumerate(header["board"].items()):
         _restore(board.sessions[name], each, under(arrays, f"{i}/"))
     _restore_together(board, header, arrays)
-    board.rows_in = header["rows_in"]
+    board.rows_in = whole(header["rows_in"])
     return board
 
 
@@ -153,7 +154,7 @@ def resumed(
         if name in kept:
             _restore(board.sessions[name], each, under(arrays, f"{i}/"))
     _restore_together(board, header, arrays)
-    board.rows_in = header["rows_in"]
+    board.rows_in = whole(header["rows_in"])
     firsts = {name: _edge(board.sessions[name], board.join(name)) for name in added}
     return board, Changed(firsts, [name for name in told if name not in kept])
 

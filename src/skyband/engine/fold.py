@@ -26,7 +26,7 @@ from skyband.data.flat_state import Form, admitted, require, whole
 from skyband.data.group_table import GroupTable
 from skyband.data.ipc import sound_table, table_to_array
 from skyband.data.packing import under
-from skyband.engine.clocks import CountClock, TimeClock
+from skyband.engine.clocks import NEVER, CountClock, TimeClock
 from skyband.engine.groups import LiveGroups
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.window_totals import last_windows, totals_for
@@ -37,6 +37,10 @@ from skyband.window import CountWindow
 __all__ = ["Fold", "Step"]
 
 _NONE = np.zeros(0, np.int64)
+_CODES = ("group", "owner", "gap_group")
+"""The names under which states save codes of groups."""
+_PANES = ("pane", "held", "born", "seen", "started", "gap_stamp")
+"""The names under which they save panes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,7 +337,7 @@ class Fold:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Restore a snapshot of the same query, bound to the same columns."""
-        self.synopsis.restore(under(arrays, "synopsis/"))
+        self.time.restore(header["clock"])
         if self.groups.names:
             self.groups.restore(under(arrays, "groups/"))
         like = {"counts": self.count.counts, "newest": self.live.newest}
@@ -349,17 +353,35 @@ class Fold:
             self.short = arrays.get("short", self.panes.pane_of(self.count.counts))
             require(self.short.dtype == np.int64 and self.short.ndim == 1, "short")
         self.totals.keys, self.totals.weights = saved["total_keys"], saved["totals"]
-        self.time.restore(header["clock"])
         self.windows_out = whole(header["windows_out"])
         self.live.known = whole(header["known_groups"])
+        self._restore_synopsis(under(arrays, "synopsis/"))
         self.open.restore(header["open"], arrays)
-        self._admit([*self.open.pieces, *([] if self.open.blank is None else [self.open.blank])])
+        for runs in [*self.open.pieces, *([] if self.open.blank is None else [self.open.blank])]:
+            self.synopsis.saved_runs(runs, sealed=False)
+            require((runs.stamp >= self._sealed(runs.group)).all(), "an open pane that is sealed")
+        self.synopsis.bounds_of_saved = None
         require(set(header["before"]) <= set(range(self.groups.bound)), "a group that is not there")
         self.before = {g: sound_table(arrays[f"before{i}"]) for i, g in enumerate(header["before"])}
 
-    def _admit(self, open_panes: Sequence[Runs]) -> None:
-        """Refuse summaries that the synopsis would not make, or of groups that are not there."""
-        types = self.synopsis.summary_types() if open_panes else {}
-        for runs in open_panes:
-            runs.typed(types)
-            require(runs.group.max(initial=-1) < self.groups.bound, "a group that is not there")
+    def _sealed(self, groups: Ints) -> Any:
+        """The first pane of each of these groups that still takes rows."""
+        if not self.counting:
+            return self.time.sealed
+        counts = np.append(self.count.counts, np.zeros(self.groups.bound, np.int64))
+        return self.panes.pane_of(counts[groups])
+
+    def _restore_synopsis(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Restore the state over sealed panes; all codes and panes in it must be known."""
+        everyone = np.arange(self.groups.bound)
+        panes = int(np.max(self._sealed(everyone), initial=NEVER))
+        if not self.counting:
+            require(self.totals.keys.max(initial=NEVER) < max(panes, NEVER + 1), "panes to come")
+        self.synopsis.bounds_of_saved = self.groups.bound, panes
+        for name, array in arrays.items():
+            kind = name.rpartition("/")[2]
+            if kind in _CODES and array.dtype == np.int32:
+                require(array.max(initial=0) < self.groups.bound, "a group that is not there")
+            elif kind in _PANES and array.dtype == np.int64:
+                self.synopsis.check_sealed(array.ravel())
+        self.synopsis.restore(arrays)

@@ -14,7 +14,7 @@ from skyband.arrays import Codes, Ints
 from skyband.contract.checks import QuickTests
 from skyband.contract.one_state import OneState, Reader
 from skyband.contract.rows import Faults, Refused, Rows, Windows
-from skyband.contract.runs import PaneFeed, Runs, Types
+from skyband.contract.runs import PaneFeed, Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.contract.uniting import NO_WINDOWS, Uniting
 from skyband.data.flat_state import Form, admitted
@@ -79,8 +79,9 @@ class PerGroup(Uniting[Any]):
     def summarise(self, rows: Rows) -> Runs:
         return self.model.summarise(rows)
 
-    def summary_types(self) -> Types:
-        return self.model.summary_types()
+    def saved_runs(self, runs: Runs, sealed: bool = True) -> Runs:
+        self.model.bounds_of_saved = self.bounds_of_saved
+        return self.model.saved_runs(runs, sealed)
 
     def foresee_late_rows(self) -> None:
         self.model.foresee_late_rows()
@@ -208,8 +209,7 @@ class PerGroup(Uniting[Any]):
         self.one = None
         self.start()
         if "panes" in arrays:
-            saved, _ = Runs.unpack(arrays["panes"].tobytes())
-            self._saved = saved.typed(self.model.summary_types())
+            self._saved = self.saved_runs(Runs.unpack(arrays["panes"].tobytes())[0])
         split: dict[str, dict[str, npt.NDArray[Any]]] = {}
         for name, value in arrays.items():
             group, _, rest = name.partition("/")
@@ -220,7 +220,10 @@ class PerGroup(Uniting[Any]):
             mine = split[str(group)]
             like, forms = {"filled": _NONE}, {"filled": Form("panes", ascends=True)}
             self.filled[group] = admitted(mine, like, forms)["filled"]
-            self._member(group).restore(under(mine, "state/"))
+            member = self._member(group)
+            member.bounds_of_saved = self.bounds_of_saved
+            member.restore(under(mine, "state/"))
+            member.bounds_of_saved = None
 
     def stats(self) -> dict[str, int | float]:
         if self.one is not None:

@@ -142,7 +142,7 @@ class Exact(FrequencySynopsis):
             self.start()
         super().restore(arrays)
         if isinstance(self.counts, Tumbling) and self.counts.kept is not None:
-            self.counts.kept.typed(self.summary_types())
+            self.saved_runs(self.counts.kept)
 
     def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         return self.counts.fold(panes, windows)

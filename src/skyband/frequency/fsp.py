@@ -9,7 +9,7 @@ import numpy as np
 from skyband.arrays import Array, Hashes, Saved
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
-from skyband.data.flat_state import Form, Forms
+from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import hash_columns
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
 from skyband.frequency.rows import SketchSynopsis
@@ -56,6 +56,7 @@ class Fsp(SketchSynopsis):
         "gap_group": Form("gaps", 0),
         "gap_stamp": Form("gaps"),
         "gap": Form("gaps"),
+        "total": Form(COUNTS),
     }
     saved_parts = (("", "lists"),)
 
@@ -174,6 +175,8 @@ class Fsp(SketchSynopsis):
 
     def restore(self, arrays: Saved) -> None:
         super().restore(_with_split_gaps(arrays) if "gap_key" in arrays else arrays)
+        ordered = np.lexsort((self.gap_stamp, self.gap_group)) == np.arange(len(self.gap))
+        require(ordered.all(), "gaps that are not in order")
 
     def _check(self) -> None:
         self.lists._check()

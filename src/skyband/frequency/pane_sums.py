@@ -14,7 +14,7 @@ import numpy as np
 from skyband.arrays import Array, Codes, Ints, Mask, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
-from skyband.data.flat_state import Form, Forms, admitted, require
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed, under
 from skyband.frequency.items import ItemColumns
 from skyband.frequency.listed import from_listed
@@ -278,7 +278,7 @@ class PaneSums(CodedCounts):
         refs = np.bincount(code, minlength=self.index.bound)
         require(np.array_equal(refs, self.refs) and (self.group >= 0).all(), "entries not counted")
 
-    def _forms(self, panes: int) -> Forms:
+    def _forms(self, panes: int) -> dict[str, Form]:
         entries = dict.fromkeys(("tape/code", "tape/value", "tape/rest"), Form("entries"))
         starts = Form(panes + 1, 0, ascends=True)
         return entries | {"pane": Form(panes, ascends=True), "starts": starts, "counts": Form(4)}
@@ -344,7 +344,7 @@ class OwnWindows(PaneSums):
         self.pane = stamp
         return answers
 
-    def _forms(self, panes: int) -> Forms:
+    def _forms(self, panes: int) -> dict[str, Form]:
         return super()._forms(panes) | {"pane": Form("entries"), "starts": Form(1, 0, 1)}
 
     def _inside(self, first: int, end: int) -> Mask:

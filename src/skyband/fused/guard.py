@@ -110,9 +110,9 @@ class Guard:
         """Restore the state from a snapshot."""
         like = {"keys": self.table[0], "turn": self.table[1], "panes": self.table[2]}
         forms = {"keys": Form("keys", 1), "turn": Form("keys", 0, self.most), "panes": Form("keys")}
-        found = tuple(admitted(arrays, like, forms).values())
-        self.table = self._empty(len(found[0]))
-        self.used = live_slots(found, int(np.iinfo(np.int64).min), self.table)
+        keys, turn, panes = admitted(arrays, like, forms).values()
+        self.table = self._empty(len(keys))
+        self.used = live_slots((keys, turn, panes), int(np.iinfo(np.int64).min), self.table)
         self._ahead = None
 
     def _check(self) -> None:

@@ -113,7 +113,7 @@ class AllReports(PaneByPane, FusedSynopsis):
         self.counts = admitted(arrays, {"counts": self.counts}, {"counts": Form(2)})["counts"]
         self.live = None
         if "live" in arrays:
-            self.live = Runs.unpack(arrays["live"].tobytes())[0].typed(self.summary_types())
+            self.live = self.saved_runs(Runs.unpack(arrays["live"].tobytes())[0])
         if self.guard is not None:
             self.guard.restore(under(arrays, "guard/"))
 

@@ -274,7 +274,7 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
     def restore(self, arrays: Saved) -> None:
         if "waiting" in arrays:
             waiting, _ = Runs.unpack(arrays["waiting"].tobytes())
-            self.waiting = [waiting.typed(self.summary_types())]
+            self.waiting = [self.saved_runs(waiting)]
         rest = {name: value for name, value in arrays.items() if name != "waiting"}
         if rest:
             self.restore_known(rest)

@@ -213,10 +213,11 @@ class SkybandDistinct(DistinctTopK):
         super().restore(arrays)
         owners = self.starts[0] == 0 and self.starts[-1] == len(self.rows)
         require(owners and self.payload.has(self.rows[:, kernel.SLOT]), "a row has no slot")
+        self.check_sealed(self.rows[:, kernel.PANE])
         if self.everyone is not None:
             self.everyone.restore(arrays)
             for piece in self.everyone.pieces:
-                piece.typed(self.summary_types())
+                self.saved_runs(piece)
 
     def _check(self) -> None:
         k, columns = self.query.k, kernel

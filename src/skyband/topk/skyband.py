@@ -222,11 +222,12 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
         blank = kernel.Skyband(self.query.k)
         like = {"rows": blank.rows, "order": blank.order, "groups": blank.groups}
         own = admitted(own, like, {"order": Form("rows", 0), "rows": Form("rows")})
-        require(_apart(own["groups"], own["order"], self.query.k), "the rows of groups overlap")
+        require(_apart(own, self.query.k), "the rows of groups overlap")
         self.band = kernel.Skyband.from_arrays(self.query.k, **own)
         self._waiting, self._waiting_answered = None, True
         super().restore(arrays)
         require(self.payload.has(self.band.slots()), "a row has no slot")
+        self.check_sealed(own["rows"][:, kernel.PANE])
 
     def stats(self) -> dict[str, int | float]:
         if self.one is not None:
@@ -244,8 +245,9 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
         self.payload._check(self.band.slots())
 
 
-def _apart(groups: Ints, order: Codes, k: int) -> bool:
+def _apart(saved: State, k: int) -> bool:
     """Whether each group has a stretch of rows of its own, and all its indices lie in there."""
+    rows, order, groups = (saved[name] for name in ("rows", "order", "groups"))
     used = len(order)
     groups = groups[np.lexsort((groups[:, kernel.CAP], groups[:, kernel.BASE]))]
     base, cap, top, rest, front, back, best, large = groups.T
@@ -257,6 +259,10 @@ def _apart(groups: Ints, order: Codes, k: int) -> bool:
     listed = best == np.where(large > 0, np.minimum(k, back), back)
     in_steps = (steps[1:] >= steps[:-1]).all() and (top <= k).all() and ends.max(initial=0) <= used
     if not (in_steps and (base[1:] >= ends[:-1]).all() and simple.all() and listed.all()):
+        return False
+    behind = expand(base + front, back)
+    in_order = np.diff(rows[behind, kernel.PANE]) >= 0
+    if not in_order[np.repeat(base, back)[1:] == np.repeat(base, back)[:-1]].all():
         return False
     named = order[expand(base, best)]
     low, high = np.repeat(front, best), np.repeat(front + back, best)

@@ -177,6 +177,8 @@ class WindowedSynopsis(UncertainSynopsis):
         else:
             self._rebuilt += 1
             self._set_head(*self._compact_set(first))
+            # Of a forged snapshot it may have rows that have expired, and would do so for ever.
+            require(self._head.oldest >= first, "a compact set with rows that have expired")
 
     def _compact_set(self, first: int) -> tuple[Ints, bool]:
         """The compact set of panes from ``first`` on, and False; if none, all rows and True."""

@@ -172,6 +172,7 @@ class Pabf(SingleGroup):
         best[: len(own["best"])] = own["best"]
         self.state = Candidates(**(own | {"best": best}))
         require(self.payload.has(self._slots()), "a row has no slot")
+        self.check_sealed(self._rows[:, kernel.PANE])
         for name, count in self.tallies().items():
             count[:] = arrays.get(f"tally/{name}", 0)  # version 0.1 did not save them
 
