@@ -56,7 +56,9 @@ def _drop_expired(state: Predicted, window: int) -> None:
     for w in range(max(window, meta[NEXT_WINDOW]), meta[KNOWN_WINDOW] + 1):
         at = w % len(low)
         if size[at] > 0:
-            low[at] = min(moved[low[at]], max(kept - 1, 0))  # in a forged snapshot it may be gone
+            low[at] = moved[low[at]]
+            if low[at] >= kept:  # never, unless a snapshot was forged
+                size[at] = 0
 
 
 @jit
