@@ -2,8 +2,8 @@
 
     python tests/support/forging.py SEED COUNT
 
-forges snapshots of the last released version one after the other, restores each of them, pushes the
-rows that follow, asks, and prints a line for each. The process that runs it sees a crash or a hang.
+forges snapshots of every algorithm one after the other, restores each of them, pushes the rows that
+follow, asks, and prints a line for each. The process that runs it sees a crash or a hang.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import random
 import struct
 import sys
 import zlib
-from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,13 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-import skyband as sb
-from support import make_snapshots
+import oracle  # noqa: E402
+import skyband as sb  # noqa: E402
+from skyband import registry  # noqa: E402
+from support import conformance, make_snapshots  # noqa: E402
 
 MAGIC = b"SKYBAND\0"
+WINDOWS = (*make_snapshots.WINDOWS, oracle.CountWindow(9, 9))
 SECONDS = 60
 """What restores, answers or refuses within this time does not hang, even on a busy machine."""
 WHOLE = (-1, 0, 1, 2, 3, 7, 63, 64, 1000, 1 << 20, (1 << 31) - 1, -(1 << 31), 1 << 40, -(1 << 62),
@@ -209,25 +213,54 @@ def _asked(monitor: sb.Monitor) -> None:
         monitor.peek()
 
 
-def files() -> list[Path]:
-    """The snapshots that are forged."""
-    return sorted((make_snapshots.FOLDER / "0.2.0").glob("*.zip"))
+Make = Callable[[], tuple[Any, list[Any]]]
+"""Makes a query and the batches of a stream for it."""
+
+
+def seeds() -> list[tuple[str, Make]]:
+    """The queries whose snapshots are forged, by name."""
+    return [
+        *_queries(),
+        *((name, partial(_both, *rest)) for name, *rest in make_snapshots.boards()),
+    ]
+
+
+def _queries() -> Iterator[tuple[str, Make]]:
+    for kind in registry.kinds():
+        several = [each for each in conformance.SETTINGS[kind] if not callable(each.get("combine"))]
+        for name in registry.algorithms(kind):
+            for shape in make_snapshots.shapes(kind, name, several, WINDOWS):
+                yield f"{kind}-{name}", partial(make_snapshots.asked, kind, *shape)
+
+
+def _both(query: Any, batches: list[Any]) -> tuple[Any, list[Any]]:
+    return query, batches
+
+
+@cache
+def taken(make: Make) -> tuple[bytes, list[Any]]:
+    """The largest snapshot of the second half of a stream, and the batches that follow it."""
+    query, batches = make()
+    monitor, largest = sb.Monitor(query), (b"", batches)
+    for number, batch in enumerate(batches[:-1]):
+        monitor.push(batch)
+        if 2 * number >= len(batches):
+            blob = monitor.snapshot()
+            largest = max(largest, (blob, batches[number + 1 :]), key=lambda both: len(both[0]))
+    return largest
 
 
 def main(seed: int, count: int) -> None:
-    seeds = [make_snapshots.read(path)[:2] for path in files()]
-    told: Counter[str] = Counter()
+    known = seeds()
     for number in range(seed, seed + count):
         rng = random.Random(number)
-        at = number % len(seeds)
-        print(number, files()[at].stem, end=" ", flush=True)
+        name, make = known[number % len(known)]
+        print(number, name, end=" ", flush=True)
+        blob, batches = taken(make)
         faulthandler.dump_traceback_later(SECONDS, exit=True)
-        blob, batches = seeds[at]
         word = played(forged(rng, blob), batches)
         faulthandler.cancel_dump_traceback_later()
-        told[word.partition(":")[0]] += 1
         print(word.replace("\n", " "), flush=True)
-    print(dict(told))
 
 
 if __name__ == "__main__":

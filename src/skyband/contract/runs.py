@@ -299,12 +299,18 @@ class Runs:
             admitted({"offsets": part.offsets}, {"offsets": _OFFSETS}, {"offsets": offsets})
             require(part.offsets[0] == 0 and rows == {len(part)}, "offsets that do not fit")
 
-    def typed(self, types: Types) -> Runs:
-        """These runs, if all their columns are among these and have these types."""
+    def typed(self, types: Types, whole: bool = False) -> Runs:
+        """These runs, if all their columns are among these and have these types.
+
+        If they are ``whole``, a part with rows has all columns.
+        """
         for name, columns in self.types.items():
+            wanted = types.get(name, {})
             for column, kind in columns.items():
-                wanted = types.get(name, {}).get(column)
-                require(kind == wanted, f"column {name}/{column} has type {kind}, not {wanted}")
+                known = wanted.get(column)
+                require(kind == known, f"column {name}/{column} has type {kind}, not {known}")
+            complete = not whole or not len(self.part(name)) or columns.keys() == wanted.keys()
+            require(complete, f"columns of {name} are missing")
         return self
 
     @property

@@ -241,7 +241,7 @@ class Synopsis(Together, ABC, Generic[Q]):
             groups = self.bounds_of_saved[0] if self.query.groups else 1
             require(runs.group.max(initial=-1) < groups, "a group that is not there")
             self.check_sealed(runs.stamp[: len(runs) * sealed])
-        return runs.typed(self.summary_types())
+        return runs.typed(self.summary_types(), whole=not sealed)
 
     def check_sealed(self, panes: Ints) -> None:
         """Refuse a snapshot whose state has rows of panes that are still to come."""
