@@ -9,6 +9,7 @@ import numpy as np
 from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
+from skyband.data.flat_state import require
 
 __all__ = ["PARTS", "Accumulated"]
 
@@ -27,6 +28,8 @@ class Accumulated:
 
     combine: Callable[[Runs], Runs]
     """See ``Synopsis.combine``."""
+    saved_runs: Callable[[Runs, bool], Runs]
+    """See ``Synopsis.saved_runs``."""
     many_groups = True
     accumulates = True
     kept: Runs | None = None
@@ -104,7 +107,11 @@ class Accumulated:
 
     def restore(self, arrays: Saved) -> None:
         """See ``Synopsis.restore``."""
-        self.kept = Runs.unpack(arrays["kept"].tobytes())[0] if arrays else None
+        self.kept = None
+        if arrays:
+            self.kept = self.saved_runs(Runs.unpack(arrays["kept"].tobytes())[0], False)
+            ordered = (np.diff(self.kept.group) > 0).all() and not self.kept.stamp.any()
+            require(ordered, "a group is there twice")
 
     def changed(self, stable: Hashes) -> list[tuple[int, Runs]]:
         """See ``Synopsis.changed``: a group belongs to one part."""

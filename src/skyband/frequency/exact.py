@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skyband.arrays import Saved
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, pick
 from skyband.data.keys import hash_columns
@@ -75,6 +76,11 @@ class Exact(FrequencySynopsis):
         return runs.with_parts(items=Part(offsets, columns | {"count": counts}))
 
     # State ------------------------------------------------------------------------------------
+
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
+        if isinstance(self.counts, Tumbling) and self.counts.kept is not None:
+            self.saved_runs(self.counts.kept)
 
     def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         return self.counts.fold(panes, windows)

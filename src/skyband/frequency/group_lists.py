@@ -6,6 +6,7 @@ import numpy as np
 
 from skyband.arrays import Array, Ints, Saved, State
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
+from skyband.data.flat_state import Form, admitted, require
 from skyband.frequency.items import ItemColumns
 from skyband.frequency.tape import Tape
 from skyband.frequency.window_counts import CodedCounts
@@ -117,12 +118,23 @@ class GroupLists(CodedCounts):
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
         self.item_refs = np.zeros(len(self.order_key), np.int32)
-        self.entries = Tape({name: arrays[name] for name in ("code", "value")})
-        self.runs = Tape({"owner": arrays["owner"]})
-        self.offsets, self.cuts = arrays["offsets"].copy(), arrays["cuts"].copy()
-        self.pane = arrays["pane"].copy()
-        self.groups = int(arrays["owner"].max(initial=-1)) + 1
-        self.inserts, self.removals, self.updates = arrays["counts"].tolist()
+        like = {name: self.entries[name] for name in ("code", "value")}
+        like |= {"owner": self.runs["owner"], "offsets": self.offsets, "cuts": self.cuts}
+        like |= {"pane": self.pane, "counts": np.zeros(3, np.int64)}
+        runs, panes = (len(arrays[name]) for name in ("owner", "pane"))
+        saved = admitted(arrays, like, {
+            "code": Form("entries"), "value": Form("entries"), "owner": Form("runs", 0),
+            "offsets": Form(runs + 1, 0, ascends=True), "cuts": Form(panes + 1, 0, ascends=True),
+            "pane": Form("panes", ascends=True), "counts": Form(3),
+        })  # fmt: skip
+        self.entries = Tape({name: saved[name] for name in ("code", "value")})
+        self.runs = Tape({"owner": saved["owner"]})
+        self.offsets, self.cuts, self.pane = (saved[name] for name in ("offsets", "cuts", "pane"))
+        ends = self.offsets[0], self.offsets[-1], self.cuts[0], self.cuts[-1]
+        require(ends == (0, len(self.entries), 0, runs), "entries of no pane")
+        self._admit(self.entries["code"])
+        self.groups = int(saved["owner"].max(initial=-1)) + 1
+        self.inserts, self.removals, self.updates = saved["counts"].tolist()
 
     def _check(self) -> None:
         self.index._check()

@@ -170,6 +170,14 @@ class SpaceSaving(GroupedSketch):
             arrays = {**arrays, **self._of_version_0_1(arrays)}
         super().restore(arrays)
 
+    def lists(self) -> tuple[Array, Array, Array, Array]:
+        live = self.stacked("started").ravel() != NEVER
+        size = np.where(live, self.stacked("control")[..., kernel.SIZE].ravel(), 0)
+        heap, item, table = (
+            self.stacked(n).reshape(len(live), -1) for n in ("heap", "item", "table")
+        )
+        return size, heap, item, np.where(live[:, None], table, np.uint64(0))
+
     def _of_version_0_1(self, arrays: Saved) -> State:
         """Convert what version 0.1 saved: it started instances only where windows start."""
         last = arrays["last"]

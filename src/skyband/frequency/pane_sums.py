@@ -14,6 +14,7 @@ import numpy as np
 from skyband.arrays import Array, Codes, Ints, Mask, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed, under
 from skyband.frequency.items import ItemColumns
 from skyband.frequency.listed import from_listed
@@ -264,9 +265,23 @@ class PaneSums(CodedCounts):
 
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
-        self.tape = Tape(under(arrays, "tape/"))
-        self.pane, self.starts = arrays["pane"].copy(), arrays["starts"].copy()
-        self.flip, self.inserts, self.removals, self.updates = arrays["counts"].tolist()
+        like = prefixed("tape/", {n: self.tape[n] for n in ("code", "value", "rest")})
+        like |= {"pane": self.pane, "starts": self.starts, "counts": np.zeros(4, np.int64)}
+        saved = admitted(arrays, like, self._forms(len(arrays["pane"])))
+        self.tape = Tape(under(saved, "tape/"))
+        self.pane, self.starts = saved["pane"], saved["starts"]
+        self.flip, self.inserts, self.removals, self.updates = saved["counts"].tolist()
+        code, panes = self.tape["code"], len(self.starts) - 1
+        require(self.starts[0] == 0 <= self.flip <= panes, "panes that are not there")
+        require(panes == 0 or self.starts[-1] == len(code), "entries of no pane")
+        self._admit(code)
+        refs = np.bincount(code, minlength=self.index.bound)
+        require(np.array_equal(refs, self.refs) and (self.group >= 0).all(), "entries not counted")
+
+    def _forms(self, panes: int) -> dict[str, Form]:
+        entries = dict.fromkeys(("tape/code", "tape/value", "tape/rest"), Form("entries"))
+        starts = Form(panes + 1, 0, ascends=True)
+        return entries | {"pane": Form(panes, ascends=True), "starts": starts, "counts": Form(4)}
 
     def _check(self) -> None:
         self._check_codes()
@@ -328,6 +343,9 @@ class OwnWindows(PaneSums):
         self.tape.append(code=code, value=value, rest=np.zeros_like(value))
         self.pane = stamp
         return answers
+
+    def _forms(self, panes: int) -> dict[str, Form]:
+        return super()._forms(panes) | {"pane": Form("entries"), "starts": Form(1, 0, 1)}
 
     def _inside(self, first: int, end: int) -> Mask:
         return (self.pane >= first) & (self.pane < end)

@@ -10,6 +10,7 @@ from skyband.arrays import Array, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.columns import take
+from skyband.data.flat_state import require
 from skyband.frequency.items import ItemColumns, order_keys
 from skyband.frequency.window_counts import WindowCounts
 from skyband.kernels.core.borrow import frozen
@@ -123,6 +124,8 @@ class Tumbling(WindowCounts):
         self.inserts, self.removals = arrays["tumbling/counts"].tolist()
         packed = arrays.get("tumbling/kept")
         self.kept = None if packed is None else Runs.unpack(packed.tobytes())[0]
+        if self.kept is not None:
+            require(self.kept.ordered() is self.kept, "panes that are not in order")
 
     def _check(self) -> None:
         if self.kept is not None:

@@ -10,6 +10,7 @@ import numpy as np
 from skyband.arrays import Array, Codes, Hashes, Ints, Saved, State, grown
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.keys import KeyIndex
 from skyband.data.packing import prefixed, under
 from skyband.frequency.items import ItemColumns, order_keys
@@ -129,5 +130,15 @@ class CodedCounts(WindowCounts):
     def restore(self, arrays: Saved) -> None:
         self.index.restore(under(arrays, "index/"))
         self.store.restore(arrays)
-        for name in self.saved_by_code:
-            setattr(self, name, arrays[name].copy())
+        known = self.index.bound
+        require(len(self.store) >= known, "an item has no row")
+        like = {name: getattr(self, name) for name in self.saved_by_code}
+        for name, array in admitted(arrays, like, dict.fromkeys(like, Form(known))).items():
+            setattr(self, name, array)
+
+    def _admit(self, code: Codes) -> None:
+        """Refuse entries of codes that are not in use."""
+        known = self.index.bound
+        require(not len(code) or 0 <= code.min() <= code.max() < known, "an entry has no item")
+        in_use = np.flatnonzero(np.bincount(code, minlength=known))
+        require(np.array_equal(in_use, self.index.codes()), "an item has no entry")

@@ -29,6 +29,7 @@ from skyband.contract.rows import Faults, Refused, Rows, shown
 from skyband.contract.runs import Part, Runs, pick
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type, to_numpy
+from skyband.data.flat_state import require
 from skyband.data.keys import hash_array, shards_of
 from skyband.data.order import id_ranks
 from skyband.data.time_axis import from_native
@@ -281,6 +282,12 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         return Refused(
             pa.table(columns), [self._too_often(part, row) for row in rows.tolist()], group
         )
+
+    def saved_runs(self, runs: Runs, sealed: bool = True) -> Runs:
+        part, streams = super().saved_runs(runs, sealed).part(REPORTS), len(self.low)
+        stream = part.columns.get("stream", np.zeros(0))
+        require(((stream >= 0) & (stream < streams)).all(), "a stream that the query does not name")
+        return runs
 
     def savepoint(self) -> Saved | None:
         """A copy of the state if ``combine`` is a user's function: it may raise during a fold."""

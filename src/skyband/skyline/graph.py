@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
-from skyband.arrays import Ints
-from skyband.data.flat_state import FlatState
+from skyband.arrays import Ints, Saved
+from skyband.data.flat_state import FlatState, Form, Forms, require
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.skyline.stabsky import ALWAYS, Members, stab_fold, stab_follow, stab_read
 from skyband.skyline.points import skylines
@@ -32,6 +34,13 @@ class DominanceGraph(FlatState):
     """
 
     saved_arrays = (*_FIELDS, "counts")
+    saved_forms: ClassVar[Forms] = {
+        **dict.fromkeys(_FIELDS, Form("rows")),
+        "pane": Form("rows", ascends=True),
+        "parent": Form("rows", -1, "rows"),
+        "slot": Form("rows", 0),
+        "counts": Form(len(OPERATIONS)),
+    }
 
     def __init__(self, dimensions: int) -> None:
         self.points: Ints = np.empty((0, dimensions), np.int64)
@@ -44,6 +53,10 @@ class DominanceGraph(FlatState):
 
     def __len__(self) -> int:
         return len(self.pane)
+
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
+        require((self.parent < np.arange(len(self))).all(), "a row is older than its parent")
 
     @staticmethod
     def of(members: Members) -> DominanceGraph:

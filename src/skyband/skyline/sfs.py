@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from skyband.contract.pane_by_pane import PaneByPane
 from skyband.contract.runs import Runs
+from skyband.data.flat_state import Form, Forms
 from skyband.query.skyline import Skyline
 from skyband.skyline.live_rows import LiveRows
 from skyband.skyline.points import skylines
@@ -33,6 +36,7 @@ class Sfs(PaneByPane, SkylineSynopsis):
     """
 
     saved_arrays = ("counts",)
+    saved_forms: ClassVar[Forms] = {"counts": Form(1)}
     saved_parts = (("", "live"),)
 
     def __init__(self, query: Skyline) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Saved
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
+from skyband.data.flat_state import require
 from skyband.query.skyline import Skyline
 from skyband.skyline.graph import OPERATIONS, DominanceGraph
 from skyband.skyline.rows import row_store
@@ -78,6 +79,10 @@ class StabSky(SkylineSynopsis):
         return self.answer(self.store, slots, offsets, np.zeros(1, np.int64))
 
     # State ------------------------------------------------------------------------------------
+
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
+        require(self.graph.slot.max(initial=-1) < len(self.store), "a row has no slot")
 
     def stats(self) -> dict[str, int | float]:
         size = {"retained": len(self.graph), "state_bytes": self.nbytes}

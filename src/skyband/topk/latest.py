@@ -11,6 +11,7 @@ import pyarrow as pa
 from skyband.arrays import Array, Codes, Hashes, Ints, Saved, State, grown
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.keys import KeyIndex, hash_array, hash_kept, owned_keys
 from skyband.data.order import sortable
 from skyband.data.packing import prefixed, under
@@ -256,10 +257,15 @@ class LatestTopK(DistinctTopK):
 
     def restore(self, arrays: Saved) -> None:
         self.index = KeyIndex()
-        self.index.encode(arrays["hashes"])
-        for name in _BY_CODE:
-            setattr(self, name, np.array(arrays[name]))
+        like = {name: getattr(self, name) for name in _BY_CODE} | {"hashes": np.zeros(0, np.uint64)}
+        forms = dict.fromkeys(like, Form("ids")) | {"group": Form("ids", 0)}
+        saved = admitted(arrays, like, forms)
+        self.index.encode(saved.pop("hashes"))
+        for name, array in saved.items():
+            setattr(self, name, array)
         self.store.restore(under(arrays, "store/"))
+        require(self.index.bound == len(self.key), "an id is there twice")
+        require(len(self.store) == len(self.key) or not self.store.stores, "an id has no row")
 
     def stats(self) -> dict[str, int | float]:
         return {"retained": len(self.index), "state_bytes": self.nbytes}

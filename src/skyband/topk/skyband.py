@@ -10,8 +10,11 @@ import numpy as np
 from skyband.arrays import Array, Codes, Ints, Saved, State, copied
 from skyband.contract.rows import NO_WINDOWS, Rows, Windows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
+from skyband.data.flat_state import Form, admitted, require
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import kskyband as kernel
+from skyband.kernels.topk.kskyband_best import PANE
+from skyband.kernels.topk.kskyband_group import BASE, CAP
 from skyband.kernels.topk.one_pane import sorted_panes
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
@@ -242,9 +245,15 @@ class SkybandTopK(TopKSynopsis):
 
     def restore(self, arrays: Saved) -> None:
         own = {n: a for n, a in arrays.items() if not n.startswith("payload/")}
+        blank = kernel.Skyband(self.query.k)
+        like = {"rows": blank.rows, "order": blank.order, "groups": blank.groups}
+        own = admitted(own, like, {"order": Form("rows", 0), "rows": Form("rows")})
+        require(_apart(own, self.query.k), "the rows of groups overlap")
         self.band = kernel.Skyband.from_arrays(self.query.k, **own)
         self._waiting, self._waiting_answered = None, True
         super().restore(arrays)
+        require(self.payload.has(self.band.slots()), "a row has no slot")
+        self.check_sealed(own["rows"][:, PANE])
 
     def stats(self) -> dict[str, int | float]:
         retained, state = self.band.retained, self.band.nbytes + self.payload.nbytes
@@ -256,3 +265,27 @@ class SkybandTopK(TopKSynopsis):
     def _check(self) -> None:
         self.band._check()
         self.payload._check(self.band.slots())
+
+
+def _apart(saved: State, k: int) -> bool:
+    """Whether each group has a stretch of rows of its own, and all its indices lie in there."""
+    rows, order, groups = (saved[name] for name in ("rows", "order", "groups"))
+    used = len(order)
+    groups = groups[np.lexsort((groups[:, CAP], groups[:, BASE]))]
+    base, cap, top, rest, front, back, best, large = groups.T
+    if (groups < 0).any() or (groups > used).any():
+        return False
+    steps = np.stack([top, rest, front, front + back, cap, np.full(len(groups), used)])
+    ends = base + cap
+    simple = (large > 0) | ((top == 0) & (rest == front))
+    listed = best == np.where(large > 0, np.minimum(k, back), back)
+    in_steps = (steps[1:] >= steps[:-1]).all() and (top <= k).all() and ends.max(initial=0) <= used
+    if not (in_steps and (base[1:] >= ends[:-1]).all() and simple.all() and listed.all()):
+        return False
+    behind = expand(base + front, back)
+    in_order = np.diff(rows[behind, PANE]) >= 0
+    if not in_order[np.repeat(base, back)[1:] == np.repeat(base, back)[:-1]].all():
+        return False
+    named = order[expand(base, best)]
+    low, high = np.repeat(front, best), np.repeat(front + back, best)
+    return bool(((named >= low) & (named < high)).all())

@@ -9,6 +9,7 @@ import numpy as np
 from skyband.arrays import Floats, Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed, under
 from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain import compact, types
@@ -182,6 +183,8 @@ class WindowedSynopsis(UncertainSynopsis):
         else:
             self._rebuilt += 1
             self._set_head(*self._compact_set(first))
+            # Of a forged snapshot it may have rows that have expired, and would do so for ever.
+            require(self._head.oldest >= first, "a compact set with rows that have expired")
 
     def _compact_set(self, first: int) -> tuple[Ints, bool]:
         """The compact set of panes from ``first`` on, and False; if none, all rows and True."""
@@ -242,8 +245,12 @@ class WindowedSynopsis(UncertainSynopsis):
     def restore(self, arrays: Saved) -> None:
         self.store.restore(under(arrays, "rows/"))
         self._load({name: np.array(a) for name, a in under(arrays, "own/").items()})
-        *_, is_open, oldest, _, _ = arrays["at"].tolist()
-        self._head = Head(np.array(arrays["head"]), bool(is_open), oldest)
+        like = {"at": _NONE, "head": _NONE, "rebuilt": _NONE}
+        forms = {"at": Form(8), "head": Form("head", 0, len(self.store))}
+        saved = admitted(arrays, like, forms)
+        *_, is_open, oldest, _, _ = saved["at"].tolist()
+        require(is_open or len(saved["head"]), "a compact set without rows")
+        self._head = Head(saved["head"], bool(is_open), oldest)
         self._rebuilt, self._cleanings = (int(n) for n in (*arrays["rebuilt"], 0)[:2])
         self._due = 2 * len(self.store) + _SPARE
 
