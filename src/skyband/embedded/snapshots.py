@@ -170,6 +170,9 @@ def _edge(session: Session, tick: int | None) -> Any:
 def _restore(session: Session, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
     for i, source in enumerate(header["sources"]):
         session.bind(source, schema_from_array(arrays[f"schema{i}"]))
+    require(header["fingerprint"] == session.query.fingerprint, "it is of another query")
+    for count in header["rows"].values():
+        whole(count)
     require(header["sources"] or header["fold"] is None, "rows of no source")
     session.restore(header, under(arrays, "fold/"))
 

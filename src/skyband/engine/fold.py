@@ -22,11 +22,9 @@ from skyband.arrays import Ints
 from skyband.contract.rows import Faults, Windows
 from skyband.contract.runs import Runs, run_starts
 from skyband.contract.synopsis import Synopsis
-from skyband.data.flat_state import Form, admitted, require, whole
 from skyband.data.group_table import GroupTable
-from skyband.data.ipc import sound_table, table_to_array
-from skyband.data.packing import under
-from skyband.engine.clocks import NEVER, CountClock, TimeClock
+from skyband.engine.clocks import CountClock, TimeClock
+from skyband.engine.fold_state import restore_fold, saved_fold
 from skyband.engine.groups import LiveGroups
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.window_totals import last_windows, totals_for
@@ -37,10 +35,6 @@ from skyband.window import CountWindow
 __all__ = ["Fold", "Step"]
 
 _NONE = np.zeros(0, np.int64)
-_CODES = ("group", "owner", "gap_group")
-"""The names under which states save codes of groups."""
-_PANES = ("pane", "held", "born", "seen", "started", "gap_stamp")
-"""The names under which they save panes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,70 +312,8 @@ class Fold:
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Plain values and flat arrays."""
-        headers, arrays = self.open.flat()
-        arrays |= {f"synopsis/{n}": a for n, a in self.synopsis.snapshot().items()}
-        arrays |= {f"groups/{n}": a for n, a in self.groups.state().items()}
-        arrays |= {"counts": self.count.counts, "newest": self.live.newest}
-        arrays |= {"total_keys": self.totals.keys, "totals": self.totals.weights}
-        arrays["short"] = self.short
-        for i, table in enumerate(self.before.values()):
-            arrays[f"before{i}"] = table_to_array(table)
-        header: dict[str, Any] = {
-            "clock": self.time.state(),
-            "windows_out": self.windows_out,
-            "known_groups": self.live.known,
-            "open": headers,
-            "before": list(self.before),
-        }
-        return header, arrays
+        return saved_fold(self)
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Restore a snapshot of the same query, bound to the same columns."""
-        self.time.restore(header["clock"])
-        if self.groups.names:
-            self.groups.restore(under(arrays, "groups/"))
-        like = {"counts": self.count.counts, "newest": self.live.newest}
-        like |= {"total_keys": self.totals.keys, "totals": self.totals.weights}
-        if arrays["totals"].dtype == np.float64:
-            like["totals"] = self.totals.weights.astype(np.float64)
-        total = Form("totals", ascends=True)
-        forms = {"counts": Form("counts", 0), "total_keys": total, "totals": Form("totals")}
-        saved = admitted(arrays, like, forms)
-        require(len(saved["counts"]) > 0, "no arrivals are known")
-        self.count.counts, self.live.newest = saved["counts"], saved["newest"]
-        if self.counting and self.groups.names:
-            self.short = arrays.get("short", self.panes.pane_of(self.count.counts))
-            require(self.short.dtype == np.int64 and self.short.ndim == 1, "short")
-        self.totals.keys, self.totals.weights = saved["total_keys"], saved["totals"]
-        self.windows_out = whole(header["windows_out"])
-        self.live.known = whole(header["known_groups"])
-        self._restore_synopsis(under(arrays, "synopsis/"))
-        self.open.restore(header["open"], arrays)
-        for runs in [*self.open.pieces, *([] if self.open.blank is None else [self.open.blank])]:
-            self.synopsis.saved_runs(runs, sealed=False)
-            require((runs.stamp >= self._sealed(runs.group)).all(), "an open pane that is sealed")
-        self.synopsis.bounds_of_saved = None
-        require(set(header["before"]) <= set(range(self.groups.bound)), "a group that is not there")
-        self.before = {g: sound_table(arrays[f"before{i}"]) for i, g in enumerate(header["before"])}
-
-    def _sealed(self, groups: Ints) -> Any:
-        """The first pane of each of these groups that still takes rows."""
-        if not self.counting:
-            return self.time.sealed
-        counts = np.append(self.count.counts, np.zeros(self.groups.bound, np.int64))
-        return self.panes.pane_of(counts[groups])
-
-    def _restore_synopsis(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore the state over sealed panes; all codes and panes in it must be known."""
-        everyone = np.arange(self.groups.bound)
-        panes = int(np.max(self._sealed(everyone), initial=NEVER))
-        if not self.counting:
-            require(self.totals.keys.max(initial=NEVER) < max(panes, NEVER + 1), "panes to come")
-        self.synopsis.bounds_of_saved = self.groups.bound, panes
-        for name, array in arrays.items():
-            kind = name.rpartition("/")[2]
-            if kind in _CODES and array.dtype == np.int32:
-                require(array.max(initial=0) < self.groups.bound, "a group that is not there")
-            elif kind in _PANES and array.dtype == np.int64:
-                self.synopsis.check_sealed(array.ravel())
-        self.synopsis.restore(arrays)
+        restore_fold(self, header, arrays)

@@ -136,10 +136,10 @@ class Lsj(Isj):
         ends = [side.expired + len(side) for side in self.live]
         layers, *self.linked = (int(n) for n in arrays["fabric"])
         require(0 <= layers <= len(arrays) and len(self.linked) == 2, "layers that are not there")
-        for graph, side, end, linked in zip(self.graphs, self.live, ends, self.linked, strict=True):
+        for graph, side, end, upto in zip(self.graphs, self.live, ends, self.linked, strict=True):
             live = graph.pane >= (side.pane[0] if len(side) else graph.pane.max(initial=0) + 1)
             known = graph.slot[live].min(initial=end) >= side.expired
-            inside = graph.slot.max(initial=-1) < end and 0 <= linked <= end
+            inside = graph.slot.max(initial=-1) < end and 0 <= upto <= end
             require(known and inside, "a row of no side")
         names = [f"fabric{layer}/{at}" for layer in range(layers) for at in (0, 1)]
         known = [arrays[f"{name}/known"] for name in names]

@@ -15,6 +15,8 @@ from skyband.contract.uniting import NO_WINDOWS, Uniting
 from skyband.data.flat_state import Form, admitted, require
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import kskyband as kernel
+from skyband.kernels.topk.kskyband_best import PANE
+from skyband.kernels.topk.kskyband_group import BASE, CAP
 from skyband.kernels.topk.one_pane import sorted_panes
 from skyband.query.base import Query
 from skyband.query.topk import TopK
@@ -227,7 +229,7 @@ class SkybandTopK(Uniting[TopK], TopKSynopsis):
         self._waiting, self._waiting_answered = None, True
         super().restore(arrays)
         require(self.payload.has(self.band.slots()), "a row has no slot")
-        self.check_sealed(own["rows"][:, kernel.PANE])
+        self.check_sealed(own["rows"][:, PANE])
 
     def stats(self) -> dict[str, int | float]:
         if self.one is not None:
@@ -249,7 +251,7 @@ def _apart(saved: State, k: int) -> bool:
     """Whether each group has a stretch of rows of its own, and all its indices lie in there."""
     rows, order, groups = (saved[name] for name in ("rows", "order", "groups"))
     used = len(order)
-    groups = groups[np.lexsort((groups[:, kernel.CAP], groups[:, kernel.BASE]))]
+    groups = groups[np.lexsort((groups[:, CAP], groups[:, BASE]))]
     base, cap, top, rest, front, back, best, large = groups.T
     if (groups < 0).any() or (groups > used).any():
         return False
@@ -261,7 +263,7 @@ def _apart(saved: State, k: int) -> bool:
     if not (in_steps and (base[1:] >= ends[:-1]).all() and simple.all() and listed.all()):
         return False
     behind = expand(base + front, back)
-    in_order = np.diff(rows[behind, kernel.PANE]) >= 0
+    in_order = np.diff(rows[behind, PANE]) >= 0
     if not in_order[np.repeat(base, back)[1:] == np.repeat(base, back)[:-1]].all():
         return False
     named = order[expand(base, best)]
