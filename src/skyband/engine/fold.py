@@ -123,7 +123,7 @@ class Fold:
         if clock is not None:
             self.time.restore(clock)
         if parts:
-            state = Runs.concat(parts)
+            state = self.synopsis.saved_runs(Runs.concat(parts))
             self.open.take(state.slice(0, 0))
             self.live.saw(state)
             self.synopsis.resume(state)
@@ -131,9 +131,9 @@ class Fold:
         sealed = [runs for runs in panes if len(runs) and runs.stamp[0] < upto]
         for runs in panes:
             if not len(runs) or runs.stamp[0] >= upto:
-                self.take(runs)
+                self.take(self.synopsis.saved_runs(runs))
         if sealed:
-            runs = Runs.concat(sealed).ordered()
+            runs = self.synopsis.saved_runs(Runs.concat(sealed).ordered())
             self.open.take(runs.slice(0, 0))
             self.live.saw(runs)
             self.totals.add(runs)
