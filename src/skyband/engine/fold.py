@@ -123,7 +123,7 @@ class Fold:
         if clock is not None:
             self.time.restore(clock)
         if parts:
-            state = self.synopsis.saved_runs(Runs.concat(parts))
+            state = Runs.concat(parts)
             self.open.take(state.slice(0, 0))
             self.live.saw(state)
             self.synopsis.resume(state)
