@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import pytest
 
 import skyband
 from skyband.kernels.core import jit as jit_module
-from skyband.kernels.core import kept
 from skyband.kernels.core import patient as patience
 from skyband.kernels.core.borrow import borrowed
 from skyband.kernels.core.jit import first_usable, for_python, jit
@@ -46,72 +44,8 @@ def test_the_probe_makes_folders_and_refuses_what_it_cannot_write(tmp_path: Path
     assert not jit_module._takes_files(tmp_path / "file" / "below")
 
 
-ON_UNIX = pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows has other permissions")
-
-
 @pytest.mark.nojit
-@ON_UNIX
-@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
-def test_no_folder_is_taken_that_others_can_write_to(tmp_path: Path, mode: int) -> None:
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    folder.chmod(mode)
-    assert not jit_module._takes_files(folder)
-    folder.chmod(0o755)
-    assert jit_module._takes_files(folder)
-
-
-@pytest.mark.nojit
-@ON_UNIX
-def test_no_folder_of_another_user_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert jit_module._takes_files(tmp_path / "new")
-    monkeypatch.setattr(os, "getuid", lambda: 12345)
-    assert not jit_module._takes_files(tmp_path / "new")
-
-
-@pytest.mark.nojit
-@ON_UNIX
-def test_what_is_made_for_the_cache_is_for_this_user_alone(tmp_path: Path) -> None:
-    before = os.umask(0o002)  # as on systems where every user has a group
-    try:
-        assert jit_module._takes_files(tmp_path / "new")
-        assert jit_module._takes_files(tmp_path / "new")
-    finally:
-        os.umask(before)
-    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
-
-
-class Bomb:
-    """What does something as soon as it is unpickled."""
-
-    def __reduce__(self) -> Any:
-        return dict, ([("went", "off")],)
-
-
-@pytest.mark.nojit
-@ON_UNIX
-def test_a_file_that_others_could_have_written_is_not_unpickled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "kernel.nbi"
-    path.write_bytes(pickle.dumps(Bomb()))
-    path.chmod(0o644)
-    assert kept._read(path) == {"went": "off"}
-    path.chmod(0o664)
-    assert kept._read(path) is None
-    path.chmod(0o646)
-    assert kept._read(path) is None
-    path.chmod(0o600)
-    assert kept._read(path) == {"went": "off"}
-    monkeypatch.setattr(os, "getuid", lambda: 12345)
-    assert kept._read(path) is None
-    assert kept._read(tmp_path / "none") is None
-
-
-@pytest.mark.nojit
-@ON_UNIX
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows has a temporary folder per user")
 def test_a_temporary_folder_that_others_can_write_to_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

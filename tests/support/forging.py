@@ -219,10 +219,7 @@ Make = Callable[[], tuple[Any, list[Any]]]
 
 def seeds() -> list[tuple[str, Make]]:
     """The queries whose snapshots are forged, by name."""
-    return [
-        *_queries(),
-        *((name, partial(_both, *rest)) for name, *rest in make_snapshots.boards()),
-    ]
+    return [*_queries(), *_boards()]
 
 
 def _queries() -> Iterator[tuple[str, Make]]:
@@ -231,6 +228,11 @@ def _queries() -> Iterator[tuple[str, Make]]:
         for name in registry.algorithms(kind):
             for shape in make_snapshots.shapes(kind, name, several, WINDOWS):
                 yield f"{kind}-{name}", partial(make_snapshots.asked, kind, *shape)
+
+
+def _boards() -> Iterator[tuple[str, Make]]:
+    for name, board, batches in make_snapshots.boards():
+        yield name, partial(_both, board, list(batches))
 
 
 def _both(query: Any, batches: list[Any]) -> tuple[Any, list[Any]]:

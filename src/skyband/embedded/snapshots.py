@@ -101,6 +101,10 @@ def _session(
     served = None if fold["served"] is None else from_spec(fold["served"])
     given = {"on_bad": fold["on_bad"], "idle": fold["idle"], "served": served} | settings
     session = make(named, **given)
+    found = {name: query.fingerprint for name, query in queries.items()}
+    require(fold["fingerprints"] == found, "it is of another query")
+    for count in fold["rows"].values():
+        whole(count)
     require(fold["sources"] or fold["fold"] is None, "rows of no source")
     for i, source in enumerate(fold["sources"]):
         session.bind(source, schema_from_array(arrays[f"schema{i}"]))

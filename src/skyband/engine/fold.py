@@ -186,9 +186,9 @@ class Fold:
         sealed = [runs for runs in panes if len(runs) and runs.stamp[0] < upto]
         for runs in panes:
             if not len(runs) or runs.stamp[0] >= upto:
-                self.take(runs)
+                self.take(self.synopsis.saved_runs(runs))
         if sealed:
-            runs = Runs.concat(sealed).ordered()
+            runs = self.synopsis.saved_runs(Runs.concat(sealed).ordered())
             self.open.take(runs.slice(0, 0))
             self.live.saw(runs)
             self.totals.add(runs)
@@ -374,6 +374,8 @@ class Fold:
             self.synopsis.saved_runs(runs, sealed=False)
             taking = self.clock.sealed_of(runs.group)
             require((runs.stamp >= taking).all(), "an open pane that is sealed")
+        if not self.clock.own_windows:
+            self.synopsis.check_sealed(arrays["total_keys"])
         self.synopsis.bounds_of_saved = None
         self.totals.restore(arrays["total_keys"], arrays["totals"], self.open)
         for i, (reader, saved) in enumerate(zip(self.readers, header["readers"], strict=True)):

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.contract.rows import Faults
-from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
 from skyband.engine.chunks import as_table
 from skyband.engine.clock import TimeClock
@@ -306,9 +305,7 @@ class Session:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Restore a snapshot; its sources must already be bound."""
-        require(header["several"] in (None, False, True), "several")
-        self.several = header["several"]
-        self.rows |= {name: whole(count) for name, count in header["rows"].items()}
+        self.several, self.rows = header["several"], {**self.rows, **header["rows"]}
         self.late_is_an_error = header["raise_late"]
         self.joined, self.joins = "joins" in header, header.get("joins")
         if header["fold"] is not None:

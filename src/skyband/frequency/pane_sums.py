@@ -265,31 +265,27 @@ class PaneSums(CodedCounts):
 
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
-        like = prefixed("tape/", {n: self.tape[n] for n in ("code", "value", "rest")})
-        like |= {"pane": self.pane, "starts": self.starts, "counts": np.zeros(4, np.int64)}
+        like = dict.fromkeys(("pane", "starts", "counts"), _NONE)
+        like |= prefixed("tape/", self._new_tape().state())
         saved = admitted(arrays, like, self._forms(len(arrays["pane"])))
         self.tape = Tape(under(saved, "tape/"))
         self.pane, self.starts = saved["pane"], saved["starts"]
         self.flip, self.inserts, self.removals, self.updates = saved["counts"].tolist()
-        code, panes = self.tape["code"], len(self.starts) - 1
-        require(self.starts[0] == 0 <= self.flip <= panes, "panes that are not there")
-        require(panes == 0 or self.starts[-1] == len(code), "entries of no pane")
-        self._admit(code)
-        refs = np.bincount(code, minlength=self.index.bound)
-        require(np.array_equal(refs, self.refs) and (self.group >= 0).all(), "entries not counted")
+        inside = 0 == self.starts[0] <= self.flip < len(self.starts) and (self.group >= 0).all()
+        require(inside and self.starts[-1] in (0, len(self.tape)), "entries of no pane")
+        self._admit(self.tape["code"], self.refs)
 
     def _forms(self, panes: int) -> dict[str, Form]:
-        entries = dict.fromkeys(("tape/code", "tape/value", "tape/rest"), Form("entries"))
-        starts = Form(panes + 1, 0, ascends=True)
-        return entries | {"pane": Form(panes, ascends=True), "starts": starts, "counts": Form(4)}
+        starts, pane = Form(panes + 1, 0, ascends=True), Form(panes, ascends=True)
+        tape = dict.fromkeys(("tape/code", "tape/value", "tape/rest"), Form("entries"))
+        return tape | {"pane": pane, "starts": starts, "counts": Form(4)}
 
     def _check(self) -> None:
         self._check_codes()
         code, value = self.tape["code"], self.tape["value"]
         known = self.index.bound
         assert len(self.pane) == len(self.starts) - 1
-        assert self.starts[0] == 0
-        assert self.starts[-1] == len(code)
+        assert self.starts[[0, -1]].tolist() == [0, len(code)]
         assert (np.diff(self.pane) > 0).all()
         for v in range(len(self.values)):
             sums = np.bincount(code, weights=value[:, v], minlength=known)

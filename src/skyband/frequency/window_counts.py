@@ -136,9 +136,10 @@ class CodedCounts(WindowCounts):
         for name, array in admitted(arrays, like, dict.fromkeys(like, Form(known))).items():
             setattr(self, name, array)
 
-    def _admit(self, code: Codes) -> None:
-        """Refuse entries of codes that are not in use."""
+    def _admit(self, code: Codes, refs: Codes | None = None) -> None:
+        """Refuse entries of codes that are not in use, or of which there are not as many."""
         known = self.index.bound
         require(not len(code) or 0 <= code.min() <= code.max() < known, "an entry has no item")
-        in_use = np.flatnonzero(np.bincount(code, minlength=known))
-        require(np.array_equal(in_use, self.index.codes()), "an item has no entry")
+        count = np.bincount(code, minlength=known)
+        require(np.array_equal(np.flatnonzero(count), self.index.codes()), "an item has no entry")
+        require(refs is None or np.array_equal(count, refs), "entries that were not counted")

@@ -155,7 +155,7 @@ class Eaa(LiveReports):
         super().restore(arrays)
         swept = admitted(arrays, {"swept": np.zeros(0, np.int64)}, {})["swept"]
         self.swept, self.first, *counts = swept.tolist()
-        require(self.swept >= 0 and len(counts) in (0, 2), "sweeps that are not there")
+        require(0 <= self.swept < 1 << 40 and len(counts) in (0, 2), "sweeps that are not there")
         # Snapshots of 0.1 lack these counts: count all live reports instead.
         live = [len(self.log), self.work["reports_in"]]
         self.instances_swept, self.reports_swept = counts or live

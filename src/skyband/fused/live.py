@@ -289,7 +289,7 @@ class LiveReports(FusedSynopsis):
             self._give_keys(codes)
         self._rescore(codes)
         done = np.zeros(0, np.int64)
-        work = admitted(arrays, {"work": done}, {"work": Form(len(self.work), 0)})["work"]
+        work = admitted(arrays, {"work": done}, {"work": Form(len(self.work), 0, 1 << 62)})["work"]
         self.work = dict(zip(self.work, work.tolist(), strict=True))
         if "refills" in arrays:  # snapshots of 0.1 lack it
             saved = admitted(arrays, {"refills": done}, {"refills": Form(1)})

@@ -65,6 +65,7 @@ class _Members(FlatState):
         named = np.concatenate([self.heads, self.rows[self.live, NEXT]])
         listed = np.sort(named[named != -1])  # in one list each, so that no list is a circle
         require(np.array_equal(listed, self.live), "a row that is in no list, or in two")
+        require(self.live.max(initial=-1) < len(self.store), "a row without columns")
 
     @property
     def live(self) -> Ints:
@@ -228,7 +229,7 @@ class GroupSkylines(JoinSynopsis):
         super().restore_known(arrays)
         for at, side in enumerate(self.members):
             slots = np.append(self.top[:, at], self.parked[:, at])
-            require(((slots >= 0) & (slots < len(side.rows))).all(), "a pair without a row")
+            require(((slots >= 0) & (slots < len(side.store))).all(), "a pair without a row")
         enough = all(len(side.heads) >= self.keys.bound for side in self.members)
         require(enough and self.known_keys >= 0, "keys without a list")
         for side in self.members:

@@ -103,7 +103,8 @@ class UncertainRows:
         if self.ids is not None:
             self.ids.restore(under(state, "ids/"))
         self.kept.restore(under(state, "kept/"))
-        known = [len(each) for each in (self.ids, self.kept.stores and self.kept) if each]
+        known = [] if self.ids is None else [len(self.ids)]
+        known += [len(self.kept)] if self.kept.stores else []
         require(all(each == self.length for each in known), "a row has no id")
 
     def _check(self) -> None:
