@@ -269,6 +269,10 @@ def test_a_batch_gives_the_same_tables(kind: str, shards: int, by: tuple[str, ..
     ranked = ranked_batch(board, table, shards=shards)
     for name, want in sb.rank(table, board).items():
         assert plain(ranked[name]) == plain(want.to_pylist()), name
+    changed = ranked_batch(board, table, shards=shards, changes=True)
+    answers = [*sb.watch([table], board)]
+    for name in board:
+        assert plain(changed[name]) == shown(answers, name, changes=True), name
 
 
 def test_pieces_of_open_panes_are_joined_when_they_are_many() -> None:
