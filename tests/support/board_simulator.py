@@ -11,7 +11,7 @@ import pyarrow as pa
 import skyband as sb
 from skyband.spark.answer_bytes import answers_from
 from skyband.spark.board_rows import answer_rows, typed_rows
-from skyband.spark.keepers import BucketKeeper
+from skyband.spark.keepers import BucketKeeper, ChangesKeeper
 from skyband.spark.plan import SHIFT_MS, BoardPlan
 from skyband.spark.sessions import SESSIONS
 from skyband.spark.stages import batch_finisher, batch_folder, finisher
@@ -27,6 +27,22 @@ def board_plan_of(
     """The plan of a board; ``settings`` are those of ``spark_simulator.plan_of``."""
     plans = {n: spark_simulator.plan_of(q, sources, **settings).first for n, q in board.items()}
     return BoardPlan(plans)
+
+
+class Value:
+    """A state of Spark with one value."""
+
+    def __init__(self) -> None:
+        self.value: tuple[Any, ...] | None = None
+
+    def get(self) -> tuple[Any, ...] | None:
+        return self.value
+
+    def update(self, value: tuple[Any, ...]) -> None:
+        self.value = value
+
+    def clear(self) -> None:
+        self.value = None
 
 
 class BoardJob:
@@ -45,6 +61,8 @@ class BoardJob:
         self.settings = settings
         self.stores: dict[Key, spark_simulator.Memory] = {}
         self.timers: dict[Key, int] = {}
+        self.last: dict[tuple[str, int], Value] = {}
+        """The last answer of each query and bucket, if changes are wanted of several shards."""
         self.seen: dict[str, int] = {}
         self.watermark = 0
         self.counts: dict[str, dict[str, int]] = {}
@@ -109,6 +127,12 @@ class BoardJob:
         by_bucket: dict[tuple[str, int], list[dict[str, Any]]] = {}
         for row in rows:
             by_bucket.setdefault((row["query"], row["bucket"]), []).append(row)
+        if any(each.changes for each in self.plan.plans.values()):
+            given = []
+            for key, mine in by_bucket.items():
+                keeper = ChangesKeeper(self.plan, self.last.setdefault(key, Value()))
+                given += list(keeper.take(key, iter([pd.DataFrame(mine)])))
+            return [row for frame in given for row in frame.to_dict("records")]
         finish = finisher(self.plan)
         return [row for mine in by_bucket.values() for row in finish(_pieces(mine)).to_pylist()]
 
