@@ -47,7 +47,7 @@ def test_the_intervals_of_figure_2() -> None:
     query = sb.Skyline(prefer=WISH, window=sb.CountWindow(7, slide=1), algorithm="stabsky")
     monitor = sb.Monitor(query)
     answers = monitor.push(drawn(FIGURE_2))
-    graph = monitor.session.synopsis.graph  # type: ignore[attr-defined]
+    graph = monitor.session.synopsis.graphs  # type: ignore[attr-defined]
     # Panes count from 0, the paper's tuples from 1; the paper's 0 stands for ALWAYS.
     edges = zip(graph.since.tolist(), graph.pane.tolist(), strict=True)
     intervals = [(0 if since == ALWAYS else since + 1, pane + 1) for since, pane in edges]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.arrays import Ints, Mask
+from skyband.arrays import Codes, Ints, Mask
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
 from skyband.kernels.core.room import with_room
@@ -43,135 +43,132 @@ class Members(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """Windows to read, in order of their ends."""
+    """Windows to read, in order of their ends; those of a group together if it has its own."""
 
     first: Ints  # its first pane
     end: Ints  # after its last pane
     expired: Ints  # panes before this one are needed by no later window
+    group: Codes  # whose window it is; empty if every window is of all groups
+
+
+class PaneSkylines(NamedTuple):
+    """New rows: the skyline of each (pane, group); equal points of a segment side by side."""
+
+    points: Ints
+    segment: Ints
+    slot: Ints
+    offsets: Ints  # of the rows of each run
+    pane: Ints
+    group: Codes
 
 
 @kernel
 def stab_fold(
-    m: Members, size: int, offsets: Ints, stamps: Ints, window_first: Ints, window_end: Ints,
-    counts: Ints,
-) -> tuple[int, Ints, Ints]:  # fmt: skip
-    """Push panes and read windows; returns the number of members, slots read, their offsets.
+    m: Members, starts: Ints, sizes: Ints, groups: Ints, fresh: PaneSkylines, order: Ints,
+    reads: Reads, counts: Ints,
+) -> tuple[Members, Ints, Ints, Ints]:  # fmt: skip
+    """Push panes and read windows, group by group.
 
-    The first ``size`` rows of the arrays are members; behind them are the rows of the new panes,
-    split by ``offsets``, with pane and slot filled in. Members are compacted to the front. When a
-    window is read, panes before it expire.
+    ``groups`` ascend; the ``sizes[i]`` members of group i begin at ``starts[i]``, and ``parent``
+    counts from there. ``order`` names the new runs by group, oldest first. Returns the members that
+    are left, how many each group has, the slots read, and how many of each window: group by group,
+    and those of each group window by window.
     """
+    total = sizes.sum() + len(fresh.slot)
+    left = _empty_members(total, m.points.shape[1])
+    kept = np.empty(len(groups), np.int64)
+    shared = len(reads.group) == 0
+    windows = len(reads.end)
+    lengths = np.zeros(windows * len(groups) if shared else windows, np.int64)
     found = np.empty(64, np.int64)
-    found_offsets = np.zeros(len(window_first) + 1, np.int64)
-    dead = np.zeros(len(m.pane), np.bool_)
-    place = np.empty(len(m.pane), np.int64)
-    base = size
-    at = 0
-    read = 0
-    for w in range(len(window_first) + 1):
-        over = w == len(window_first)
-        while at < len(stamps) and (over or stamps[at] < window_end[w]):
-            first, last = base + offsets[at], base + offsets[at + 1]
-            size = _push(m, size, first, last, dead, place, counts)
-            at += 1
-        if over:
-            break
-        size = _expire(m, size, window_first[w], dead, place, counts)
-        found = with_room(found, read, read + size)
-        read = _read(m, size, window_first[w], found, read)
-        found_offsets[w + 1] = read
-    return size, found[:read].copy(), found_offsets
-
-
-@kernel
-def stab_fold_groups(
-    m: Members, starts: Ints, sizes: Ints, turns: Ints, offsets: Ints, stamps: Ints, reads: Reads,
-    expired: int, counts: Ints, lengths: Ints,
-) -> Ints:  # fmt: skip
-    """Push panes and read windows of any size, group by group; returns the slots read.
-
-    The rows of group g begin at ``starts[g]``: first its ``sizes[g]`` members, then its new panes,
-    which are those from ``turns[g]`` to ``turns[g + 1]`` and are split by ``offsets``. ``parent``
-    counts from the group's own first row. Writes how many members each group has left to ``sizes``
-    and how many slots were read of each window and group to ``lengths``; slots come group by group.
-    Panes before ``expired`` are dropped at the end.
-    """
-    found = np.empty(64, np.int64)
-    dead = np.zeros(len(m.pane), np.bool_)
-    place = np.empty(len(m.pane), np.int64)
-    read = 0
-    for g in range(len(sizes)):
-        low, high = starts[g], starts[g + 1]
-        if low == high:
-            continue
-        own = Members(
-            m.points[low:high], m.segment[low:high], m.pane[low:high], m.since[low:high],
-            m.parent[low:high], m.slot[low:high],
+    dead = np.zeros(total, np.bool_)
+    place = np.empty(total, np.int64)
+    low, run, window, read = 0, 0, 0, 0
+    for i in range(len(groups)):
+        own = _slice(left, low, total)
+        _copy_members(own, m, starts[i], sizes[i])
+        runs = run
+        while run < len(order) and fresh.group[order[run]] == groups[i]:
+            run += 1
+        begin = 0 if shared else window
+        window = windows if shared else begin
+        while window < windows and reads.group[window] == groups[i]:
+            window += 1
+        asked = Reads(
+            reads.first[begin:window], reads.end[begin:window], reads.expired[begin:window],
+            reads.group,
         )  # fmt: skip
-        mine = offsets[turns[g] : turns[g + 1] + 1], stamps[turns[g] : turns[g + 1]]
-        sizes[g], found, read = _fold_group(
-            own, sizes[g], *mine, reads, expired, counts, lengths[:, g], dead, place, found, read
-        )
-    return found[:read].copy()
-
-
-@kernel
-def stab_fold_each(
-    m: Members, starts: Ints, sizes: Ints, turns: Ints, offsets: Ints, stamps: Ints, reads: Reads,
-    ends: Ints, expired: Ints, counts: Ints, lengths: Ints,
-) -> Ints:  # fmt: skip
-    """As ``stab_fold_groups``, where each group has its own windows, and panes that expire.
-
-    Those of group g are ``reads.first[ends[g]:ends[g + 1]]`` and so on; so are ``lengths``.
-    """
-    found = np.empty(64, np.int64)
-    dead = np.zeros(len(m.pane), np.bool_)
-    place = np.empty(len(m.pane), np.int64)
-    read = 0
-    for g in range(len(sizes)):
-        low, high = starts[g], starts[g + 1]
-        if low == high:
-            continue
-        own = Members(
-            m.points[low:high], m.segment[low:high], m.pane[low:high], m.since[low:high],
-            m.parent[low:high], m.slot[low:high],
+        at = i * windows if shared else begin
+        kept[i], found, read = _fold_group(
+            own, sizes[i], fresh, order[runs:run], asked, counts, lengths[at:], dead, place, found,
+            read,
         )  # fmt: skip
-        mine = offsets[turns[g] : turns[g + 1] + 1], stamps[turns[g] : turns[g + 1]]
-        a, b = ends[g], ends[g + 1]
-        asked = Reads(reads.first[a:b], reads.end[a:b], reads.expired[a:b])
-        sizes[g], found, read = _fold_group(
-            own, sizes[g], *mine, asked, expired[g], counts, lengths[a:b], dead, place, found, read
-        )
-    return found[:read].copy()
+        low += kept[i]
+    return _slice(left, 0, low), kept, found[:read].copy(), lengths
+
+
+@jit
+def _empty_members(size: int, dimensions: int) -> Members:
+    return Members(
+        np.empty((size, dimensions), np.int64), np.empty(size, np.int64), np.empty(size, np.int64),
+        np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64),
+    )  # fmt: skip
+
+
+@jit
+def _slice(m: Members, low: int, high: int) -> Members:
+    return Members(
+        m.points[low:high], m.segment[low:high], m.pane[low:high], m.since[low:high],
+        m.parent[low:high], m.slot[low:high],
+    )  # fmt: skip
+
+
+@jit
+def _copy_members(to: Members, m: Members, start: int, size: int) -> None:
+    for i in range(size):
+        for k in range(m.points.shape[1]):
+            to.points[i, k] = m.points[start + i, k]
+        to.segment[i] = m.segment[start + i]
+        to.pane[i] = m.pane[start + i]
+        to.since[i] = m.since[start + i]
+        to.parent[i] = m.parent[start + i]
+        to.slot[i] = m.slot[start + i]
 
 
 @jit
 def _fold_group(
-    m: Members, size: int, offsets: Ints, stamps: Ints, reads: Reads, expired: int, counts: Ints,
+    m: Members, size: int, fresh: PaneSkylines, runs: Ints, reads: Reads, counts: Ints,
     lengths: Ints, dead: Mask, place: Ints, found: Ints, read: int,
 ) -> tuple[int, Ints, int]:  # fmt: skip
     """Fold one group; returns its number of members, the slots read so far, and how many."""
     at = 0
-    base = size - offsets[0]
     for w in range(len(reads.end) + 1):
         over = w == len(reads.end)
-        while at < len(stamps) and (over or stamps[at] < reads.end[w]):
-            first, last = base + offsets[at], base + offsets[at + 1]
-            size = _push(m, size, first, last, dead, place, counts)
+        while at < len(runs) and (over or fresh.pane[runs[at]] < reads.end[w]):
+            last = _append(m, size, fresh, runs[at])
+            size = _push(m, size, size, last, dead, place, counts)
             at += 1
-        size = _expire(m, size, expired if over else reads.expired[w], dead, place, counts)
         if over:
             break
+        size = _expire(m, size, reads.expired[w], dead, place, counts)
         found = with_room(found, read, read + size)
         before = read
-        for i in range(size - 1, -1, -1):  # many windows are far shorter than the longest
-            if m.pane[i] < reads.first[w]:
-                break
-            if m.since[i] < reads.first[w]:
-                found[read] = m.slot[i]
-                read += 1
+        read = _read(m, size, reads.first[w], found, read)
         lengths[w] = read - before
     return size, found, read
+
+
+@jit
+def _append(m: Members, size: int, fresh: PaneSkylines, run: int) -> int:
+    """Write the rows of a run behind the members; returns their end."""
+    for row in range(fresh.offsets[run], fresh.offsets[run + 1]):
+        for k in range(m.points.shape[1]):
+            m.points[size, k] = fresh.points[row, k]
+        m.segment[size] = fresh.segment[row]
+        m.pane[size] = fresh.pane[run]
+        m.slot[size] = fresh.slot[row]
+        size += 1
+    return size
 
 
 @kernel
@@ -211,17 +208,29 @@ def stab_follow(
 
 
 @kernel
-def stab_read(m: Members, first: int) -> Ints:
-    """Slots of the members on the skyline of the window that begins with pane ``first``."""
-    found = np.empty(len(m.pane), np.int64)
-    read = _read(m, len(m.pane), first, found, 0)
-    return found[:read].copy()
+def stab_read(m: Members, starts: Ints, sizes: Ints, first: int) -> tuple[Ints, Ints]:
+    """Slots on the skyline of the window that begins with pane ``first``; how many of each group.
+
+    The ``sizes[i]`` members of group i begin at ``starts[i]``.
+    """
+    found = np.empty(sizes.sum(), np.int64)
+    lengths = np.empty(len(sizes), np.int64)
+    read = 0
+    for i in range(len(sizes)):
+        before = read
+        own = _slice(m, starts[i], starts[i] + sizes[i])
+        read = _read(own, sizes[i], first, found, read)
+        lengths[i] = read - before
+    return found[:read].copy(), lengths
 
 
 @jit
 def _read(m: Members, size: int, first: int, found: Ints, read: int) -> int:
-    for i in range(size):
-        if m.since[i] < first <= m.pane[i]:
+    low = size
+    while low > 0 and m.pane[low - 1] >= first:  # many windows are far shorter than the longest
+        low -= 1
+    for i in range(low, size):
+        if m.since[i] < first:
             found[read] = m.slot[i]
             read += 1
     return read
