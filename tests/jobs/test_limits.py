@@ -48,7 +48,7 @@ class TestValues:
             (YEARS, pa.array([0, 3_000_000 * 86_400_000], pa.date64()), [1]),
             (YEARS, pa.array([MOST]), []),
         ],
-        ids=str,
+        ids=[f"case {number}" for number in range(18)],
     )
     def test_what_a_sink_cannot_hold(self, test: Any, column: Any, bad: list[int]) -> None:
         mask = test[1](column)

@@ -189,7 +189,12 @@ def test_what_waits_is_counted_as_large_as_it_became(tmp_path: Path) -> None:
     service = served.new_service(tmp_path)
     sizes: list[int] = []
     submit = service.submit
-    service.submit = lambda request: sizes.append(request.size) or submit(request)  # type: ignore[method-assign, func-returns-value]
+
+    def watched(request: Request) -> Any:
+        sizes.append(request.size)
+        return submit(request)
+
+    service.submit = watched  # type: ignore[method-assign]
     with served.serving(service) as client:
         sent = stream(plain(1).take([0] * 5_000), compression="zstd")
         assert client.post(sent, content_type=ARROW).status == 200

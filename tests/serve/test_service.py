@@ -9,7 +9,6 @@ import threading
 import time
 import weakref
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from skyband.jobs.ddl import arrow_schema
 from skyband.serve.blocks import BLOCK
 from skyband.serve.bodies import read_body
 from skyband.serve.history import Event, History
-from skyband.serve.keys import Applied, Keys
 from skyband.serve.service import Limits, Refused, Request, Service
 from support import served
 
@@ -204,37 +202,6 @@ def test_a_refused_request_leaves_no_trace(tmp_path: Path) -> None:
     assert len(service.keys) == 0
     assert service.board.stats()["talkers"]["rows_in"] == 5
     service.close()
-
-
-def test_keys_are_forgotten_by_number_and_by_age() -> None:
-    keys = Keys(most=3, seconds=1e9)
-    for i in range(5):
-        keys.add(f"k{i}", Applied(str(i), 2e9, {"rows": i}))
-    assert [keys.find(f"k{i}") is not None for i in range(5)] == [False, False, True, True, True]
-    old = Keys()
-    old.add("old", Applied("d", 0.0, {}))
-    assert old.find("old") is None
-    saved = Keys()
-    saved.load(keys.save())
-    assert saved.find("k4") == Applied("4", 2e9, {"rows": 4})
-
-
-def test_keys_may_expire_while_they_are_saved() -> None:
-    """Another request looks for its key while a snapshot is taken; old keys go after it."""
-    keys = Keys()
-
-    class Looking(Applied):
-        def __iter__(self) -> Iterator[Any]:  # called when it is its turn to be saved
-            looking = threading.Thread(target=keys.find, args=("c",), daemon=True)
-            looking.start()
-            looking.join(0.2)
-            return super().__iter__()
-
-    now = time.time()
-    for key in "abc":
-        keys.add(key, (Looking if key == "a" else Applied)("d", now, {"rows": 1}))
-    keys.seconds = 0.0
-    assert len(json.loads(keys.save())) == 3
 
 
 def test_the_file_of_answers_stays_small(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_rows_wait_for_a_side_that_shows_itself_late(algorithm: str) -> None:
     monitor.push({"l": left})
     fold = monitor.session.fold
     assert fold is not None
-    fold.time.ignored.add("r")  # as if it had been silent for too long
+    fold.clock.ignored.add("r")  # as if it had been silent for too long
     assert [a.table.num_rows for a in monitor.push({"l": left.slice(2)})] == [0, 0]
     monitor = sb.Monitor.restore(monitor.snapshot())
     answers = [*monitor.push({"r": right}), *monitor.flush()]

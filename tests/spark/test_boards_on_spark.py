@@ -61,7 +61,7 @@ def test_a_batch_of_a_board_is_that_of_each_query(spark: Any) -> None:
 def test_a_stream_whose_board_changes(spark: Any, tmp_path: Path) -> None:
     """One query is removed and one is added between two runs of one checkpoint."""
     from skyband.spark import rank, split
-    from skyband.spark.board_plan import schema_from_text, typed_rows
+    from skyband.spark.board_rows import schema_from_text, typed_rows
     from skyband.spark.checkpoint import read_heads, read_state
 
     batches, tried = flows(4).batches, list[Any]()

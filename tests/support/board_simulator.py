@@ -21,6 +21,14 @@ from support import spark_simulator
 Key = tuple[str, int, int]
 
 
+def board_plan_of(
+    board: Mapping[str, sb.Query], sources: Mapping[str, pa.Table], **settings: Any
+) -> BoardPlan:
+    """The plan of a board; ``settings`` are those of ``spark_simulator.plan_of``."""
+    plans = {n: spark_simulator.plan_of(q, sources, **settings).first for n, q in board.items()}
+    return BoardPlan(plans)
+
+
 class BoardJob:
     """A streaming job of a board; ``push`` is one micro-batch."""
 
@@ -45,11 +53,7 @@ class BoardJob:
 
     def restart(self, board: Mapping[str, sb.Query]) -> None:
         """Go on with another board, as after a restart from the checkpoint."""
-        made = {
-            n: spark_simulator.plan_of(q, self.sources, **self.settings).first
-            for n, q in board.items()
-        }
-        self.plan = BoardPlan(made)
+        self.plan = board_plan_of(board, self.sources, **self.settings)
         for name in board:
             self.counts.setdefault(name, {"rows_late": 0, "windows_out": 0})
 
@@ -123,11 +127,7 @@ def _pieces(rows: list[dict[str, Any]]) -> pa.Table:
 
 def ranked_batch(board: Mapping[str, sb.Query], table: pa.Table, **settings: Any) -> dict[str, Any]:
     """What a batch DataFrame gives: the rows of each query."""
-    plans = {
-        name: spark_simulator.plan_of(query, {"": table}, streaming=False, **settings).first
-        for name, query in board.items()
-    }
-    plan = BoardPlan(plans)
+    plan = board_plan_of(board, {"": table}, streaming=False, **settings)
     packed: dict[Key, list[pa.RecordBatch]] = {}
     for batch in summariser(plan, "")(iter(table.to_batches())):
         for i, row in enumerate(batch.select(["label", "bucket", "shard"]).to_pylist()):

@@ -44,7 +44,7 @@ class Accumulated:
 
     # The fold ---------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         """For each window, take the panes up to its end, then read it."""
         found: list[Runs] = []
         at = 0
@@ -73,9 +73,12 @@ class Accumulated:
             self.kept = fresh.slice(0, 0)
         if not len(fresh):
             return
-        mine = np.isin(self.kept.group, fresh.group)
-        merged = self.combine(Runs.concat([self.kept.take(mine), fresh]).ordered())
-        self.kept = Runs.concat([self.kept.take(~mine), merged]).ordered()
+        if np.array_equal(self.kept.group, fresh.group):  # always, if there are no groups
+            self.kept = self.combine(Runs.concat([self.kept, fresh]).ordered())
+        else:
+            mine = np.isin(self.kept.group, fresh.group)
+            merged = self.combine(Runs.concat([self.kept.take(mine), fresh]).ordered())
+            self.kept = Runs.concat([self.kept.take(~mine), merged]).ordered()
         self.touch(panes)
 
     def touch(self, panes: Runs) -> None:

@@ -8,6 +8,7 @@ panes into answers. Its methods, in the order in which an engine calls them:
     summarise, combine      reduce the rows of a pane to what can still matter; merge such summaries
     admit                   a final check for rows that are invalid only alongside live rows
     fold                    take sealed panes and read each window once its last pane is in
+    answers                 fold and finish in one step, where there are no other shards
     partial                 the mergeable part of an answer over the current panes
     finish                  turn the partial answers of all shards into the answer
     forget                  drop groups that have no live rows
@@ -59,8 +60,6 @@ class Synopsis(ABC, Generic[Q]):
     """``admit`` may find bad rows in sealed panes, so it must see all these panes before a fold."""
     positions: bool = False
     """``position`` knows where any live id stands (``Monitor.position``)."""
-    finishes: bool = False
-    """``fold`` with ``final=True`` returns finished answers, more cheaply than ``finish``."""
     parallel: bool = True
     """``summarise`` reads nothing that it changes, so several threads may call it at once."""
     long_chunks: bool = False
@@ -225,14 +224,18 @@ class Synopsis(ABC, Generic[Q]):
         return runs, None
 
     @abstractmethod
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         """Take sealed panes (ordered, without repeats); read each window once its last pane is in.
 
         The stamps of the result are window numbers; the result is None if no window was requested.
         Panes before the first pane of the last window read may expire. Raises before it changes
-        anything, unless ``savepoint`` returns a copy of the state. ``final=True`` is passed only if
-        the class declares ``finishes``; the result is then the same as that of ``finish``.
+        anything, unless ``savepoint`` returns a copy of the state.
         """
+
+    def answers(self, panes: Runs, windows: Windows) -> Runs | None:
+        """What ``finish`` makes of the result of ``fold``, for a state that has all rows."""
+        partial = self.fold(panes, windows)
+        return None if partial is None else self.finish([partial])
 
     def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
         """As ``fold``, with the windows of each query that ``serve`` named."""

@@ -230,15 +230,20 @@ class Fold:
 
     def folded(self, step: Step) -> list[Runs | None]:
         """Fold the sealed panes of a step; this fold's part of the answers of each reader."""
-        if step.ahead is not None:
-            nothing = [self.windows(_NONE)] * len(self.readers)
-            self.synopsis.fold_readers(step.ahead, nothing)
+        self._fold_ahead(step)
         if step.sealed is None:
             return [None] * len(self.readers)
         return self.synopsis.fold_readers(step.sealed, step.windows)
 
+    def _fold_ahead(self, step: Step) -> None:
+        if step.ahead is not None:
+            self.synopsis.fold_readers(step.ahead, [self.windows(_NONE)] * len(self.readers))
+
     def finished(self, step: Step) -> list[Runs | None]:
         """As ``folded``, with finished rows."""
+        if len(self.readers) == 1 and step.sealed is not None:
+            self._fold_ahead(step)
+            return [self.synopsis.answers(step.sealed, step.windows[0])]
         return [
             None if part is None else reader.synopsis.finish([part])
             for reader, part in zip(self.readers, self.folded(step), strict=True)

@@ -115,7 +115,7 @@ class PerGroup(Synopsis[Any]):
             return None
         return {name: array.copy() for name, array in self.snapshot().items()}
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         fresh = dict(self._split(panes))
         empty = panes.slice(0, 0)
         found = []

@@ -227,7 +227,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         kept = latest_of_runs(joined, self.query.keep)
         return self._bounded_kept(self._combine(bare(runs)).with_parts(kept=kept))
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         if self.latest is None:
             return self._fold(panes, windows)
         found = self._fold(bare(panes), windows)

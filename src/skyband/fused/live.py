@@ -74,7 +74,7 @@ class LiveReports(FusedSynopsis):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         ids, scores, lengths = self._advance(panes, windows.first, windows.end)
         if not len(windows):
             return None

@@ -111,8 +111,10 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
         dead.open(claim.run)
     for sink in sinks.values():
         sink.open(claim.run)
-    outputs = {name: each.output for name, each in plan.plans.items()}
-    targets = [Target(sinks[name], "payload", outputs[name], name) for name in sinks]
+    targets = [
+        Target(sinks[name], "payload", own.output, name, None if job.alone else name)
+        for name, own in _by_name(job, plan).items()
+    ]
     if dead is not None:
         targets.append(Target(dead, "letters", LETTERS))
     writer = Writer(targets, claim.confirm, read.listed().gone, job.on_bad, follower)
@@ -122,7 +124,7 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
         if follower is not None:
             follower.started(plan.plans)
             plan = promising(plan)
-            writer.promised = {name: each.output for name, each in plan.plans.items()}
+            writer.promised = {n: own.output for n, own in _by_name(job, plan).items()}
         query = _started(job, packed_answers(read.frames, plan, read.carried), writer)
     except Exception as problem:
         if metrics is not None:
@@ -131,6 +133,14 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
         told = first_line(problem)
         raise EngineError(f"the job {job.name!r} could not be started: {told}") from problem
     return Running(query, writer, metrics, plan)
+
+
+def _by_name(job: Job, plan: BoardPlan) -> dict[str, QueryPlan]:
+    """The plans by the names that the job has for its queries.
+
+    In a plan, a query alone has no name, so that a job may be renamed.
+    """
+    return dict(zip(job.queries, plan.plans.values(), strict=True))
 
 
 def _changed(job: Job, plan: BoardPlan, known: list[str] | None) -> BoardDiff:
@@ -172,11 +182,16 @@ class _Read:
         frames = {n: frame.drop(*self.carried[n].hidden) for n, frame in self.frames.items()}
         shown = frames.get("", frames)
         settings = {"shards": job.shards, "on_bad": job.on_bad}
-        board, _ = plan_of(shown, job.queries, job.alone, **settings)
-        changes = {name: asked_changes("changes", job.changes_of(name)) for name in job.queries}
+        board, _ = plan_of(shown, job.asked, **settings)
+        changes = [asked_changes("changes", job.changes_of(name)) for name in job.queries]
         plans = {
-            n: replace(p, changes=changes[n], letters=self.letters, limits=self.limits[n])
-            for n, p in board.plans.items()
+            name: replace(own, changes=kinds, letters=self.letters, limits=limits)
+            for (name, own), kinds, limits in zip(
+                board.plans.items(),
+                changes,
+                [self.limits[name] for name in job.queries],
+                strict=True,
+            )
         }
         return replace(board, plans=plans, closing=read_closing(job.checkpoint))
 

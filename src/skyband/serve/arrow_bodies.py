@@ -24,6 +24,7 @@ _SCHEMA_BYTES = 1 << 20
 """Bytes of the head that names the columns: one may be named many times in it."""
 _BATCH_BYTES = 2 << 10
 """What a batch costs besides its rows."""
+_SMALL = (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_null)
 _V5 = 4
 """The number of the format's fifth version."""
 
@@ -117,8 +118,7 @@ def _text_bytes(column: pa.ChunkedArray) -> int:
 
 def _is_small(kind: pa.DataType) -> bool:
     """Whether a value has no more bytes than the number of rows accounts for."""
-    small: bool = pa.types.is_primitive(kind) or pa.types.is_decimal(kind)
-    return small or bool(pa.types.is_null(kind))
+    return any(test(kind) for test in _SMALL)
 
 
 # Heads: flatbuffers, of which only what is needed is read -----------------------------------------

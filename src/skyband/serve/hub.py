@@ -157,7 +157,8 @@ class Hub:
 def _joined(events: list[Event], last: int) -> tuple[bytes, int]:
     """The lines of answers up to the size of a piece, and the number after which to go on."""
     number = 0
-    lines, size = [], 0
+    lines: list[bytes] = []
+    size = 0
     for event in events:
         size += len(event.text)
         if lines and size > _PIECE:

@@ -23,97 +23,95 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 """Closes a connection without waiting for what the system has not sent yet."""
 
 
-def _protocol(limits: Limits) -> type[H11Protocol]:
+class _Patient(H11Protocol):
     """Uvicorn's protocol, which also closes connections that keep us waiting, or are too many.
 
     It hands its connection to handlers that write to it themselves.
     """
-    strangers: dict[Any, None] = {}
-    """Connections on which no request was admitted yet, oldest first."""
 
-    class Patient(H11Protocol):
-        _waiting: asyncio.TimerHandle | None = None
-        _for_body = False
-        _silent: asyncio.TimerHandle | None = None
+    limits: Limits
+    strangers: dict[Any, None]
+    """The server's connections on which no request was admitted yet, oldest first."""
+    _waiting: asyncio.TimerHandle | None = None
+    _for_body = False
+    _silent: asyncio.TimerHandle | None = None
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            inner = self.app
-            more = {CONNECTION: transport, ADMIT: self._admit}
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        inner = self.app
+        more = {CONNECTION: transport, ADMIT: self._admit}
 
-            async def app(scope: Any, receive: Any, send: Any) -> None:
-                await inner({**scope, **more}, receive, send)
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await inner({**scope, **more}, receive, send)
 
-            self.app = app
-            self._wait()
-            strangers[transport] = None
-            if len(strangers) > limits.strangers:
-                oldest = next(iter(strangers))
-                del strangers[oldest]
-                oldest.abort()
+        self.app = app
+        self._wait()
+        self.strangers[transport] = None
+        if len(self.strangers) > self.limits.strangers:
+            oldest = next(iter(self.strangers))
+            del self.strangers[oldest]
+            oldest.abort()
 
-        def _admit(self) -> None:
-            strangers.pop(self.transport, None)
+    def _admit(self) -> None:
+        self.strangers.pop(self.transport, None)
 
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
-                self._wait()  # part of the next request's headers is there
-            elif self.conn.their_state is h11.SEND_BODY:
-                self._wait(for_body=True)
-            else:
-                self._stop_waiting()
-
-        def connection_lost(self, exc: Exception | None) -> None:
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
+            self._wait()  # part of the next request's headers is there
+        elif self.conn.their_state is h11.SEND_BODY:
+            self._wait(for_body=True)
+        else:
             self._stop_waiting()
-            self._stop_silence()
-            self._admit()
-            super().connection_lost(exc)
 
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._watch_silence()
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        self._stop_silence()
+        self._admit()
+        super().connection_lost(exc)
 
-        def resume_writing(self) -> None:
-            self._stop_silence()
-            super().resume_writing()
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_silence()
 
-        def _watch_silence(self, before: int | None = None) -> None:
-            """Close the connection if it has taken nothing since we looked last."""
-            unsent = self.transport.get_write_buffer_size()
-            if before is not None and unsent >= before:
-                line = self.transport.get_extra_info("socket")
-                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
-                self.transport.abort()
-                return
-            watch = self._watch_silence
-            self._silent = self.loop.call_later(limits.silent_seconds, watch, unsent)
+    def resume_writing(self) -> None:
+        self._stop_silence()
+        super().resume_writing()
 
-        def _stop_silence(self) -> None:
-            if self._silent is not None:
-                self._silent.cancel()
-                self._silent = None
+    def _watch_silence(self, before: int | None = None) -> None:
+        """Close the connection if it has taken nothing since we looked last."""
+        unsent = self.transport.get_write_buffer_size()
+        if before is not None and unsent >= before:
+            line = self.transport.get_extra_info("socket")
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            self.transport.abort()
+            return
+        watch = self._watch_silence
+        self._silent = self.loop.call_later(self.limits.silent_seconds, watch, unsent)
 
-        def _wait(self, for_body: bool = False) -> None:
-            if self._for_body != for_body:
-                self._stop_waiting()
-            if self._waiting is None:
-                self._for_body = for_body
-                # A handler that reads the body says first that it takes too long.
-                seconds = 2 * limits.body_seconds if for_body else limits.header_seconds
-                self._waiting = self.loop.call_later(seconds, self._too_late)
+    def _stop_silence(self) -> None:
+        if self._silent is not None:
+            self._silent.cancel()
+            self._silent = None
 
-        def _stop_waiting(self) -> None:
-            if self._waiting is not None:
-                self._waiting.cancel()
-                self._waiting = None
+    def _wait(self, for_body: bool = False) -> None:
+        if self._for_body != for_body:
+            self._stop_waiting()
+        if self._waiting is None:
+            self._for_body = for_body
+            # A handler that reads the body says first that it takes too long.
+            seconds = 2 * self.limits.body_seconds if for_body else self.limits.header_seconds
+            self._waiting = self.loop.call_later(seconds, self._too_late)
 
-        def _too_late(self) -> None:
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
             self._waiting = None
-            if not self.transport.is_closing():
-                self.transport.close()
 
-    return Patient
+    def _too_late(self) -> None:
+        self._waiting = None
+        if not self.transport.is_closing():
+            self.transport.close()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -141,7 +139,7 @@ def make_server(
     """A server that is not running yet."""
     config = uvicorn.Config(
         app,
-        http=_protocol(limits),
+        http=type("Patient", (_Patient,), {"limits": limits, "strangers": {}}),
         ws="none",
         loop="asyncio",
         lifespan="on",

@@ -222,7 +222,7 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
 
     # Panes and answers ------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         if self.sides is None:
             if len(windows):
                 panes = self._with_waiting(panes)

@@ -61,7 +61,7 @@ class StabSky(SkylineSynopsis):
         self.graphs = DominanceGraphs(self.shown_prefer.dimensions)
         self.store = row_store(self.output())
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         return self.fold_readers(panes, [windows])[0]
 
     def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:

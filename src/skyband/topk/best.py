@@ -122,7 +122,7 @@ class SkybandDistinct(DistinctTopK):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         if self.everyone is not None:
             self.everyone.take(self._named(panes))
             panes = panes.with_parts(rows=self._few(panes.parts["rows"]))

@@ -88,7 +88,7 @@ class LatestTopK(DistinctTopK):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         many = len(windows) >= _MANY and len(panes.part("rows")) <= _SMALL * len(windows)
         if many:
             return self._fold_at_once(panes, windows)

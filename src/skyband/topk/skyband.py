@@ -77,7 +77,7 @@ class SkybandTopK(TopKSynopsis):
         found = None if self.preselection is None else self.preselection.of(rows, score, tie)
         return super()._select(rows, score, tie) if found is None else found
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         if self._are_alone(panes, windows):
             if len(windows):
                 return self._answer_alone(panes, windows)

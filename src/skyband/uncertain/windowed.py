@@ -50,7 +50,6 @@ class WindowedSynopsis(UncertainSynopsis):
     """
 
     shortens = True
-    finishes = True
 
     def __init__(self, query: UncertainTopK) -> None:
         super().__init__(query)
@@ -108,7 +107,14 @@ class WindowedSynopsis(UncertainSynopsis):
         rows = self.store.gather(slots, offsets_of(lengths))
         return Runs(stamp, stamp.astype(np.int32), {"rows": rows})
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        return self._fold(panes, windows, final=False)
+
+    def answers(self, panes: Runs, windows: Windows) -> Runs | None:
+        # Most windows show what the one before them did, so an answer is computed once for them.
+        return self._fold(panes, windows, final=True)
+
+    def _fold(self, panes: Runs, windows: Windows, final: bool) -> Runs | None:
         slots, chance, ends = self._run(panes, windows.first, windows.end, final)
         if final:
             part = self._shown(self.store.gather(slots, ends, ("key", "prob")), chance)

@@ -206,7 +206,9 @@ class Skyband:
             own = np.flatnonzero(readers.of == reader)
             counted = Windows(*np.zeros((6, len(own) + 1), np.int64))
             counted.first[:-1], counted.end[:-1] = windows.first[own], windows.end[own]
-            low, high, units = 0, len(own), readers.groups
+            low: Ints | int = 0
+            high: Ints | int = len(own)
+            units = readers.groups
             if win_group is not None:
                 low, high = _stretches(win_group[own])
                 units = win_group[own][low]
