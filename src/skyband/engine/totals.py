@@ -76,7 +76,7 @@ class Totals:
     def restore(self, keys: Ints, weights: npt.NDArray[Any], open_panes: OpenPanes) -> None:
         """Restore a snapshot; the open panes must be restored already."""
         self.keys, self.weights = keys, weights
-        each = [weights, *(runs.scalars.get("total", _NONE) for runs in open_panes.pieces)]
+        each = [weights.ravel(), *(runs.scalars.get("total", _NONE) for runs in open_panes.pieces)]
         self.bound = float(np.concatenate(each, dtype=np.float64).sum())
 
     def _greatest(self, open_panes: Sequence[Runs]) -> int:
