@@ -118,6 +118,8 @@ class Windows:
 
         If each group has its own windows, they come group by group.
         """
+        if len(many) == 1 and many[0].group is None:
+            return many[0], np.zeros(len(many[0]), np.int32)
         of = np.repeat(np.arange(len(many), dtype=np.int32), [len(own) for own in many])
         number, first, end = (
             np.concatenate([getattr(own, name) for own in many])
@@ -126,8 +128,6 @@ class Windows:
         group, ranks = None, many[0].ranks
         if any(own.group is not None for own in many):
             group = np.concatenate([own.group for own in many if own.group is not None])
-        elif len(many) == 1:
-            return many[0], of
         order = np.lexsort((of, end) if group is None else (of, end, group))
         group = None if group is None else group[order]
         return Windows(number[order], first[order], end[order], ranks, group), of[order]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from skyband.arrays import Codes, Ints, Saved, State, grown
@@ -15,13 +13,14 @@ from skyband.kernels.skyline.stabsky import (
     Members,
     PaneSkylines,
     Reads,
+    Skylines,
     stab_fold,
     stab_follow,
     stab_read,
 )
 from skyband.skyline.points import skylines
 
-__all__ = ["OPERATIONS", "DominanceGraphs", "Skylines"]
+__all__ = ["OPERATIONS", "DominanceGraphs"]
 
 _FIELDS = Members._fields
 OPERATIONS = ("comparisons", "redundant", "expired", "edges")
@@ -29,15 +28,6 @@ OPERATIONS = ("comparisons", "redundant", "expired", "edges")
 _SPARE = 4096
 """Up to this many entries may be unused before rows are moved together."""
 _NO_CODES = np.zeros(0, np.int32)
-
-
-class Skylines(NamedTuple):
-    """The skylines of some (window, group) pairs; only of those with rows."""
-
-    window: Ints  # position in the list of windows
-    group: Codes
-    offsets: Ints  # one more than there are pairs
-    slot: Ints
 
 
 class DominanceGraphs(FlatState):
@@ -83,51 +73,48 @@ class DominanceGraphs(FlatState):
     def members(self) -> Members:
         return Members(self.points, self.segment, self.pane, self.since, self.parent, self.slot)
 
-    def fold(self, fresh: PaneSkylines, windows: Reads) -> Skylines:
-        """Push the skylines of panes, oldest first, and read windows."""
-        newest = max(int(codes.max(initial=0)) for codes in (fresh.group, windows.group))
-        self.starts, self.sizes = grown(self.starts, newest + 1), grown(self.sizes, newest + 1)
-        if len(windows.end) and not len(windows.group):
+    def fold(self, fresh: PaneSkylines, windows: Reads, bound: int = 1) -> Skylines:
+        """Push the skylines of panes, oldest first, and read windows.
+
+        ``bound`` is greater than the codes of all groups.
+        """
+        self.starts, self.sizes = grown(self.starts, bound), grown(self.sizes, bound)
+        everyone = len(windows.end) > 0 and not len(windows.group)
+        if everyone:
             live = self.sizes > 0
             live[fresh.group] = True
             groups = np.flatnonzero(live)
         else:
             groups = np.unique(np.concatenate([fresh.group, windows.group])).astype(np.int64)
-        order = np.argsort(fresh.group, kind="stable")
-        fresh, reads = PaneSkylines(*map(frozen, fresh)), Reads(*map(frozen, windows))
-        stretches = self.starts[groups], self.sizes[groups]
-        members, sizes, slots, lengths = stab_fold(
-            self.members, *stretches, groups, fresh, order, reads, self.counts
-        )
-        self._put(groups, sizes, Members(*members))
-        some = np.flatnonzero(lengths)
-        if len(windows.group):
-            window, group = some, windows.group[some]
-        else:
-            place, window = np.divmod(some, max(1, len(windows.end)))
-            group = groups[place].astype(np.int32)
-        return Skylines(window, group, offsets_of(lengths[some]), slots)
-
-    def _put(self, groups: Ints, sizes: Ints, rows: Members) -> None:
-        """Replace the rows of these groups."""
+        rows, sizes, skylines = stab_fold(
+            self.members, self.starts[groups], self.sizes[groups], groups,
+            PaneSkylines(*map(frozen, fresh)), np.argsort(fresh.group, kind="stable"),
+            Reads(*map(frozen, windows)), self.counts,
+        )  # fmt: skip
         self.sizes[groups] = 0
-        fresh, others = len(rows.pane), len(self)
-        if others:
-            if others <= fresh or self.used + fresh > 2 * (others + fresh) + _SPARE:
-                self.tidy()
-            self._replace(Members(*(grown(old, self.used + fresh) for old in self.members)))
-            for old, new in zip(self.members, rows, strict=True):
-                old[self.used : self.used + fresh] = new
-        else:
-            self.used = 0
+        if everyone:
             self._replace(rows)
-        self.starts[groups] = self.used + offsets_of(sizes)[:-1]
+        else:
+            self._add(rows)
+        self.starts[groups] = self.used - len(rows.pane) + offsets_of(sizes)[:-1]
         self.sizes[groups] = sizes
-        self.used += fresh
+        return skylines
 
-    def _replace(self, members: Members) -> None:
-        for name, array in zip(_FIELDS, members, strict=True):
+    def _add(self, rows: Members) -> None:
+        """Write rows behind those of all groups, which are moved together if much is unused."""
+        fresh, others = len(rows.pane), len(self)
+        if others <= fresh or self.used + fresh > 2 * (others + fresh) + _SPARE:
+            self.tidy()
+        low, self.used = self.used, self.used + fresh
+        for name, new in zip(_FIELDS, rows, strict=True):
+            array = grown(getattr(self, name), self.used)
+            array[low : self.used] = new
             setattr(self, name, array)
+
+    def _replace(self, rows: Members) -> None:
+        for name, array in zip(_FIELDS, rows, strict=True):
+            setattr(self, name, array)
+        self.used = len(rows.pane)
 
     @property
     def places(self) -> Ints:
@@ -140,7 +127,7 @@ class DominanceGraphs(FlatState):
             return
         places = self.places
         self._replace(Members(*(each[places] for each in self.members)))
-        self.starts, self.used = offsets_of(self.sizes)[:-1].copy(), len(places)
+        self.starts = offsets_of(self.sizes)[:-1].copy()
 
     def forget(self, groups: Codes) -> None:
         """Drop these groups."""
@@ -168,18 +155,14 @@ class DominanceGraphs(FlatState):
             return
         members = stab_follow(self.members, *rows, start, shift, first, self.counts, counts)
         self._replace(Members(*members))
-        self.used = self.sizes[0] = len(self.pane)
+        self.sizes[0] = self.used
 
     def read(self, first: int, group: int | None = None) -> Skylines:
         """The window that begins with pane ``first``, of all groups or of one."""
         groups = np.flatnonzero(self.sizes)
         if group is not None:
             groups = groups[groups == group]
-        stretches = self.starts[groups], self.sizes[groups]
-        slots, lengths = stab_read(self.members, *stretches, first)
-        some = np.flatnonzero(lengths)
-        codes = groups[some].astype(np.int32)
-        return Skylines(np.zeros(len(some), np.int64), codes, offsets_of(lengths[some]), slots)
+        return stab_read(self.members, self.starts[groups], self.sizes[groups], groups, first)
 
     def stats(self) -> dict[str, int | float]:
         """Operation counts."""

@@ -9,9 +9,9 @@ import numpy as np
 from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, expand, offsets_of
-from skyband.kernels.skyline.stabsky import PaneSkylines, Reads
+from skyband.kernels.skyline.stabsky import PaneSkylines, Reads, Skylines
 from skyband.query.skyline import Skyline
-from skyband.skyline.graph import DominanceGraphs, Skylines
+from skyband.skyline.graph import DominanceGraphs
 from skyband.skyline.rows import by_value, row_store
 from skyband.skyline.single import SkylineSynopsis
 
@@ -71,35 +71,37 @@ class StabSky(SkylineSynopsis):
         every, reader = Windows.merged(windows)
         oldest = every.end - self.query.window.panes.per_window
         group = _NO_CODES if every.group is None else every.group
-        skylines = self.graphs.fold(rows, Reads(every.first, every.end, oldest, group))
+        reads = Reads(every.first, every.end, oldest, group)
+        skylines = self.graphs.fold(rows, reads, len(every.ranks))
         answers: list[Runs | None] = [None] * len(windows)
         if len(every):
-            slots = by_value(self.store, skylines.slot, skylines.offsets)
-            skylines, number = skylines._replace(slot=slots), every.number[skylines.window]
-            # In the order of answers, so that rows are gathered only once.
-            order = np.lexsort((every.ranks[skylines.group], number))
-            owner = reader[skylines.window[order]]
-            for i in range(len(windows)):
-                pairs = order[owner == i]
-                if len(windows[i]):
-                    answers[i] = self._rows_of(skylines, pairs, number[pairs])
+            skylines = self._by_value(skylines)
+            if len(every.ranks) > 1:  # in the order of answers, so that rows are gathered once
+                number = every.number[skylines.window]
+                skylines = _pick(skylines, np.lexsort((every.ranks[skylines.group], number)))
+            owner = reader[skylines.window]
+            for i, own in enumerate(windows):
+                if len(own):
+                    whole = len(windows) == 1
+                    mine = skylines if whole else _pick(skylines, np.flatnonzero(owner == i))
+                    answers[i] = self._rows_of(mine, every.number[mine.window])
         if len(self.store) > 2 * len(self.graphs) + _SPARE:
             self.graphs.tidy()
             self.store.compact(self.graphs.slot)
             self.graphs.slot = np.arange(len(self.graphs))
         return answers
 
-    def _rows_of(self, skylines: Skylines, pairs: Ints, number: Ints) -> Runs:
-        """The rows of some pairs of window and group."""
-        starts, lengths = skylines.offsets[pairs], np.diff(skylines.offsets)[pairs]
-        rows = self.store.gather(skylines.slot[expand(starts, lengths)])
-        return Runs(number, skylines.group[pairs], {"rows": Part(offsets_of(lengths), rows)})
+    def _by_value(self, skylines: Skylines) -> Skylines:
+        slots = by_value(self.store, skylines.slot, skylines.offsets)
+        return skylines._replace(slot=slots)
+
+    def _rows_of(self, skylines: Skylines, number: Ints) -> Runs:
+        rows = Part(skylines.offsets, self.store.gather(skylines.slot))
+        return Runs(number, skylines.group, {"rows": rows})
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        skylines = self.graphs.read(first, group)
-        slots = by_value(self.store, skylines.slot, skylines.offsets)
-        rows = Part(skylines.offsets, self.store.gather(slots))
-        return Runs(skylines.window, skylines.group, {"rows": rows})
+        skylines = self._by_value(self.graphs.read(first, group))
+        return self._rows_of(skylines, skylines.window)
 
     # State ------------------------------------------------------------------------------------
 
@@ -118,3 +120,10 @@ class StabSky(SkylineSynopsis):
         rows = self.store.gather(slots)
         points = self.shown_prefer.points(rows.__getitem__, len(slots))
         assert np.array_equal(points, self.graphs.points[places])
+
+
+def _pick(skylines: Skylines, pairs: Ints) -> Skylines:
+    """Only these pairs of window and group, in this order."""
+    lengths = np.diff(skylines.offsets)[pairs]
+    slot = skylines.slot[expand(skylines.offsets[pairs], lengths)]
+    return Skylines(skylines.window[pairs], skylines.group[pairs], offsets_of(lengths), slot)

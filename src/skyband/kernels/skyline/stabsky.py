@@ -62,49 +62,61 @@ class PaneSkylines(NamedTuple):
     group: Codes
 
 
+class Skylines(NamedTuple):
+    """The skylines of some (window, group) pairs; only of those with rows."""
+
+    window: Ints  # position in the list of windows
+    group: Codes
+    offsets: Ints  # one more than there are pairs
+    slot: Ints
+
+
 @kernel
 def stab_fold(
     m: Members, starts: Ints, sizes: Ints, groups: Ints, fresh: PaneSkylines, order: Ints,
     reads: Reads, counts: Ints,
-) -> tuple[Members, Ints, Ints, Ints]:  # fmt: skip
+) -> tuple[Members, Ints, Skylines]:  # fmt: skip
     """Push panes and read windows, group by group.
 
     ``groups`` ascend; the ``sizes[i]`` members of group i begin at ``starts[i]``, and ``parent``
     counts from there. ``order`` names the new runs by group, oldest first. Returns the members that
-    are left, how many each group has, the slots read, and how many of each window: group by group,
-    and those of each group window by window.
+    are left, how many each group has, and what was read: group by group, and window by window.
     """
-    total = sizes.sum() + len(fresh.slot)
-    left = _empty_members(total, m.points.shape[1])
-    kept = np.empty(len(groups), np.int64)
+    total, windows = sizes.sum() + len(fresh.slot), len(reads.end)
+    left, kept = _empty_members(total, m.points.shape[1]), np.empty(len(groups), np.int64)
+    dead, place = np.zeros(total, np.bool_), np.empty(total, np.int64)
     shared = len(reads.group) == 0
-    windows = len(reads.end)
-    lengths = np.zeros(windows * len(groups) if shared else windows, np.int64)
-    found = np.empty(64, np.int64)
-    dead = np.zeros(total, np.bool_)
-    place = np.empty(total, np.int64)
-    low, run, window, read = 0, 0, 0, 0
+    most = windows * len(groups) if shared else windows
+    of_window, of_group = np.empty(most, np.int64), np.empty(most, np.int32)
+    offsets, slots = np.zeros(most + 1, np.int64), np.empty(64, np.int64)
+    low, run, window, pairs = 0, 0, 0, 0
     for i in range(len(groups)):
-        own = _slice(left, low, total)
-        _copy_members(own, m, starts[i], sizes[i])
-        runs = run
-        while run < len(order) and fresh.group[order[run]] == groups[i]:
-            run += 1
-        begin = 0 if shared else window
-        window = windows if shared else begin
-        while window < windows and reads.group[window] == groups[i]:
-            window += 1
-        asked = Reads(
-            reads.first[begin:window], reads.end[begin:window], reads.expired[begin:window],
-            reads.group,
-        )  # fmt: skip
-        at = i * windows if shared else begin
-        kept[i], found, read = _fold_group(
-            own, sizes[i], fresh, order[runs:run], asked, counts, lengths[at:], dead, place, found,
-            read,
-        )  # fmt: skip
-        low += kept[i]
-    return _slice(left, 0, low), kept, found[:read].copy(), lengths
+        group, size, own = groups[i], sizes[i], _slice(left, low, total)
+        _copy_members(own, m, starts[i], size)
+        window = 0 if shared else window
+        reading = True
+        while reading:
+            reading = window < windows and (shared or reads.group[window] == group)
+            while run < len(order) and fresh.group[order[run]] == group:
+                if reading and fresh.pane[order[run]] >= reads.end[window]:
+                    break
+                end = _append(own, size, fresh, order[run])
+                size = _push(own, size, size, end, dead, place, counts)
+                run += 1
+            if reading:
+                size = _expire(own, size, reads.expired[window], dead, place, counts)
+                used = offsets[pairs]
+                slots = with_room(slots, used, used + size)
+                offsets[pairs + 1] = _read(own, size, reads.first[window], slots, used)
+                of_window[pairs], of_group[pairs] = window, group
+                pairs += offsets[pairs + 1] > used
+                window += 1
+        kept[i] = size
+        low += size
+    skylines = Skylines(
+        of_window[:pairs], of_group[:pairs], offsets[: pairs + 1], slots[: offsets[pairs]].copy()
+    )
+    return _slice(left, 0, low), kept, skylines
 
 
 @jit
@@ -133,29 +145,6 @@ def _copy_members(to: Members, m: Members, start: int, size: int) -> None:
         to.since[i] = m.since[start + i]
         to.parent[i] = m.parent[start + i]
         to.slot[i] = m.slot[start + i]
-
-
-@jit
-def _fold_group(
-    m: Members, size: int, fresh: PaneSkylines, runs: Ints, reads: Reads, counts: Ints,
-    lengths: Ints, dead: Mask, place: Ints, found: Ints, read: int,
-) -> tuple[int, Ints, int]:  # fmt: skip
-    """Fold one group; returns its number of members, the slots read so far, and how many."""
-    at = 0
-    for w in range(len(reads.end) + 1):
-        over = w == len(reads.end)
-        while at < len(runs) and (over or fresh.pane[runs[at]] < reads.end[w]):
-            last = _append(m, size, fresh, runs[at])
-            size = _push(m, size, size, last, dead, place, counts)
-            at += 1
-        if over:
-            break
-        size = _expire(m, size, reads.expired[w], dead, place, counts)
-        found = with_room(found, read, read + size)
-        before = read
-        read = _read(m, size, reads.first[w], found, read)
-        lengths[w] = read - before
-    return size, found, read
 
 
 @jit
@@ -208,20 +197,19 @@ def stab_follow(
 
 
 @kernel
-def stab_read(m: Members, starts: Ints, sizes: Ints, first: int) -> tuple[Ints, Ints]:
-    """Slots on the skyline of the window that begins with pane ``first``; how many of each group.
-
-    The ``sizes[i]`` members of group i begin at ``starts[i]``.
-    """
-    found = np.empty(sizes.sum(), np.int64)
-    lengths = np.empty(len(sizes), np.int64)
-    read = 0
-    for i in range(len(sizes)):
-        before = read
-        own = _slice(m, starts[i], starts[i] + sizes[i])
-        read = _read(own, sizes[i], first, found, read)
-        lengths[i] = read - before
-    return found[:read].copy(), lengths
+def stab_read(m: Members, starts: Ints, sizes: Ints, groups: Ints, first: int) -> Skylines:
+    """The window that begins with pane ``first``, of these groups; see ``stab_fold``."""
+    most, pairs = len(groups), 0
+    of_group, offsets = np.empty(most, np.int32), np.zeros(most + 1, np.int64)
+    slots = np.empty(sizes.sum(), np.int64)
+    for i in range(most):
+        own, used = _slice(m, starts[i], starts[i] + sizes[i]), offsets[pairs]
+        offsets[pairs + 1] = _read(own, sizes[i], first, slots, used)
+        of_group[pairs] = groups[i]
+        pairs += offsets[pairs + 1] > used
+    return Skylines(
+        np.zeros(pairs, np.int64), of_group[:pairs], offsets[: pairs + 1], slots[: offsets[pairs]]
+    )
 
 
 @jit
