@@ -224,7 +224,7 @@ def test_windows_of_stabsky(
 def test_all_groups_are_read_at_once() -> None:
     rows: Rows = [(0, 0, (1, 1, 1)), (1, 0, (0, 0, 0)), (5, 0, (2, 2, 2))]
     m = joined(empty_members(), rows, [0, 1, 2])
-    m.since[:], m.parent[:] = [ALWAYS, 0, ALWAYS], [-1, 0, -1]
+    m.since[:], m.parent[:] = np.array([ALWAYS, 0, ALWAYS]), np.array([-1, 0, -1])
     found = stab_read(m, np.array([2, 0]), np.array([1, 2]), np.array([4, 7]), 1)
     assert slots_of(found) == {(0, 4): [2], (0, 7): [1]}
     found = stab_read(m, np.array([2, 0]), np.array([1, 2]), np.array([4, 7]), 2)
@@ -291,7 +291,8 @@ def test_rows_that_follow_one_another(
     check_members(m, rows, first, 99)
 
 
-NO_READS = Reads(*[np.zeros(0, np.int64)] * 3, NO_GROUPS)
+NONE = np.zeros(0, np.int64)
+NO_READS = Reads(NONE, NONE, NONE, NO_GROUPS)
 
 
 def test_the_first_rows_have_been_there_always() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from skyband.arrays import Codes, Ints, Saved, State, grown
@@ -25,7 +27,7 @@ __all__ = ["OPERATIONS", "DominanceGraphs"]
 _FIELDS = Members._fields
 OPERATIONS = ("comparisons", "redundant", "expired", "edges")
 """What the kernels count."""
-_SPARE = 4096
+_SPARE = 1024
 """Up to this many entries may be unused before rows are moved together."""
 _NO_CODES = np.zeros(0, np.int32)
 
@@ -87,9 +89,8 @@ class DominanceGraphs(FlatState):
         else:
             groups = np.unique(np.concatenate([fresh.group, windows.group])).astype(np.int64)
         rows, sizes, skylines = stab_fold(
-            self.members, self.starts[groups], self.sizes[groups], groups,
-            PaneSkylines(*map(frozen, fresh)), np.argsort(fresh.group, kind="stable"),
-            Reads(*map(frozen, windows)), self.counts,
+            self.members, self.starts[groups], self.sizes[groups], groups, _frozen(fresh),
+            np.argsort(fresh.group, kind="stable"), _frozen(windows), self.counts,
         )  # fmt: skip
         self.sizes[groups] = 0
         if everyone:
@@ -185,6 +186,10 @@ class DominanceGraphs(FlatState):
         assert ends.max(initial=0) <= self.used
         for start, size in zip(self.starts.tolist(), self.sizes.tolist(), strict=True):
             _check_group(Members(*(array[start : start + size] for array in self.members)))
+
+
+def _frozen(arrays: Any) -> Any:
+    return type(arrays)(*map(frozen, arrays))
 
 
 def _check_group(m: Members) -> None:
