@@ -12,7 +12,7 @@ import numpy.typing as npt
 from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, run_starts
-from skyband.data.flat_state import Form, admitted
+from skyband.data.flat_state import Form, admitted, require
 from skyband.engine.open_panes import OpenPanes
 from skyband.panes import DecayPanes, Panes, SidePanes
 
@@ -76,12 +76,12 @@ class Totals:
 
     def restore(self, keys: Ints, weights: npt.NDArray[Any], open_panes: OpenPanes) -> None:
         """Restore a snapshot; the open panes must be restored already."""
-        kinds = {"keys": "i8", "weights": "f8" if weights.dtype.kind == "f" else "i8"}
-        like = {name: np.zeros(0, kind) for name, kind in kinds.items()}
+        require(weights.dtype.kind in "if" and weights.shape[1:] in ((), (2,)), "totals")
+        like = {"keys": np.zeros(0, np.int64), "weights": weights[:0]}
         forms = {"keys": Form("panes", ascends=True), "weights": Form("panes")}
         saved = admitted({"keys": keys, "weights": weights}, like, forms)
         self.keys, self.weights = saved["keys"], saved["weights"]
-        each = [weights, *(runs.scalars.get("total", _NONE) for runs in open_panes.pieces)]
+        each = [weights.ravel(), *(runs.scalars.get("total", _NONE) for runs in open_panes.pieces)]
         self.bound = float(np.concatenate(each, dtype=np.float64).sum())
 
     def _greatest(self, open_panes: Sequence[Runs]) -> int:

@@ -10,7 +10,7 @@ from skyband.contract.runs import offsets_of
 from skyband.data.flat_state import Form, admitted, require
 from skyband.kernels.skyline.fabric import Fabric, Sharing
 from skyband.query.skyline import SkylineJoin
-from skyband.skyline.graph import DominanceGraph
+from skyband.skyline.graph import DominanceGraphs
 from skyband.skyline.isj import NO_FABRIC, Isj
 
 __all__ = ["Lsj"]
@@ -60,8 +60,8 @@ class Lsj(Isj):
         least = integer_option(query.options, "share_from", _FEW_LIVE, 0)
         self.few_live, self.few = least, min(least, _FEW)
         self.shares = np.zeros(len(_COUNTS), np.int64)
-        self.left_graph: DominanceGraph
-        self.right_graph: DominanceGraph
+        self.left_graph: DominanceGraphs
+        self.right_graph: DominanceGraphs
         self.sharing = Sharing(1, False, 0)
         self.fabric = NO_FABRIC
         """Layers 2, 3, ... of both sides. Rows are numbered from the very first one; a dominated
@@ -72,10 +72,10 @@ class Lsj(Isj):
     def start(self) -> None:
         super().start()
         widths = [side.points.shape[1] for side in self.live]
-        self.left_graph, self.right_graph = DominanceGraph(widths[0]), DominanceGraph(widths[1])
+        self.left_graph, self.right_graph = DominanceGraphs(widths[0]), DominanceGraphs(widths[1])
 
     @property
-    def graphs(self) -> tuple[DominanceGraph, DominanceGraph]:
+    def graphs(self) -> tuple[DominanceGraphs, DominanceGraphs]:
         """The dominance graphs of both sides, for layer 1."""
         return self.left_graph, self.right_graph
 
@@ -106,7 +106,7 @@ class Lsj(Isj):
             graph.follow(rows, start, side.expired, first, self.local_counts)
         elif self.folding or self.linked[at] != end:
             return None
-        return graph.read(first) - side.expired
+        return graph.read(first).slot - side.expired
 
     # State ------------------------------------------------------------------------------------
 

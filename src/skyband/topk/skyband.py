@@ -108,24 +108,14 @@ class SkybandTopK(TopKSynopsis):
         if not any(map(len, windows)):
             self._advance(panes, NO_WINDOWS)
             return [None] * len(windows)
-        of = np.repeat(np.arange(len(windows), dtype=np.int32), [len(own) for own in windows])
-        number, first, end = (
-            np.concatenate([getattr(own, name) for own in windows])
-            for name in ("number", "first", "end")
-        )
-        group, ranks = None, windows[0].ranks
-        if any(own.group is not None for own in windows):
-            group = np.concatenate([own.group for own in windows if own.group is not None])
-        order = np.lexsort((of, end)) if group is None else np.lexsort((of, end, group))
-        number, first, end, of = number[order], first[order], end[order], of[order]
-        oldest = end - self.query.window.panes.per_window
+        merged, of = Windows.merged(windows)
+        oldest, ranks = merged.end - self.query.window.panes.per_window, merged.ranks
         groups = np.argsort(ranks).astype(np.int32) if len(ranks) > 1 else _ONE
         readers = kernel.Readers(of, np.array([q.k for q in self.served]), oldest, groups)
-        merged = Windows(number, first, end, ranks, None if group is None else group[order])
         tops = self._advance(panes, merged, readers)
         self._tidy()
         return [
-            self._partial_of(tops, np.flatnonzero(of[tops.window] == i), number)
+            self._partial_of(tops, np.flatnonzero(of[tops.window] == i), merged.number)
             if len(windows[i])
             else None
             for i in range(len(windows))
