@@ -162,16 +162,16 @@ def _measure(stream: Stream, kind: str, algorithm: str, k: int, size: int, secon
     monitor = sb.Monitor(query_of(kind, algorithm, k, window, None if fast else "seq"))
     table = stream.table
     first = table.slice(0, size)
-    # A session computes answers without making a Python object for each.
-    monitor.session.push(first if fast else first.take(pa.array(stream.needed(kind, k, size))))
-    monitor.session.push(table.slice(size, WARM_UP))
+    # A board of sessions computes answers without making a Python object for each.
+    monitor.board.push(first if fast else first.take(pa.array(stream.needed(kind, k, size))))
+    monitor.board.push(table.slice(size, WARM_UP))
     start, rows, spent = size + WARM_UP, 0, 0.0
     batch = 5_000 if fast else 25
     before = monitor.stats()
     while spent < seconds and start + rows < table.num_rows:
         some = table.slice(start + rows, batch)
         started = time.process_time()
-        monitor.session.push(some)
+        monitor.board.push(some)
         spent += time.process_time() - started
         rows += some.num_rows
         batch *= 2

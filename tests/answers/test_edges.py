@@ -145,25 +145,6 @@ def test_of_several_sources_the_first_one_decides(order: tuple[str, ...]) -> Non
         assert all(edges(answer.table) == [want, want] for answer in answers)
 
 
-def test_a_restored_monitor_of_other_edges_still_tells_what_left() -> None:
-    """Snapshots of version 0.1 hold the last answer with edges in UTC."""
-    kind = pa.timestamp("us")
-    monitor = sb.Monitor(query(kind))
-    monitor.push(rows(kind, 3))
-    assert monitor.session.fold is not None
-    moment = pa.timestamp("us", "UTC")
-    (table,) = monitor.session.fold.before.values()
-    for at in (0, 1):
-        table = table.set_column(at, table.column_names[at], table.column(at).cast(moment))
-    monitor.session.fold.before[0] = table
-    monitor = sb.Monitor.restore(monitor.snapshot())
-    (answer,) = monitor.flush()[:1]
-    assert answer.changes.to_pylist() == [
-        {"change": "enter", "id": 2, "from_rank": None, "to_rank": 1},
-        {"change": "leave", "id": 1, "from_rank": 1, "to_rank": None},
-    ]
-
-
 def test_answers_join_back_to_the_users_own_data() -> None:
     table = rows(pa.timestamp("us"))
     ranked = sb.rank(table, query(pa.timestamp("us"))).drop_columns(["ts", "id", "x"])

@@ -86,19 +86,19 @@ class TestFormats:
     def test_compiling_is_no_reading(
         self, flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from skyband.embedded import run as running
+        from skyband.engine.board import BoardSession
         from skyband.kernels.core import notice
 
-        now, rank_with = [0.0], running.rank_with
+        now, push = [0.0], BoardSession.push
 
-        def slow(*given: Any) -> pa.Table:
+        def slow(board: BoardSession, batch: Any) -> Any:
             now[0] += 1
             with notice.waiting():
                 now[0] += 20
-            return rank_with(*given)
+            return push(board, batch)
 
         monkeypatch.setattr(notice, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-        monkeypatch.setattr(running, "rank_with", slow)
+        monkeypatch.setattr(BoardSession, "push", slow)
         result = run("topk", flows, *TIMED, "-o", tmp_path / "out.csv")
         assert "12 rows read in 1.00 s" in result.stderr
 

@@ -23,7 +23,9 @@ WINDOWS = [
 ]
 EXACT: list[tuple[str | None, Any]] = [("exact", window) for window in WINDOWS[:5]]
 EXACT += [(None, WINDOWS[-1])]
-SKETCHES = [(n, window) for n in ("ss", "fss", "fsp", "fsw", "fsw-r") for window in WINDOWS[:5]]
+SKETCHES: list[tuple[str | None, Any]] = [
+    (n, window) for n in ("ss", "fss", "fsp", "fsw", "fsw-r") for window in WINDOWS[:5]
+]
 
 
 def query(window: Any, algorithm: str | None = "exact", **more: Any) -> sb.HeavyHitters:

@@ -15,6 +15,7 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
+from skyband.engine.clock import clock_for
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
 from skyband.fused.ids import IdKeys
@@ -169,7 +170,8 @@ def placed(query: sb.FusedTopK, rows: pa.Table) -> tuple[Synopsis[Any], Any]:
     synopsis = make_synopsis(query)
     intake = Intake(query, synopsis)
     taken = intake.take("", rows)
-    found = intake.place(taken, GroupTable((), rows.schema), np.iinfo(np.int64).min).rows
+    groups = GroupTable((), rows.schema)
+    found = clock_for(query, [query], [""]).place(taken, synopsis.axes.get(""), groups).rows
     assert found is not None
     return synopsis, synopsis.summarise(found)
 

@@ -103,7 +103,7 @@ def _peek(rng: random.Random, monitor: sb.Monitor, truth: checks.Truth, pushes: 
     model = registry.load(query.kind, registry.choose(query))
     sized = isinstance(window, oracle.TimeWindow | oracle.CountWindow)
     last = rng.randint(1, window.size) if sized and rng.random() < 0.5 else None
-    plain = isinstance(window, oracle.CountWindow) or query.window.integer  # type: ignore[union-attr]
+    plain = isinstance(window, oracle.CountWindow) or query.window.integer
     asked = last if last is None or plain else streams.duration(rng, last)
     shorter = last is not None and last < window.size
     if not (model.shortens if shorter else model.peeks):

@@ -55,7 +55,7 @@ def _variation(rng: random.Random, drawn: streams.Drawn) -> sb.Query:
         count = isinstance(window, oracle.CountWindow)
         step = 1 if count else _step(window)
         other = streams.window_of(rng, step, count)
-        integer = count or query.window.integer  # type: ignore[union-attr]
+        integer = count or query.window.integer
         changed["window"] = streams.engine_window(rng, other, integer)
     if changed and rng.random() < 0.7:
         plain = type(query)

@@ -113,11 +113,12 @@ class TestSummaries:
         for wanted in (True, False):
             plan = spark_simulator.plan_of(query, {"": table}, on_bad="skip")
             plan = BoardPlan({"": replace(plan.first, letters=wanted)}, alone=True)
+            (label,) = plan.labels
             store, found = spark_simulator.Memory(), []
             rows = packed(plan, "", Carried(letters=wanted), table)
             buckets = {row["bucket"] for row in rows}
             for watermark, blobs in ((0, [row["payload"] for row in rows]), (10_000, [])):
-                bucket = Bucket(plan, *plan.labels, store)
+                bucket = Bucket(plan, label, store)
                 (outcome,) = bucket.step(watermark, blobs).values()
                 bucket.save(None)
                 found += outcome.letters

@@ -256,17 +256,19 @@ def test_on_spark_the_summaries_leave_such_rows_out() -> None:
     """The part of the work that Spark gives to its workers."""
     pytest.importorskip("pyspark")
     from skyband.engine.row_limits import RowLimits
-    from skyband.spark.plan import Plan
+    from skyband.spark.plan import BoardPlan, QueryPlan
     from skyband.spark.summarise import Summariser
 
     query = sb.TopK(k=2, score="bytes", id="flow", time="ts", window=sb.TimeWindow("10 s"))
     at = datetime.now(UTC)
     made = table((at, "a", 1, 0), (at, "b\0", 2, 0), (at + timedelta(days=2), "c", 3, 0))
     schema = made.select(["flow", "bytes", "ts"]).schema
-    plan = Plan(query, {"": schema}, 1, "skip", False, True)
+    plan = QueryPlan(query, {"": schema}, 1, "skip", False, True)
     for limits, bad in ((RowLimits(), 0), (RowLimits(86_400_000_000, "1 day", (NO_NUL,)), 2)):
-        worker = Summariser(replace(plan, limits=limits), "")
-        worker.take(made)
+        board = BoardPlan({"": replace(plan, limits=limits)}, alone=True)
+        (label,) = board.labels
+        worker = Summariser(board, label, "")
+        worker.summarise(made)
         assert worker.counts["rows_bad"] == bad
         assert worker.seen is not None
         assert (worker.seen < (at.timestamp() + 86_400) * 1e6) == bool(bad)

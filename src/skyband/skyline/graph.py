@@ -192,9 +192,11 @@ class DominanceGraphs(FlatState):
         whole = sizes.sum() == self.used and (starts == offsets_of(sizes)[:-1]).all()
         require(whole, "rows of no group, or of two")
         begins = np.repeat(starts, sizes)
-        require((self.parent < np.arange(self.used) - begins).all(), "a row is older than its parent")
-        older = self.pane[:-1][np.diff(begins) == 0]
-        require((self.pane[1:][np.diff(begins) == 0] >= older).all(), "rows are not ordered by age")
+        older = self.parent < np.arange(self.used) - begins
+        require(older.all(), "a row is older than its parent")
+        before = self.pane[:-1][np.diff(begins) == 0]
+        rows = self.pane[1:][np.diff(begins) == 0]
+        require((rows >= before).all(), "rows are not ordered by age")
 
     def _check(self) -> None:
         assert all(len(array) == len(self.pane) >= self.used for array in self.members)
