@@ -1,4 +1,4 @@
-"""The best codes of small groups and short lists, by insertion."""
+"""The best codes of groups and short lists: by insertion, or of numbers that hold count and key."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.arrays import Array, Codes, Ints
-from skyband.kernels.core.jit import piece
+from skyband.kernels.core.jit import jit, piece
 from skyband.kernels.core.patient import kernel
+
+
+SHIFT, HALF = 31, np.int64(0x7FFFFFFF)
+"""A count and a key, counted down from ``HALF``, form one number if both are below it."""
+LANES = 8  # so many numbers are compared at a time
+_FEW, _MOST_COMPARED = 32, 128  # of up to so many items, all are compared with each other
 
 
 class Top(NamedTuple):
@@ -98,3 +104,80 @@ def best_of_runs(
         lengths[at] = size
         n += size
     return found[:n].copy(), lengths
+
+
+@jit
+def _nth(values: Ints, size: int, k: int) -> Any:
+    """The k-th greatest of different values; the k greatest come first."""
+    low, high = 0, size - 1
+    while low < high:
+        a, b, c = values[low], values[(low + high) >> 1], values[high]
+        pivot = max(min(a, b), min(max(a, b), c))
+        i, j = low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k - 1 <= j:
+            high = j
+        elif k - 1 >= i:
+            low = i
+        else:
+            break
+    return values[k - 1]
+
+
+@jit
+def best_packed(values: Ints, size: int, k: int, best: Ints, more: Ints) -> int:
+    """Where the k greatest of different values are, best first; returns how many there are.
+
+    No branch depends on the values of a few items: each is compared with each. ``values`` have
+    room for ``LANES`` more, and are changed; ``more`` has room for as many.
+    """
+    many = min(size, k)
+    least: Any = np.int64(-1)
+    if size > _FEW and many < size:
+        for i in range(size):
+            more[i] = values[i]
+        least = _nth(more, size, k)
+    n = 0
+    for i in range(size):  # the chosen ones come first, each with its place
+        if values[i] >= least:
+            values[n], more[n] = values[i], i
+            n += 1
+    if n > _MOST_COMPARED:
+        _sort(values, more, n)
+        for i in range(many):
+            best[i] = more[i]
+        return many
+    whole = (n + LANES - 1) // LANES * LANES
+    for i in range(n, whole):
+        values[i] = -1
+    for i in range(n):
+        own = values[i]
+        before = 0
+        for j in range(whole):
+            before += values[j] > own
+        if before < many:
+            best[before] = more[i]
+    return many
+
+
+@jit
+def _sort(values: Ints, places: Ints, size: int) -> None:
+    """Sort by value, the greatest first: a Shell sort."""
+    gap = size
+    while gap > 1:
+        gap = max(gap * 4 // 9, 1)
+        for i in range(gap, size):
+            value, own = values[i], places[i]
+            j = i
+            while j >= gap and values[j - gap] < value:
+                values[j], places[j] = values[j - gap], places[j - gap]
+                j -= gap
+            values[j], places[j] = value, own
