@@ -14,7 +14,7 @@ from skyband.kernels.core.patient import kernel
 SHIFT, HALF = 31, np.int64(0x7FFFFFFF)
 """A count and a key, counted down from ``HALF``, form one number if both are below it."""
 LANES = 8  # so many numbers are compared at a time
-_FEW, _MOST_COMPARED = 32, 128  # of up to so many items, all are compared with each other
+_MOST_COMPARED = 128  # of up to so many items, all are compared with each other
 
 
 class Top(NamedTuple):
@@ -107,20 +107,22 @@ def best_of_runs(
 
 
 @jit
-def _nth(values: Ints, size: int, k: int) -> Any:
-    """The k-th greatest of different values; the k greatest come first."""
+def nth(values: Ints, size: int, k: int, room: Ints) -> Any:
+    """The k-th greatest of some values, found in a copy of them."""
+    for i in range(size):
+        room[i] = values[i]
     low, high = 0, size - 1
     while low < high:
-        a, b, c = values[low], values[(low + high) >> 1], values[high]
+        a, b, c = room[low], room[(low + high) >> 1], room[high]
         pivot = max(min(a, b), min(max(a, b), c))
         i, j = low, high
         while i <= j:
-            while values[i] > pivot:
+            while room[i] > pivot:
                 i += 1
-            while values[j] < pivot:
+            while room[j] < pivot:
                 j -= 1
             if i <= j:
-                values[i], values[j] = values[j], values[i]
+                room[i], room[j] = room[j], room[i]
                 i += 1
                 j -= 1
         if k - 1 <= j:
@@ -129,32 +131,28 @@ def _nth(values: Ints, size: int, k: int) -> Any:
             low = i
         else:
             break
-    return values[k - 1]
+    return room[k - 1]
 
 
 @jit
-def best_packed(values: Ints, size: int, k: int, best: Ints, more: Ints) -> int:
+def ranked(values: Ints, size: int, k: int, best: Ints, room: Ints) -> int:
     """Where the k greatest of different values are, best first; returns how many there are.
 
-    No branch depends on the values of a few items: each is compared with each. ``values`` have
-    room for ``LANES`` more, and are changed; ``more`` has room for as many.
+    No branch depends on the values of a few: the rank of each is how many are greater. ``values``
+    and ``room`` have room for ``LANES`` more, and are changed.
     """
-    many = min(size, k)
-    least: Any = np.int64(-1)
-    if size > _FEW and many < size:
-        for i in range(size):
-            more[i] = values[i]
-        least = _nth(more, size, k)
+    worst: Any = np.int64(-1)
+    if k < size:
+        worst = nth(values, size, k, room)
     n = 0
-    for i in range(size):  # the chosen ones come first, each with its place
-        if values[i] >= least:
-            values[n], more[n] = values[i], i
-            n += 1
+    for i in range(size):
+        values[n], room[n] = values[i], i
+        n += values[i] >= worst
     if n > _MOST_COMPARED:
-        _sort(values, more, n)
-        for i in range(many):
-            best[i] = more[i]
-        return many
+        _sort(values, room, n)
+        for i in range(n):
+            best[i] = room[i]
+        return n
     whole = (n + LANES - 1) // LANES * LANES
     for i in range(n, whole):
         values[i] = -1
@@ -163,9 +161,8 @@ def best_packed(values: Ints, size: int, k: int, best: Ints, more: Ints) -> int:
         before = 0
         for j in range(whole):
             before += values[j] > own
-        if before < many:
-            best[before] = more[i]
-    return many
+        best[before] = room[i]
+    return n
 
 
 @jit

@@ -20,7 +20,7 @@ from skyband.kernels.core.best import best_of
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
 from skyband.kernels.core.room import with_room
-from skyband.kernels.frequency.best_codes import HALF, LANES, SHIFT, best_packed
+from skyband.kernels.frequency.best_codes import HALF, LANES, SHIFT, nth, ranked
 
 # Places in ``place``.
 HEAD = 0  # the first live pane
@@ -205,19 +205,37 @@ def _read_groups(
         if sizes[group] == 0:
             continue
         low, at, size, fits = begin[group], to[group] if decided else n, 0, decided
-        small = rooms[group] <= _SMALL
-        # Count and key form one number, if they are small enough and the keys decide.
-        for i in range(low, low + (sizes[group] if small else rooms[group])):
-            if refs[i] > 0:
+        # Count and key form one number if they are small enough; then no branch depends on them.
+        if decided and rooms[group] <= _SMALL:
+            for i in range(low, low + sizes[group]):
                 key = order_key[codes[i]] - least
                 fits &= (key >= 0) & (key <= HALF) & (sums[i] < HALF)
-                values[size], places[size] = (sums[i] << SHIFT) + (HALF - key), i
-                size += 1
+                values[i - low] = (sums[i] << SHIFT) + (HALF - key)
+            if fits:
+                for i in range(sizes[group]):
+                    before = 0
+                    for j in range(sizes[group]):
+                        before += values[j] > values[i]
+                    if before < k:
+                        out_code[at + before], out_sum[at + before] = codes[low + i], sums[low + i]
+                continue
+        for i in range(low, low + rooms[group]):
+            values[size], places[size] = sums[i], i
+            size += refs[i] > 0
+        if k < size:  # only those that may be among the best
+            worst = nth(values, size, k, keys)
+            many, size = size, 0
+            for i in range(many):
+                values[size], places[size] = values[i], places[i]
+                size += values[i] >= worst
+        for i in range(size):
+            keys[i] = order_key[codes[places[i]]]
+            fits &= (keys[i] >= least) & (keys[i] - least <= HALF) & (values[i] < HALF)
         if fits:
-            size = best_packed(values, size, k, order, keys)
-        else:
             for i in range(size):
-                values[i], keys[i] = sums[places[i]], order_key[codes[places[i]]]
+                values[i] = (values[i] << SHIFT) + (HALF - (keys[i] - least))
+            size = ranked(values, size, k, order, keys)
+        else:
             packed = values.reshape(-1, 1)
             size = best_of(none, 0, size, all_live, packed, keys, k, decided, order)
         for j in range(size):
@@ -238,8 +256,8 @@ def _larger_arena(b: Blocks, needed: int, place: Ints) -> Blocks:
     for group in range(len(b.rooms)):
         wanted += b.rooms[group]
     room = 2 * wanted + 64
-    codes, refs = np.empty(room, np.int32), np.empty(room, np.int32)
-    to = Blocks(b.begin, b.rooms, b.sizes, codes, refs, np.empty(room, np.int64))
+    codes, refs = np.zeros(room, np.int32), np.empty(room, np.int32)  # any code is valid
+    to = Blocks(b.begin, b.rooms, b.sizes, codes, refs, np.zeros(room, np.int64))
     at = 0
     for group in range(len(b.rooms)):
         if b.rooms[group] > 0:
