@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.contract.tumbling import Tumbling
 from skyband.frequency.exact import Exact
 from skyband.frequency.grouped import GroupedCounts
-from skyband.contract.tumbling import Tumbling
 
 K, SIZE = 3, 60
 

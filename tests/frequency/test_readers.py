@@ -180,7 +180,7 @@ def test_each_query_answers_as_it_does_alone(
 
 
 TEN = [(k, n) for k, n in zip((1, 2, 3, 5, 8, 10, 20, 30, 4, 6), range(2, 12), strict=True)]
-SHAPES = {
+SHAPES: dict[str, tuple[Any, dict[str, Any]]] = {
     "items": (PaneSums, {}),
     "fractions": (PaneSums, {"weight": "f"}),
     "groups": (GroupedCounts, {"by": ("g",)}),
@@ -191,7 +191,7 @@ SHAPES = {
 
 def lists_of(counts: Any) -> int:
     """Bytes of the lists and the items."""
-    return counts.nbytes - sum(each.nbytes for each in counts.sums)
+    return int(counts.nbytes) - sum(int(each.nbytes) for each in counts.sums)
 
 
 def entries_of(counts: Any) -> int:

@@ -69,10 +69,9 @@ class Tumbling:
         live = []
         for runs in pieces:
             first = 0 if needed is None else int(np.searchsorted(runs.stamp, needed))
-            some = runs.slice(first, len(runs))
-            live.append(some if runs is self.last else some.take(np.arange(len(some))))
-        some = [runs for runs in live if len(runs)]
-        self.last = Runs.concat(some) if some else live[-1]
+            left = runs.slice(first, len(runs))
+            live.append(left if runs is self.last else left.take(np.arange(len(left))))
+        self.last = Runs.concat([runs for runs in live if len(runs)] or live[-1:])
 
     def live(self, first: int, end: int, group: int | None = None) -> Ints:
         """Which runs of ``last`` are in the panes ``[first, end)``: those of at most one pane."""
@@ -95,7 +94,8 @@ class Tumbling:
 
     def restore(self, arrays: Saved) -> None:
         """Restore from a snapshot."""
-        self.last = Runs.unpack(arrays["last"].tobytes())[0] if arrays else None
+        packed = arrays.get("last")
+        self.last = None if packed is None else Runs.unpack(packed.tobytes())[0]
 
     def _check(self) -> None:
         if self.last is not None:

@@ -56,14 +56,14 @@ class GroupSums:
         begin, rooms, sizes = (grown(each, lists.groups) for each in self.blocks[:3])
         items, entries = lists.items, lists.entries
         code, value, owner = entries["code"], entries["value"], lists.runs["owner"]
-        codes, refs, sums, *best = fold_groups(
+        answers = fold_groups(
             Entries(lists.pane, lists.cuts, owner, lists.offsets, code, value),
             Blocks(begin, rooms, sizes, *self.blocks[3:]),
             self.place, windows.first, windows.end, lists.order.of(len(begin), windows.ranks),
             items.order_key, self.k, items.item_type.decided,
         )  # fmt: skip
-        self.blocks = Blocks(begin, rooms, sizes, codes, refs, sums)
-        return tuple(best)
+        self.blocks = Blocks(begin, rooms, sizes, *answers[:3])
+        return answers[3:]
 
     def _check(self, lists: GroupedCounts) -> None:
         begin, rooms, sizes, codes, refs, sums = self.blocks
@@ -118,8 +118,9 @@ class GroupedCounts:
 
     @property
     def nbytes(self) -> int:
-        lists = (self.items, self.offsets, self.cuts, self.pane, self.entries, self.runs)
-        return sum(int(each.nbytes) for each in (*lists, *self.sums))
+        arrays = sum(int(each.nbytes) for each in (self.offsets, self.cuts, self.pane))
+        lists = self.items.nbytes + self.entries.nbytes + self.runs.nbytes
+        return arrays + lists + sum(sums.nbytes for sums in self.sums)
 
     def stats(self) -> dict[str, int | float]:
         """The state's size and the operation counts."""

@@ -190,8 +190,8 @@ class LatestRows:
             np.maximum.at(needed, longest.group, longest.first)
             self.index.release(live[self.pane[live] < needed[self.group[live]]])
         else:
-            needed = min(int(own.first[-1]) for own in due)
-            self.index.release(live[self.pane[live] < needed])
+            first = min(int(own.first[-1]) for own in due)
+            self.index.release(live[self.pane[live] < first])
 
     def keep_only(self, keys: Hashes) -> None:
         """Forget all items except those with these keys."""

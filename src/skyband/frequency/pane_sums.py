@@ -26,10 +26,8 @@ from skyband.frequency.tape import Tape
 from skyband.kernels.core.arrange import counting_order
 from skyband.kernels.frequency.counting import grouped_keys
 from skyband.kernels.frequency.pane_sums import (
-    FLIP,
     HEAD,
     PLACES,
-    TAIL,
     Best,
     Groups,
     Lists,
@@ -69,7 +67,8 @@ class WindowSums:
 
     @property
     def nbytes(self) -> int:
-        return sum(int(a.nbytes) for a in (self.refs, self.fresh, self.old, self.rest))
+        arrays = (self.refs, self.fresh, self.old, self.last)
+        return sum(int(array.nbytes) for array in arrays) + self.rest.nbytes
 
     def run(self, lists: PaneSums, windows: Windows, groups: Groups) -> tuple[Array, ...]:
         """Take all panes of the lists, and read windows; see ``fold_lists``."""
@@ -158,8 +157,8 @@ class PaneSums:
 
     @property
     def nbytes(self) -> int:
-        lists = (self.items, self.group, self.tape, self.pane, self.starts)
-        return sum(int(each.nbytes) for each in (*lists, *self.sums))
+        arrays = sum(int(each.nbytes) for each in (self.group, self.pane, self.starts))
+        return arrays + self.items.nbytes + self.tape.nbytes + sum(s.nbytes for s in self.sums)
 
     def stats(self) -> dict[str, int | float]:
         """The state's size and the operation counts."""

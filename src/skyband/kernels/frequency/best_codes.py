@@ -10,7 +10,6 @@ from skyband.arrays import Array, Codes, Ints
 from skyband.kernels.core.jit import jit, piece
 from skyband.kernels.core.patient import kernel
 
-
 SHIFT, HALF = 31, np.int64(0x7FFFFFFF)
 """A count and a key, counted down from ``HALF``, form one number if both are below it."""
 LANES = 8  # so many numbers are compared at a time

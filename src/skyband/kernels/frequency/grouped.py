@@ -102,9 +102,7 @@ def _fits(entries: int, room: int) -> Any:
 
 
 @jit
-def _push_runs(
-    run: int, stop: int, entries: Entries, b: Blocks, place: Ints
-) -> int:
+def _push_runs(run: int, stop: int, entries: Entries, b: Blocks, place: Ints) -> int:
     """Add runs of entries to their groups; returns the first for which the arena has no room."""
     owner, offsets, code, value = entries.owner, entries.offsets, entries.code, entries.value
     begin, rooms, sizes, codes, refs, sums = b
@@ -141,9 +139,7 @@ def _push_runs(
 
 
 @jit
-def _expire_runs(
-    run: int, stop: int, entries: Entries, b: Blocks, place: Ints
-) -> None:
+def _expire_runs(run: int, stop: int, entries: Entries, b: Blocks, place: Ints) -> None:
     """Take runs of entries out of their groups; items that no live pane has are removed."""
     owner, offsets, code, value = entries.owner, entries.offsets, entries.code, entries.value
     begin, rooms, sizes, codes, refs, sums = b
